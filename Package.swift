@@ -1,0 +1,102 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
+    .enableUpcomingFeature("ExistentialAny"),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
+    .enableUpcomingFeature("MemberImportVisibility"),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0461-async-function-isolation.md
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+/// A target of ours: the settings above, and the arrows that `docs/architecture.md` draws.
+func target(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+func executable(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .executableTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
+let configuration = Target.Dependency.product(name: "Configuration", package: "swift-configuration")
+let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
+let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+let serviceLifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let subprocess = Target.Dependency.product(name: "Subprocess", package: "swift-subprocess")
+let yams = Target.Dependency.product(name: "Yams", package: "Yams")
+
+let package = Package(
+    name: "kakao-push-server",
+    platforms: [.macOS(.v26)],
+    products: [
+        .executable(name: "push-server", targets: ["push-server"]),
+        .executable(name: "kakao-sandbox", targets: ["kakao-sandbox"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
+        .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
+        .package(url: "https://github.com/jpsim/Yams.git", from: "6.2.2"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess.git", from: "1.0.2", traits: []),
+    ],
+    targets: [
+        // System libraries and the few C lines that Swift cannot express.
+        .systemLibrary(name: "CLinux"),
+        .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CLibssl", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+
+        // The engine: knows nothing of Kakao.
+        target("EventLoop", ["CLinux", deque]),
+        target("JSON", []),
+        target("HTTPServer", ["EventLoop", "CLinux", "CLibssl", "JSON", httpTypes, logging]),
+        target("HTTPClient", ["EventLoop", "CLibcurl", httpTypes]),
+        target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
+
+        // The service.
+        target("KakaoAPI", ["EventLoop", "HTTPClient", "JSON", httpTypes]),
+        target(
+            "PushService",
+            [
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Postgres", "CLibssl",
+                configuration, httpTypes, logging, serviceLifecycle, yams,
+            ]
+        ),
+        target(
+            "KakaoSandbox",
+            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", httpTypes, logging, serviceLifecycle]
+        ),
+        target("PrivatePostgres", [subprocess]),
+        executable("push-server", ["PushService", "PrivatePostgres", "Postgres", argumentParser, logging, subprocess]),
+        executable("kakao-sandbox", ["KakaoSandbox", argumentParser, logging]),
+
+        tests("EventLoopTests", ["EventLoop"]),
+        tests("JSONTests", ["JSON"]),
+        tests("HTTPServerTests", ["HTTPServer", "EventLoop", httpTypes, logging]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "EventLoop"]),
+        tests("PostgresTests", ["Postgres", "PrivatePostgres", "EventLoop"]),
+        tests("KakaoAPITests", ["KakaoAPI", "KakaoSandbox", "HTTPClient", "EventLoop"]),
+        tests("KakaoSandboxTests", ["KakaoSandbox", "HTTPClient", "EventLoop", "JSON"]),
+        tests(
+            "PushServiceTests",
+            [
+                "PushService", "KakaoSandbox", "PrivatePostgres", "HTTPClient", "Postgres", "EventLoop", "JSON",
+                subprocess,
+            ]
+        ),
+    ]
+)

@@ -1,0 +1,31 @@
+// The Linux calls that Swift's `Glibc` module does not export.
+#ifndef CLINUX_H
+#define CLINUX_H
+
+// Not under _GNU_SOURCE: it changes the layout of `fd_set`, which the Dispatch module has seen without it.
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+// Declared by <sys/socket.h> under _GNU_SOURCE only.
+int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+
+// `epoll_data_t` is a union, and `struct epoll_event` is packed: reading and writing it in C keeps Swift out of both.
+static inline struct epoll_event clinux_epoll_event(uint32_t events, uint64_t tag) {
+    struct epoll_event event;
+    event.events = events;
+    event.data.u64 = tag;
+    return event;
+}
+
+static inline uint64_t clinux_epoll_tag(const struct epoll_event *event) {
+    return event->data.u64;
+}
+
+#endif

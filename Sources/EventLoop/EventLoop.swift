@@ -1,0 +1,358 @@
+internal import CLinux
+internal import DequeModule
+package import Dispatch
+internal import Glibc
+internal import Synchronization
+
+/// A loop that waits for sockets, timers and jobs, and runs all of them on one thread.
+///
+/// A loop is one block on a serial Dispatch queue of its own; beneath it is epoll, and not `DispatchSource`
+/// (`docs/decisions/0001-epoll-beneath-dispatch.md`). It is a Swift executor in both senses. As a `TaskExecutor` it runs the
+/// tasks that prefer it (`Task(executorPreference: loop)`); as a `SerialExecutor` it isolates the actors that name it, so that
+/// whatever lives on a loop is confined to it by the compiler or by ``preconditionOnLoop()``, never by a comment.
+///
+/// One tick, in this order: events, jobs, end-of-tick hooks, timers. Hooks are where output that was gathered during the tick
+/// leaves in one system call. The work of one tick is bounded, so that no source of it starves another. Nothing that runs on a
+/// loop may block: host names, `PQcancel` and certificate files go to ``blocking``.
+package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable {
+    // Who owns what: `inbox` is shared and locked. `thread` is written once, before the loop takes its first job. Everything
+    // else is touched by the loop's own thread only, which every method that touches it checks.
+
+    /// What other threads hand to the loop.
+    private struct Inbox {
+        var jobs: [UnownedJob] = []
+        var closures: [@Sendable () -> Void] = []
+        /// The eventfd has been written and not yet been read: only the first to enqueue pays for the system call.
+        var isWoken = false
+        var isStopping = false
+    }
+
+    private static let eventsPerTick = 256
+    /// Jobs that run in one tick before sockets are looked at again.
+    private static let jobsPerTick = 1024
+    /// Told apart from every registration: no table reaches this slot.
+    private static let wakeTag = UInt64.max
+
+    /// For calls that block: bounded by Dispatch, off every loop.
+    package static let blocking = DispatchQueue(label: "blocking", attributes: .concurrent)
+
+    package let label: String
+    private let epoll: FileDescriptor
+    private let wake: FileDescriptor
+    private let queue: DispatchQueue
+    private let inbox = Mutex(Inbox())
+    private let finished = DispatchGroup()
+    private let thread = Atomic<UInt>(0)
+
+    private var registrations = RegistrationTable()
+    private var jobs = Deque<UnownedJob>()
+    private var hooks: [(id: Int, run: () -> Void)] = []
+    private var nextHook = 0
+    private var timers: TimerWheel<() -> Void>
+
+    /// Milliseconds of the monotonic clock, read once a tick.
+    package private(set) var now: UInt64
+
+    /// Scratch for reading sockets: shared by everything on the loop, valid until whoever reads returns.
+    package let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 16)
+
+    /// A loop that is not yet running: see ``start()``.
+    ///
+    /// - Throws: ``SystemError`` when the process has no descriptor left.
+    package init(label: String) throws {
+        self.label = label
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { throw SystemError(call: "epoll_create1") }
+        self.epoll = FileDescriptor(owning: epoll)
+        let wake = eventfd(0, Int32(EFD_NONBLOCK | EFD_CLOEXEC))
+        guard wake >= 0 else { throw SystemError(call: "eventfd") }
+        self.wake = FileDescriptor(owning: wake)
+        queue = DispatchQueue(label: label, qos: .userInitiated)
+        now = Self.monotonicMilliseconds()
+        timers = TimerWheel(start: now)
+        var event = clinux_epoll_event(EPOLLIN.rawValue, Self.wakeTag)
+        guard epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) == 0 else { throw SystemError(call: "epoll_ctl") }
+    }
+
+    deinit {
+        scratch.deallocate()
+    }
+
+    // MARK: Life
+
+    /// Starts the loop's one block on its queue.
+    package func start() {
+        queue.async(group: finished) { self.run() }
+    }
+
+    /// Lets the loop end after the tick in hand. Jobs that come later never run: stop what lives on a loop first.
+    package func stop() {
+        inbox.withLock { $0.isStopping = true }
+        interrupt()
+    }
+
+    /// Waits until the loop has ended. Not to be called from a loop.
+    package func join() {
+        finished.wait()
+    }
+
+    private func run() {
+        thread.store(UInt(pthread_self()), ordering: .releasing)
+        var events = [epoll_event](repeating: epoll_event(), count: Self.eventsPerTick)
+        while tick(&events) {}
+        thread.store(0, ordering: .releasing)
+    }
+
+    /// One turn. Returns whether there shall be another.
+    private func tick(_ events: inout [epoll_event]) -> Bool {
+        let ready = events.withUnsafeMutableBufferPointer {
+            epoll_wait(epoll.rawValue, $0.baseAddress, Int32($0.count), waitMilliseconds())
+        }
+        now = Self.monotonicMilliseconds()
+        if ready > 0 {
+            for index in 0..<Int(ready) { dispatch(events[index]) }
+        }
+        let isStopping = takeInbox()
+        runJobs()
+        for hook in hooks { hook.run() }
+        for id in timers.advance(to: now) {
+            timers.cancel(id)?()
+        }
+        return !isStopping
+    }
+
+    /// How long epoll may wait: not at all with jobs in hand, until the next timer otherwise, for ever without one.
+    private func waitMilliseconds() -> Int32 {
+        guard jobs.isEmpty else { return 0 }
+        guard let deadline = timers.nextDeadline else { return -1 }
+        return Int32(clamping: deadline - min(deadline, Self.monotonicMilliseconds()))
+    }
+
+    private func dispatch(_ event: epoll_event) {
+        let tag = withUnsafePointer(to: event) { clinux_epoll_tag($0) }
+        guard tag != Self.wakeTag else {
+            var count: UInt64 = 0
+            _ = read(wake.rawValue, &count, 8)
+            return
+        }
+        // A slot of another generation: the descriptor was deregistered by a handler earlier in this tick.
+        guard let slot = registrations[Registration(tag: tag)] else { return }
+        slot.handler?(Readiness(rawValue: event.events))
+    }
+
+    /// Brings over what other threads have left. Returns whether the loop shall end.
+    private func takeInbox() -> Bool {
+        var closures: [@Sendable () -> Void] = []
+        let isStopping = inbox.withLock { inbox in
+            jobs.append(contentsOf: inbox.jobs)
+            inbox.jobs.removeAll(keepingCapacity: true)
+            swap(&closures, &inbox.closures)
+            inbox.isWoken = false
+            return inbox.isStopping
+        }
+        for closure in closures { closure() }
+        return isStopping
+    }
+
+    private func runJobs() {
+        var budget = Self.jobsPerTick
+        while budget > 0, let job = jobs.popFirst() {
+            job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+            budget -= 1
+        }
+    }
+
+    private func interrupt() {
+        var one: UInt64 = 1
+        _ = write(wake.rawValue, &one, 8)
+    }
+
+    private static func monotonicMilliseconds() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
+    }
+
+    // MARK: Executor
+
+    /// Whether the caller runs on this loop.
+    package var isOnLoop: Bool {
+        thread.load(ordering: .relaxed) == UInt(pthread_self())
+    }
+
+    /// Traps unless the caller runs on this loop: how loop-confined classes check that they are.
+    package func preconditionOnLoop() {
+        precondition(isOnLoop, "to be called on loop \(label) only")
+    }
+
+    package func checkIsolated() {
+        preconditionOnLoop()
+    }
+
+    package func isIsolatingCurrentContext() -> Bool? {
+        isOnLoop
+    }
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        if isOnLoop {
+            jobs.append(job)
+        } else {
+            post { $0.jobs.append(job) }
+        }
+    }
+
+    package func asUnownedSerialExecutor() -> UnownedSerialExecutor {
+        UnownedSerialExecutor(ordinary: self)
+    }
+
+    package func asUnownedTaskExecutor() -> UnownedTaskExecutor {
+        UnownedTaskExecutor(ordinary: self)
+    }
+
+    /// Runs `body` on the loop: at once if the caller is on it, in its next tick otherwise. Callable from any thread.
+    package func execute(_ body: @escaping @Sendable () -> Void) {
+        if isOnLoop {
+            body()
+        } else {
+            post { $0.closures.append(body) }
+        }
+    }
+
+    private func post(_ change: (inout sending Inbox) -> Void) {
+        let mustWake = inbox.withLock { inbox in
+            change(&inbox)
+            defer { inbox.isWoken = true }
+            return !inbox.isWoken
+        }
+        if mustWake { interrupt() }
+    }
+
+    // MARK: Descriptors
+
+    /// Waits for `descriptor`, level-triggered, and calls `handler` on the loop each time it is ready.
+    ///
+    /// The descriptor stays the caller's. Deregister it first, close it last: the kernel forgets a closed descriptor silently,
+    /// and its number comes back as somebody else's.
+    ///
+    /// - Throws: ``SystemError`` when epoll refuses the descriptor.
+    package func register(
+        _ descriptor: Int32,
+        interest: Interest,
+        _ handler: @escaping (Readiness) -> Void
+    ) throws -> Registration {
+        preconditionOnLoop()
+        let registration = registrations.insert(descriptor, interest, handler)
+        var event = clinux_epoll_event(interest.rawValue, registration.tag)
+        guard epoll_ctl(epoll.rawValue, EPOLL_CTL_ADD, descriptor, &event) == 0 else {
+            let error = SystemError(call: "epoll_ctl")
+            registrations.remove(registration)
+            throw error
+        }
+        return registration
+    }
+
+    /// Changes what a descriptor is waited on for. Costs a system call only if that differs.
+    package func setInterest(_ interest: Interest, of registration: Registration) {
+        preconditionOnLoop()
+        guard let slot = registrations[registration], slot.interest != interest else { return }
+        registrations.setInterest(interest, of: registration)
+        var event = clinux_epoll_event(interest.rawValue, registration.tag)
+        let result = epoll_ctl(epoll.rawValue, EPOLL_CTL_MOD, slot.descriptor, &event)
+        precondition(result == 0, "a registered descriptor was closed before it was deregistered")
+    }
+
+    /// Stops waiting for a descriptor. Its handler is not called again, not even for an event of this tick.
+    package func deregister(_ registration: Registration) {
+        preconditionOnLoop()
+        guard let slot = registrations[registration] else { return }
+        var event = epoll_event()
+        _ = epoll_ctl(epoll.rawValue, EPOLL_CTL_DEL, slot.descriptor, &event)
+        registrations.remove(registration)
+    }
+
+    // MARK: Timers and hooks
+
+    /// Calls `handler` on the loop once, `delay` from now, to the millisecond.
+    @discardableResult
+    package func schedule(after delay: Duration, _ handler: @escaping () -> Void) -> TimerID {
+        preconditionOnLoop()
+        return timers.schedule(at: now + delay.wholeMilliseconds, handler)
+    }
+
+    /// Cancels a timer. One that has fired or was cancelled before is left alone.
+    package func cancel(_ timer: TimerID) {
+        preconditionOnLoop()
+        timers.cancel(timer)
+    }
+
+    /// Calls `hook` at the end of each tick, after its events and jobs, until it is removed.
+    package func addEndOfTickHook(_ hook: @escaping () -> Void) -> Int {
+        preconditionOnLoop()
+        nextHook += 1
+        hooks.append((nextHook, hook))
+        return nextHook
+    }
+
+    package func removeEndOfTickHook(_ id: Int) {
+        preconditionOnLoop()
+        hooks.removeAll { $0.id == id }
+    }
+
+    /// Suspends the task for `delay`.
+    ///
+    /// - Throws: `CancellationError` as soon as the task is cancelled.
+    package func sleep(for delay: Duration) async throws {
+        let sleeper = Sleeper(loop: self)
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                self.execute { sleeper.begin(delay, continuation) }
+            }
+        } onCancel: {
+            self.execute { sleeper.cancel() }
+        }
+    }
+}
+
+/// One task that sleeps on a loop.
+private final class Sleeper: @unchecked Sendable {
+    // Touched on its loop only: `EventLoop.sleep` enters through `execute`.
+    private let loop: EventLoop
+    private var timer: TimerID?
+    private var continuation: CheckedContinuation<Void, any Error>?
+    private var isCancelled = false
+
+    init(loop: EventLoop) {
+        self.loop = loop
+    }
+
+    func begin(_ delay: Duration, _ continuation: CheckedContinuation<Void, any Error>) {
+        guard !isCancelled else {
+            continuation.resume(throwing: CancellationError())
+            return
+        }
+        self.continuation = continuation
+        timer = loop.schedule(after: delay) { self.end(.success(())) }
+    }
+
+    func cancel() {
+        isCancelled = true
+        if let timer { loop.cancel(timer) }
+        end(.failure(CancellationError()))
+    }
+
+    private func end(_ result: Result<Void, any Error>) {
+        timer = nil
+        continuation?.resume(with: result)
+        continuation = nil
+    }
+}
+
+extension Duration {
+    /// Rounded up, so that a timer never fires early; a negative duration is none.
+    package var wholeMilliseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        return UInt64(seconds) * 1000 + UInt64(attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+    }
+}

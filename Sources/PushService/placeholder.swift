@@ -1,0 +1,5 @@
+import Configuration
+import HTTPTypes
+import Logging
+import ServiceLifecycle
+import Yams
