@@ -1,0 +1,46 @@
+internal import CLinux
+internal import EventLoop
+internal import Glibc
+
+extension FileDescriptor {
+    /// A socket that listens on a numeric address, not blocking, and shares its port with the other loops' listeners.
+    ///
+    /// - Throws: ``SystemError`` that names the call and the address.
+    static func listening(on host: String, port: Int) throws -> FileDescriptor {
+        var hints = addrinfo()
+        // Numeric only, so this neither blocks nor leaves the choice of address to a name server.
+        hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var list: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, String(port), &hints, &list) == 0, let address = list?.pointee else {
+            throw SystemError(call: "getaddrinfo(\(host))", code: EINVAL)
+        }
+        defer { freeaddrinfo(list) }
+        let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        let number = socket(address.ai_family, type, 0)
+        guard number >= 0 else { throw SystemError(call: "socket") }
+        let descriptor = FileDescriptor(owning: number)
+        var one: Int32 = 1
+        for option in [SO_REUSEADDR, SO_REUSEPORT] {
+            guard setsockopt(number, SOL_SOCKET, option, &one, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+                throw SystemError(call: "setsockopt")
+            }
+        }
+        guard bind(number, address.ai_addr, address.ai_addrlen) == 0 else {
+            throw SystemError(call: "bind(\(host):\(port))")
+        }
+        guard listen(number, 4096) == 0 else { throw SystemError(call: "listen(\(host):\(port))") }
+        return descriptor
+    }
+
+    /// The port that the kernel gave a socket.
+    func boundPort() throws -> Int {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let result = withUnsafeMutablePointer(to: &storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(rawValue, $0, &length) }
+        }
+        guard result == 0 else { throw SystemError(call: "getsockname") }
+        return SocketAddress(storage).port
+    }
+}

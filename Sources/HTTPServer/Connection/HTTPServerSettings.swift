@@ -1,0 +1,22 @@
+/// How a server listens, and what it grants a client.
+package struct HTTPServerSettings: Sendable {
+    /// A numeric address: `127.0.0.1`, `0.0.0.0`, `::1`, `::`.
+    package var host = "127.0.0.1"
+    /// 0 has the kernel choose one: ``HTTPServer/port`` tells it.
+    package var port = 0
+    /// Certificate and key; `nil` for plain HTTP.
+    package var tls: TLSContext?
+    package var headLimits = HeadLimits()
+    /// Beyond it: 413.
+    package var maximumBodyBytes = 1 << 20
+    /// From the first byte of a request to its last header; also for a TLS handshake.
+    package var headerTimeout = Duration.seconds(10)
+    /// From the last header of a request to the last byte of its body; and for a peer to take what is written to it.
+    package var bodyTimeout = Duration.seconds(30)
+    /// Between two requests on a connection.
+    package var idleTimeout = Duration.seconds(75)
+    /// In all. More wait in the kernel's queue until one of these ends.
+    package var maximumConnections = 10_000
+
+    package init() {}
+}

@@ -1,0 +1,183 @@
+internal import CLinux
+internal import EventLoop
+internal import Glibc
+internal import Logging
+
+/// What one loop has of a server: its listener, its connections, its handlers.
+final class LoopServer: @unchecked Sendable {
+    // Confined to `loop`, which every method checks but the initializer; `settings` and `application` are never changed.
+
+    /// Connections accepted in one tick: enough to keep up, few enough not to starve those that are open.
+    private static let acceptsPerTick = 32
+    private static let shortestPause = Duration.milliseconds(50)
+    private static let longestPause = Duration.seconds(1)
+
+    let loop: EventLoop
+    let settings: HTTPServerSettings
+    let application: Application
+    var encoder = ResponseEncoder()
+    private let logger: Logger
+    private let limit: ConnectionLimit
+
+    private var listener: FileDescriptor?
+    private var registration: Registration?
+    private var connections: [ObjectIdentifier: Connection] = [:]
+    private var unflushed: [Connection] = []
+    private var hook: Int?
+    private var pause = LoopServer.shortestPause
+    private var isAccepting = false
+    private var isShuttingDown = false
+    private var whenEmpty: (() -> Void)?
+
+    init(
+        loop: EventLoop,
+        listener: consuming FileDescriptor,
+        settings: HTTPServerSettings,
+        application: Application,
+        limit: ConnectionLimit,
+        logger: Logger
+    ) {
+        self.loop = loop
+        self.listener = consume listener
+        self.settings = settings
+        self.application = application
+        self.limit = limit
+        self.logger = logger
+    }
+
+    /// Seconds since 1970, for the `Date` field.
+    var unixSeconds: Int { time(nil) }
+
+    func start() throws {
+        loop.preconditionOnLoop()
+        guard let descriptor = listener?.rawValue else { return }
+        // The loop holds the server until `shutDown`, and the server holds the loop.
+        hook = loop.addEndOfTickHook { self.flushAll() }
+        registration = try loop.register(descriptor, interest: .read) { _ in self.accept() }
+        isAccepting = true
+    }
+
+    // MARK: Accepting
+
+    private func accept() {
+        guard let descriptor = listener?.rawValue else { return }
+        for _ in 0..<Self.acceptsPerTick {
+            guard limit.take() else {
+                // Whoever comes now waits in the kernel's queue until a connection ends.
+                setAccepting(false)
+                limit.notify { self.loop.execute { self.setAccepting(true) } }
+                return
+            }
+            guard acceptOne(descriptor) else {
+                limit.release()
+                return
+            }
+        }
+    }
+
+    /// Accepts a connection. Returns whether there may be more.
+    private func acceptOne(_ listener: Int32) -> Bool {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let descriptor = withUnsafeMutablePointer(to: &storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                accept4(listener, $0, &length, Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue))
+            }
+        }
+        guard descriptor >= 0 else {
+            switch errno {
+            case EAGAIN, EINTR:
+                break
+            case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+                pauseAccepting(SystemError(call: "accept4"))
+            default:
+                // The connection ended before it was accepted (`accept(2)`): that is no matter of the listener's.
+                logger.debug("A connection was not accepted", metadata: ["error": "\(SystemError(call: "accept4"))"])
+                return true
+            }
+            return false
+        }
+        pause = Self.shortestPause
+        // One `send` holds a whole answer, so waiting to fill a packet would only delay it (Nagle's algorithm).
+        var one: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+        do {
+            let connection = try Connection(
+                server: self,
+                descriptor: FileDescriptor(owning: descriptor),
+                remoteAddress: SocketAddress(storage)
+            )
+            try connection.start()
+            connections[ObjectIdentifier(connection)] = connection
+            return true
+        } catch {
+            logger.error("A connection was not taken up", metadata: ["error": "\(error)"])
+            limit.release()
+            return true
+        }
+    }
+
+    /// Out of descriptors or memory: whoever comes waits in the kernel's queue, and the server goes on with those it has.
+    private func pauseAccepting(_ error: SystemError) {
+        logger.warning("Not accepting connections", metadata: ["error": "\(error)", "for": "\(pause)"])
+        setAccepting(false)
+        loop.schedule(after: pause) { [weak self] in self?.setAccepting(true) }
+        pause = min(pause * 2, Self.longestPause)
+    }
+
+    private func setAccepting(_ accepts: Bool) {
+        guard let registration, isAccepting != accepts else { return }
+        isAccepting = accepts
+        loop.setInterest(accepts ? .read : [], of: registration)
+    }
+
+    // MARK: Connections
+
+    /// Has `connection` write what it holds at the end of this tick, so that everything said in it leaves in one system call.
+    func needsFlush(_ connection: Connection) {
+        if unflushed.last !== connection { unflushed.append(connection) }
+    }
+
+    private func flushAll() {
+        guard !unflushed.isEmpty else { return }
+        var connections: [Connection] = []
+        swap(&connections, &unflushed)
+        for connection in connections { connection.flush() }
+        // A flush may close its connection or answer another request; what that left is for the next tick, but the array is kept.
+        connections.removeAll(keepingCapacity: true)
+        if unflushed.isEmpty { swap(&connections, &unflushed) }
+    }
+
+    func closed(_ connection: Connection) {
+        guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
+        limit.release()
+        if connections.isEmpty { whenEmpty?() }
+    }
+
+    // MARK: End
+
+    /// Stops accepting and lets each connection finish the request it has in hand.
+    ///
+    /// - Parameter done: Called once, when the last connection has ended.
+    func shutDown(_ done: @escaping () -> Void) {
+        loop.preconditionOnLoop()
+        if let registration { loop.deregister(registration) }
+        registration = nil
+        listener = nil
+        isShuttingDown = true
+        whenEmpty = {
+            self.whenEmpty = nil
+            if let hook = self.hook { self.loop.removeEndOfTickHook(hook) }
+            self.hook = nil
+            done()
+        }
+        for connection in connections.values { connection.shutDown() }
+        if connections.isEmpty { whenEmpty?() }
+    }
+
+    /// Ends the connections that are left.
+    func closeAll() {
+        loop.preconditionOnLoop()
+        for connection in connections.values { connection.close() }
+    }
+}

@@ -1,0 +1,61 @@
+internal import CLinux
+internal import Glibc
+
+/// An address of the other end of a connection, kept small: one is stored with each connection.
+package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
+    private enum Kind: Equatable {
+        /// Both in host order.
+        case v4(UInt32, port: UInt16)
+        /// The two halves of the address in host order.
+        case v6(UInt64, UInt64, port: UInt16)
+        case unknown
+    }
+
+    private let kind: Kind
+
+    init(_ storage: sockaddr_storage) {
+        kind = withUnsafeBytes(of: storage) { bytes in
+            switch Int32(storage.ss_family) {
+            case AF_INET:
+                let address = bytes.loadUnaligned(as: sockaddr_in.self)
+                return .v4(UInt32(bigEndian: address.sin_addr.s_addr), port: UInt16(bigEndian: address.sin_port))
+            case AF_INET6:
+                let port = bytes.loadUnaligned(as: sockaddr_in6.self).sin6_port
+                // The address follows family, port and flow information.
+                let high = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+                let low = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self))
+                return .v6(high, low, port: UInt16(bigEndian: port))
+            default:
+                return .unknown
+            }
+        }
+    }
+
+    /// The port, or 0.
+    package var port: Int {
+        switch kind {
+        case .v4(_, let port), .v6(_, _, let port): Int(port)
+        case .unknown: 0
+        }
+    }
+
+    /// The address without its port: `203.0.113.7`, `2001:db8:0:0:0:0:0:1`.
+    package var host: String {
+        switch kind {
+        case .v4(let address, _):
+            [24, 16, 8, 0].map { String(address >> UInt32($0) & 0xFF) }.joined(separator: ".")
+        case .v6(let high, let low, _):
+            [high, low].flatMap { half in [48, 32, 16, 0].map { String(half >> UInt64($0) & 0xFFFF, radix: 16) } }
+                .joined(separator: ":")
+        case .unknown:
+            "unknown"
+        }
+    }
+
+    package var description: String {
+        switch kind {
+        case .v6: "[\(host)]:\(port)"
+        case .v4, .unknown: "\(host):\(port)"
+        }
+    }
+}

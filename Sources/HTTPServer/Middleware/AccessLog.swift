@@ -1,0 +1,41 @@
+internal import EventLoop
+internal import HTTPTypes
+package import Logging
+
+/// Writes one line a request: who asked for what, what was answered, and how long it took.
+///
+/// The query is left out, since callbacks carry what a phone sent in it, and so is every header: what is not written cannot leak.
+package struct AccessLog: Middleware {
+    private let logger: Logger
+    /// Paths that probes ask for every second: logged at `debug`.
+    private let quietPaths: Set<String>
+    /// Paths whose last part is a secret.
+    private let secretPrefixes: [String]
+
+    package init(logger: Logger, quietPaths: Set<String> = [], secretPrefixes: [String] = []) {
+        self.logger = logger
+        self.quietPaths = quietPaths
+        self.secretPrefixes = secretPrefixes
+    }
+
+    package func receive(_ request: inout Request) -> Response? { nil }
+
+    package func send(_ response: inout Response, to request: Request) {
+        let path = request.path
+        let level: Logger.Level = quietPaths.contains(path) ? .debug : .info
+        guard logger.logLevel <= level else { return }
+        logger.log(
+            level: level,
+            "\(request.method.rawValue) \(masked(path)) \(response.status.code)",
+            metadata: [
+                "request_id": "\(request.id)",
+                "remote": "\(request.remoteAddress.host)",
+                "milliseconds": "\(request.loop.now - request.startedAt)",
+            ]
+        )
+    }
+
+    private func masked(_ path: String) -> String {
+        secretPrefixes.first { path.hasPrefix($0) }.map { $0 + "***" } ?? path
+    }
+}

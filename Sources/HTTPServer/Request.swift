@@ -1,0 +1,57 @@
+package import EventLoop
+package import HTTPTypes
+
+/// A request as its handler sees it: the head, the whole body, and what routing found in the path.
+package struct Request: Sendable {
+    /// The loop that the request came in on, and that its handler runs on.
+    package let loop: EventLoop
+    /// The request line and the fields.
+    package let head: RequestHead
+    /// Who is at the other end of the connection.
+    package let remoteAddress: SocketAddress
+    /// Whether the connection is encrypted.
+    package let isSecure: Bool
+    /// Names this request in every log line and in `X-Request-Id`; set by ``RequestIdentifier``.
+    package var id = ""
+    /// The whole body, without its framing; empty until the handler is called.
+    package internal(set) var body: [UInt8] = []
+    /// What stands in the places that the route's pattern named, decoded.
+    package internal(set) var pathParameters: [(name: String, value: String)] = []
+    /// The milliseconds of the loop's clock when the head was complete.
+    package internal(set) var startedAt: UInt64
+
+    package var method: HTTPRequest.Method { head.method }
+    package var path: String { head.path }
+
+    /// The value of a header field, or `nil`. Several fields of that name are joined with commas.
+    package subscript(name: HTTPField.Name) -> String? { head[name] }
+
+    /// What stands in `{name}` of the route's pattern; empty for a name that the pattern does not have.
+    package func pathParameter(_ name: String) -> String {
+        pathParameters.first { $0.name == name }?.value ?? ""
+    }
+
+    /// The query's names and values in order, decoded.
+    ///
+    /// - Throws: ``FormURLEncoded/ParseError``.
+    package func queryItems() throws(FormURLEncoded.ParseError) -> [(name: String, value: String)] {
+        try FormURLEncoded.parse(head.query)
+    }
+
+    /// The media type of `Content-Type` in lower case and without its parameters, or `nil`.
+    package var contentType: String? {
+        self[.contentType].map { value in
+            let type = value.split(separator: ";", maxSplits: 1, omittingEmptySubsequences: false)[0]
+            return String(type.trimmingSpaces()).lowercased()
+        }
+    }
+}
+
+extension Substring {
+    fileprivate func trimmingSpaces() -> Substring {
+        var text = self
+        while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        return text
+    }
+}

@@ -1,0 +1,103 @@
+internal import HTTPTypes
+package import Logging
+
+/// Sees every request before its handler and every response after it.
+///
+/// Two plain calls and not a chain of closures, so that a request whose handler needs no `await` costs no task.
+package protocol Middleware: Sendable {
+    /// A head has come; its body may not have.
+    ///
+    /// - Returns: The answer, if it is known already: then the handler is not called.
+    /// - Throws: ``Problem``, or ``ConnectionAbort`` to close without an answer.
+    func receive(_ request: inout Request) throws -> Response?
+
+    /// A response is about to be written, whoever made it. The last middleware to receive is the first to send.
+    func send(_ response: inout Response, to request: Request)
+}
+
+/// What one loop of a server answers with: routes, middleware, and how errors are told.
+package struct Application: Sendable {
+    package var router: Router
+    package var middleware: [any Middleware]
+    private let logger: Logger
+
+    package init(router: Router, middleware: [any Middleware], logger: Logger) {
+        self.router = router
+        self.middleware = middleware
+        self.logger = logger
+    }
+
+    /// What becomes of a request whose head has come.
+    enum Decision {
+        /// Answer now, whatever the body.
+        case respond(Response)
+        /// Read the body, then call the handler.
+        case handle(Handler)
+        /// Close without an answer.
+        case abort
+    }
+
+    func decide(_ request: inout Request) -> Decision {
+        do {
+            for step in middleware {
+                if let response = try step.receive(&request) { return .respond(response) }
+            }
+            switch try router.match(request.method, path: request.path) {
+            case .found(let handler, let pathParameters):
+                request.pathParameters = pathParameters
+                return .handle(handler)
+            case .methodNotAllowed(let allowed):
+                if request.method == .options { return .respond(Response(.noContent, headerFields: [.allow: allowed])) }
+                throw Problem(.methodNotAllowed, "Allowed here: \(allowed).", headerFields: [.allow: allowed])
+            case .notFound:
+                if request.path == "*" { return .respond(Response(.noContent)) }
+                throw Problem(.notFound, "There is nothing at this path.")
+            }
+        } catch is ConnectionAbort {
+            return .abort
+        } catch {
+            return .respond(response(to: error, of: request))
+        }
+    }
+
+    /// The answer to a request whose handler threw.
+    func response(to error: any Error, of request: Request) -> Response {
+        switch error {
+        case let problem as Problem:
+            return problem.response
+        case let error as FormURLEncoded.ParseError:
+            return Problem(.badRequest, error.message).response
+        case let error as any ProblemConvertible:
+            let problem = error.problem
+            if problem.status.code >= 500 { log(error, request) }
+            return problem.response
+        default:
+            // What is unknown is "internal" outside and complete in the log.
+            log(error, request)
+            return Problem(
+                .internalServerError,
+                "Something went wrong here. The log has the rest under the request's id."
+            )
+            .response
+        }
+    }
+
+    private func log(_ error: any Error, _ request: Request) {
+        logger.error(
+            "A request failed",
+            metadata: [
+                "request_id": "\(request.id)", "method": "\(request.method)", "path": "\(request.path)",
+                "error": "\(String(reflecting: error))",
+            ]
+        )
+    }
+
+    func finish(_ response: inout Response, to request: Request) {
+        for step in middleware.reversed() { step.send(&response, to: request) }
+    }
+}
+
+/// An error of a lower layer that knows what to tell the caller.
+package protocol ProblemConvertible: Error {
+    var problem: Problem { get }
+}

@@ -1,0 +1,115 @@
+package import HTTPTypes
+
+/// What answers a request.
+package enum Handler: Sendable {
+    /// Answers at once on the loop: costs no task. For what needs no `await`.
+    case immediate(@Sendable (Request) throws -> Response)
+    /// Answers in a task on the request's loop.
+    case task(@Sendable (Request) async throws -> Response)
+}
+
+/// Finds the handler of a request by its method and path.
+///
+/// A pattern is a path whose segments are literal or a `{name}` that stands for any one segment. A literal is preferred to a name.
+package struct Router: Sendable {
+    /// One segment deep in the tree of patterns.
+    private struct Node {
+        var literals: [String: Int] = [:]
+        var parameter: (name: String, node: Int)?
+        var handlers: [(method: HTTPRequest.Method, handler: Handler)] = []
+    }
+
+    /// What routing found.
+    enum Match {
+        case found(Handler, pathParameters: [(name: String, value: String)])
+        /// The path is known, the method is not: 405 with these in `Allow`.
+        case methodNotAllowed(allowed: String)
+        case notFound
+    }
+
+    private var nodes = [Node()]
+    /// Patterns without names, by the whole path: most requests are found here.
+    private var literalPaths: [String: Int] = [:]
+
+    package init() {}
+
+    /// Adds a route. A pattern has the form `/v1/pushes/{id}`; method and pattern together are added once.
+    package mutating func add(_ method: HTTPRequest.Method, _ pattern: String, _ handler: Handler) {
+        var node = 0
+        var isLiteral = true
+        for segment in pattern.split(separator: "/", omittingEmptySubsequences: true) {
+            if segment.hasPrefix("{"), segment.hasSuffix("}") {
+                isLiteral = false
+                node = child(of: node, parameter: String(segment.dropFirst().dropLast()))
+            } else {
+                node = child(of: node, literal: String(segment))
+            }
+        }
+        precondition(!nodes[node].handlers.contains { $0.method == method }, "\(method) \(pattern) is routed twice")
+        nodes[node].handlers.append((method, handler))
+        if isLiteral { literalPaths[pattern] = node }
+    }
+
+    /// Adds a route whose handler awaits.
+    package mutating func on(
+        _ method: HTTPRequest.Method,
+        _ pattern: String,
+        _ handler: @escaping @Sendable (Request) async throws -> Response
+    ) {
+        add(method, pattern, .task(handler))
+    }
+
+    private mutating func child(of node: Int, literal: String) -> Int {
+        if let child = nodes[node].literals[literal] { return child }
+        nodes.append(Node())
+        nodes[node].literals[literal] = nodes.count - 1
+        return nodes.count - 1
+    }
+
+    private mutating func child(of node: Int, parameter: String) -> Int {
+        if let (name, child) = nodes[node].parameter {
+            precondition(name == parameter, "two patterns name the same segment differently: \(name), \(parameter)")
+            return child
+        }
+        nodes.append(Node())
+        nodes[node].parameter = (parameter, nodes.count - 1)
+        return nodes.count - 1
+    }
+
+    /// Looks a request up. HEAD is answered by the handler of GET.
+    ///
+    /// - Throws: ``FormURLEncoded/ParseError`` when a segment that a pattern names cannot be decoded.
+    func match(_ method: HTTPRequest.Method, path: String) throws(FormURLEncoded.ParseError) -> Match {
+        var parameters: [(name: String, value: String)] = []
+        var found = literalPaths[path]
+        if found == nil { found = try matchSegments(of: path, &parameters) }
+        guard let found, !nodes[found].handlers.isEmpty else { return .notFound }
+        let wanted: HTTPRequest.Method = method == .head ? .get : method
+        if let (_, handler) = nodes[found].handlers.first(where: { $0.method == wanted }) {
+            return .found(handler, pathParameters: parameters)
+        }
+        var allowed = nodes[found].handlers.map(\.method.rawValue)
+        if allowed.contains("GET") { allowed.append("HEAD") }
+        return .methodNotAllowed(allowed: allowed.joined(separator: ", "))
+    }
+
+    private func matchSegments(
+        of path: String,
+        _ parameters: inout [(name: String, value: String)]
+    ) throws(FormURLEncoded.ParseError) -> Int? {
+        guard path.hasPrefix("/") else { return nil }
+        var node = 0
+        for segment in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+            if let child = nodes[node].literals[String(segment)] {
+                node = child
+            } else if let (name, child) = nodes[node].parameter, !segment.isEmpty {
+                let value = try FormURLEncoded.percentDecoded(Array(segment.utf8)[...], plusIsSpace: false)
+                parameters.append((name, value))
+                node = child
+            } else {
+                return nil
+            }
+        }
+        return node
+    }
+}

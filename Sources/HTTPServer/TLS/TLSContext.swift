@@ -1,0 +1,94 @@
+internal import CLibssl
+internal import Glibc
+
+/// What every TLS connection of a server shares: certificate chain, key, protocol versions and session tickets.
+///
+/// TLS 1.2 and 1.3, ALPN `http/1.1`, no renegotiation, no compression, no early data.
+package final class TLSContext: @unchecked Sendable {
+    // OpenSSL counts references to an `SSL_CTX` atomically, and nothing here changes it after `init`.
+    let pointer: OpaquePointer
+
+    /// - Parameters:
+    ///   - certificateChain: PEM, the server's own certificate first.
+    ///   - privateKey: PEM, without a passphrase.
+    /// - Throws: ``TLSError`` when either cannot be read, or the key is not the certificate's.
+    package init(certificateChain: [UInt8], privateKey: [UInt8]) throws {
+        guard let pointer = SSL_CTX_new(TLS_server_method()) else { throw TLSError("no TLS context can be made") }
+        self.pointer = pointer
+        clibssl_set_modes(pointer)
+        clibssl_set_options(pointer)
+        guard clibssl_set_minimum_tls_1_2(pointer) == 1 else { throw TLSError("TLS 1.2 is not available") }
+        // One ticket is enough for one connection, and saves writing two at each handshake.
+        SSL_CTX_set_num_tickets(pointer, 1)
+        let id = Array("kakao-push-server".utf8)
+        SSL_CTX_set_session_id_context(pointer, id, UInt32(id.count))
+        SSL_CTX_set_alpn_select_cb(pointer, selectHTTP11, nil)
+        try use(certificateChain: certificateChain)
+        try use(privateKey: privateKey)
+    }
+
+    deinit {
+        SSL_CTX_free(pointer)
+    }
+
+    private func use(certificateChain: [UInt8]) throws {
+        try withMemoryBIO(certificateChain) { bio in
+            guard let leaf = PEM_read_bio_X509(bio, nil, nil, nil) else { throw TLSError("the certificate is not PEM") }
+            defer { X509_free(leaf) }
+            guard SSL_CTX_use_certificate(pointer, leaf) == 1 else { throw TLSError("the certificate cannot be used") }
+            while let next = PEM_read_bio_X509(bio, nil, nil, nil) {
+                defer { X509_free(next) }
+                guard SSL_CTX_ctrl(pointer, SSL_CTRL_CHAIN_CERT, 1, UnsafeMutableRawPointer(next)) == 1 else {
+                    throw TLSError("the certificate chain cannot be used")
+                }
+            }
+            // The loop ended for want of another certificate, which OpenSSL notes as an error.
+            ERR_clear_error()
+        }
+    }
+
+    private func use(privateKey: [UInt8]) throws {
+        try withMemoryBIO(privateKey) { bio in
+            // Without this callback OpenSSL would ask the terminal for a passphrase.
+            guard let key = PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in 0 }, nil) else {
+                throw TLSError("the private key is not PEM, or has a passphrase")
+            }
+            defer { EVP_PKEY_free(key) }
+            guard SSL_CTX_use_PrivateKey(pointer, key) == 1, SSL_CTX_check_private_key(pointer) == 1 else {
+                throw TLSError("the private key is not that of the certificate")
+            }
+        }
+    }
+}
+
+/// Reads PEM from memory.
+private func withMemoryBIO(_ bytes: [UInt8], _ body: (OpaquePointer) throws -> Void) throws {
+    guard let bio = BIO_new_mem_buf(bytes, Int32(clamping: bytes.count)) else { throw TLSError("out of memory") }
+    defer { BIO_free(bio) }
+    try body(bio)
+}
+
+/// Picks `http/1.1` from what the client offers; a client that offers only other protocols is refused (RFC 7301 §3.2).
+private func selectHTTP11(
+    _: OpaquePointer?,
+    selected: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    selectedLength: UnsafeMutablePointer<UInt8>?,
+    offered: UnsafePointer<UInt8>?,
+    offeredLength: UInt32,
+    _: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let offered else { return SSL_TLSEXT_ERR_NOACK }
+    var offset = 0
+    while offset < Int(offeredLength) {
+        let length = Int(offered[offset])
+        guard offset + 1 + length <= Int(offeredLength) else { break }
+        let name = UnsafeBufferPointer(start: offered + offset + 1, count: length)
+        if name.elementsEqual("http/1.1".utf8) {
+            selected?.pointee = name.baseAddress
+            selectedLength?.pointee = UInt8(length)
+            return SSL_TLSEXT_ERR_OK
+        }
+        offset += 1 + length
+    }
+    return SSL_TLSEXT_ERR_ALERT_FATAL
+}

@@ -1,0 +1,65 @@
+/// A moment of Unix time as year, month, day, hour, minute and second in UTC, and how HTTP and RFC 3339 write it.
+///
+/// Whole-number arithmetic (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"): formatting a date costs no library
+/// call, no locale and no allocation but that of its text.
+package struct CivilDate: Equatable, Sendable {
+    package let year: Int
+    package let month: Int
+    package let day: Int
+    package let hour: Int
+    package let minute: Int
+    package let second: Int
+    /// 0 is Sunday.
+    package let weekday: Int
+
+    /// - Parameter unixSeconds: Seconds since 1970-01-01T00:00:00Z; may be negative.
+    package init(unixSeconds: Int) {
+        let days = unixSeconds.flooredQuotient(86_400)
+        let secondOfDay = unixSeconds - days * 86_400
+        // Counted from 0000-03-01, so that the leap day is the last of its year, in eras of 400 years.
+        let shifted = days + 719_468
+        let era = shifted.flooredQuotient(146_097)
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let monthFromMarch = (5 * dayOfYear + 2) / 153
+        day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
+        month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
+        year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        hour = secondOfDay / 3600
+        minute = secondOfDay % 3600 / 60
+        second = secondOfDay % 60
+        weekday = (days + 4) - (days + 4).flooredQuotient(7) * 7
+    }
+
+    private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    /// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+    package var httpDate: String {
+        let date = "\(Self.weekdays[weekday]), \(day.padded(2)) \(Self.months[month - 1]) \(year.padded(4))"
+        return "\(date) \(hour.padded(2)):\(minute.padded(2)):\(second.padded(2)) GMT"
+    }
+
+    /// `1994-11-06T08:49:37` (RFC 3339), without fraction and zone.
+    package var rfc3339: String {
+        let date = "\(year.padded(4))-\(month.padded(2))-\(day.padded(2))"
+        return "\(date)T\(hour.padded(2)):\(minute.padded(2)):\(second.padded(2))"
+    }
+}
+
+extension Int {
+    /// The quotient rounded towards minus infinity.
+    fileprivate func flooredQuotient(_ divisor: Int) -> Int {
+        let quotient = self / divisor
+        return self % divisor < 0 ? quotient - 1 : quotient
+    }
+
+    /// In decimal, with zeros in front up to `width` digits.
+    package func padded(_ width: Int) -> String {
+        let digits = String(self)
+        return String(repeating: "0", count: Swift.max(0, width - digits.utf8.count)) + digits
+    }
+}

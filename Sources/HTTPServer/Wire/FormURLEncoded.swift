@@ -1,0 +1,54 @@
+/// Reads `application/x-www-form-urlencoded`, which is also how a query is written (WHATWG URL §5.1).
+package enum FormURLEncoded {
+    /// Why a form cannot be read.
+    package struct ParseError: Error, Equatable, Sendable {
+        /// What was wrong and where, for whoever debugs the client.
+        package let message: String
+    }
+
+    /// More pairs than this are refused: nobody sends them, and they would cost memory.
+    package static let maximumPairs = 1000
+
+    /// The names and values in the order they came; a name may come more than once.
+    ///
+    /// - Throws: ``ParseError`` on a `%` without two hexadecimal digits, on bytes that are not UTF-8, and on too many pairs.
+    package static func parse(_ bytes: ArraySlice<UInt8>) throws(ParseError) -> [(name: String, value: String)] {
+        var pairs: [(name: String, value: String)] = []
+        for pair in bytes.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: true) {
+            guard pairs.count < maximumPairs else {
+                throw ParseError(message: "There are more than \(maximumPairs) pairs.")
+            }
+            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
+            let name = try percentDecoded(pair[..<equals], plusIsSpace: true)
+            let value = try percentDecoded(pair[min(equals + 1, pair.endIndex)...], plusIsSpace: true)
+            pairs.append((name, value))
+        }
+        return pairs
+    }
+
+    /// Takes the percent-encoding off one name, value or path segment (RFC 3986 §2.1).
+    ///
+    /// - Parameter plusIsSpace: As in forms; in a path a plus is a plus.
+    package static func percentDecoded(_ bytes: ArraySlice<UInt8>, plusIsSpace: Bool) throws(ParseError) -> String {
+        var decoded: [UInt8] = []
+        decoded.reserveCapacity(bytes.count)
+        var index = bytes.startIndex
+        while index < bytes.endIndex {
+            let octet = bytes[index]
+            if octet == UInt8(ascii: "%") {
+                guard index + 2 < bytes.endIndex, let high = Octets.hexDigit(bytes[index + 1]),
+                    let low = Octets.hexDigit(bytes[index + 2])
+                else { throw ParseError(message: "A % is not followed by two hexadecimal digits.") }
+                decoded.append(UInt8(high << 4 | low))
+                index += 3
+            } else {
+                decoded.append(plusIsSpace && octet == UInt8(ascii: "+") ? Octets.space : octet)
+                index += 1
+            }
+        }
+        guard let text = String(validating: decoded, as: UTF8.self) else {
+            throw ParseError(message: "The bytes are not UTF-8.")
+        }
+        return text
+    }
+}

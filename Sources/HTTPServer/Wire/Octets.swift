@@ -1,0 +1,87 @@
+internal import Glibc
+
+/// The characters of HTTP, and the few scans that everything in `Wire` is built from.
+///
+/// This is the one file of the engine that reads bytes without a bounds check: each function states the bound it relies on.
+enum Octets {
+    static let tab: UInt8 = 0x09
+    static let lineFeed: UInt8 = 0x0A
+    static let carriageReturn: UInt8 = 0x0D
+    static let space: UInt8 = 0x20
+    static let colon: UInt8 = 0x3A
+
+    /// `tchar`: letters, digits and ``!#$%&'*+-.^_`|~`` (RFC 9110 §5.6.2), as one bit for each of the 128 ASCII characters.
+    private static let tokenLow: UInt64 = 0x03FF_6CFA_0000_0000
+    private static let tokenHigh: UInt64 = 0x57FF_FFFF_C7FF_FFFE
+
+    @inline(__always)
+    static func isToken(_ octet: UInt8) -> Bool {
+        guard octet < 128 else { return false }
+        let bits = octet < 64 ? tokenLow : tokenHigh
+        return bits >> UInt64(octet & 63) & 1 == 1
+    }
+
+    /// What may stand in a field value: visible characters, `obs-text`, space and tab (RFC 9110 §5.5). No CR, LF or NUL.
+    @inline(__always)
+    static func isFieldContent(_ octet: UInt8) -> Bool {
+        octet >= 0x20 && octet != 0x7F || octet == tab
+    }
+
+    /// The value of a decimal digit, or `nil`.
+    @inline(__always)
+    static func digit(_ octet: UInt8) -> Int? {
+        octet &- 0x30 < 10 ? Int(octet &- 0x30) : nil
+    }
+
+    /// The value of a hexadecimal digit, or `nil`.
+    @inline(__always)
+    static func hexDigit(_ octet: UInt8) -> Int? {
+        if let digit = digit(octet) { return digit }
+        let lower = octet | 0x20
+        return lower &- 0x61 < 6 ? Int(lower &- 0x61) + 10 : nil
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Where `octet` first stands at or after `start`, or `nil`. `start` may be anything from 0 to `count`.
+    @inline(__always)
+    func firstIndex(of octet: UInt8, from start: Int) -> Int? {
+        precondition(start >= 0 && start <= count)
+        guard let base = baseAddress, let found = memchr(base + start, Int32(octet), count - start) else { return nil }
+        return UnsafeRawPointer(found) - base
+    }
+
+    /// Whether the bytes in `range` are `name`, which is lower case, whatever their case. Only for ranges that hold tokens.
+    @inline(__always)
+    func matches(_ name: StaticString, in range: Range<Int>) -> Bool {
+        guard range.count == name.utf8CodeUnitCount else { return false }
+        precondition(range.lowerBound >= 0 && range.upperBound <= count)
+        let expected = name.utf8Start
+        for offset in 0..<range.count where self[range.lowerBound + offset] | 0x20 != expected[offset] { return false }
+        return true
+    }
+
+    /// `range` without the spaces and tabs at its two ends.
+    func trimmed(_ range: Range<Int>) -> Range<Int> {
+        var (lower, upper) = (range.lowerBound, range.upperBound)
+        while lower < upper, self[lower] == Octets.space || self[lower] == Octets.tab { lower += 1 }
+        while upper > lower, self[upper - 1] == Octets.space || self[upper - 1] == Octets.tab { upper -= 1 }
+        return lower..<upper
+    }
+
+    /// The number that the bytes in `range` spell: digits only, no sign, no space, no overflow; otherwise `nil`.
+    ///
+    /// Ours, since Swift's `Int("+5")` is 5, and a length that two readers understand differently is how requests are smuggled.
+    func decimal(in range: Range<Int>) -> Int? {
+        guard !range.isEmpty else { return nil }
+        var value = 0
+        for index in range {
+            guard let digit = Octets.digit(self[index]) else { return nil }
+            let (product, overflow) = value.multipliedReportingOverflow(by: 10)
+            let (sum, carry) = product.addingReportingOverflow(digit)
+            guard !overflow, !carry else { return nil }
+            value = sum
+        }
+        return value
+    }
+}

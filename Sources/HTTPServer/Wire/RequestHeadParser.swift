@@ -1,0 +1,301 @@
+internal import HTTPTypes
+
+/// The bounds of a request head.
+package struct HeadLimits: Sendable {
+    /// The request line and all fields together, in bytes; beyond it 431 (or 414, when the line alone is too long).
+    package var headerBytes = 16 * 1024
+    /// The request target, in bytes; beyond it 414. RFC 9112 §3 recommends at least 8,000.
+    package var targetBytes = 8 * 1024
+    /// The number of fields; beyond it 431.
+    package var fields = 100
+
+    package init() {}
+}
+
+/// Finds and reads a request head in bytes that arrive in pieces.
+///
+/// Strict: where RFC 9112 leaves a choice it takes the one that two readers cannot understand differently. Lines end in CRLF, a
+/// bare CR or LF is refused, fields are not folded, and no length may be repeated.
+struct RequestHeadParser {
+    private let limits: HeadLimits
+    /// Where the head begins: after the empty line that a client may send before it (RFC 9112 §2.2).
+    private var start = 0
+    /// Where the line begins whose end has not come yet. What stands before it is not looked at again.
+    private var lineStart = 0
+
+    init(limits: HeadLimits) {
+        self.limits = limits
+    }
+
+    /// Looks for a whole head at the beginning of `input`.
+    ///
+    /// - Parameter input: All bytes since the end of the last request; a later call gets the same and more.
+    /// - Returns: The head and the bytes that it takes of `input`, or `nil` while it is not whole.
+    /// - Throws: ``ProtocolError`` as soon as the bytes cannot become a request.
+    mutating func parse(_ input: UnsafeRawBufferPointer) throws(ProtocolError) -> (head: RequestHead, length: Int)? {
+        while let end = input.firstIndex(of: Octets.lineFeed, from: lineStart) {
+            guard end > lineStart, input[end - 1] == Octets.carriageReturn else {
+                throw .badRequest("A line ends in LF without CR.")
+            }
+            let isEmpty = end - 1 == lineStart
+            if isEmpty && lineStart == start {
+                guard start == 0 else { throw .badRequest("More than one empty line stands before the request line.") }
+                start = end + 1
+            }
+            lineStart = end + 1
+            if isEmpty && lineStart != start {
+                try checkLength(of: lineStart - start, isRequestLine: false)
+                let head = UnsafeRawBufferPointer(rebasing: input[start..<lineStart])
+                return (try read(head), lineStart)
+            }
+        }
+        // A first byte that begins no method is told at once, not when a time-out strikes: TLS on a plain port, for one.
+        if input.count > start, !Octets.isToken(input[start]), input[start] != Octets.carriageReturn {
+            throw .badRequest("The method is not a token.")
+        }
+        try checkLength(of: input.count - start, isRequestLine: lineStart == start)
+        return nil
+    }
+
+    private func checkLength(of length: Int, isRequestLine: Bool) throws(ProtocolError) {
+        guard length > limits.headerBytes else { return }
+        throw isRequestLine
+            ? ProtocolError(.uriTooLong, "The request line is longer than \(limits.headerBytes) bytes.")
+            : ProtocolError(
+                .requestHeaderFieldsTooLarge,
+                "The header section is larger than \(limits.headerBytes) bytes."
+            )
+    }
+
+    // MARK: Request line
+
+    private func read(_ head: UnsafeRawBufferPointer) throws(ProtocolError) -> RequestHead {
+        guard let lineFeed = head.firstIndex(of: Octets.lineFeed, from: 0) else {
+            throw .badRequest("The request line does not end.")
+        }
+        let lineEnd = lineFeed - 1
+        var methodEnd = 0
+        while methodEnd < lineEnd, Octets.isToken(head[methodEnd]) { methodEnd += 1 }
+        guard methodEnd > 0, methodEnd < lineEnd, head[methodEnd] == Octets.space else {
+            throw .badRequest("The method is not a token followed by one space.")
+        }
+        let targetStart = methodEnd + 1
+        var targetEnd = targetStart
+        while targetEnd < lineEnd, head[targetEnd] > 0x20, head[targetEnd] < 0x7F { targetEnd += 1 }
+        guard targetEnd > targetStart, targetEnd < lineEnd, head[targetEnd] == Octets.space else {
+            throw .badRequest("The request line is not a method, a target and a version with one space between.")
+        }
+        guard targetEnd - targetStart <= limits.targetBytes else {
+            throw ProtocolError(.uriTooLong, "The request target is longer than \(limits.targetBytes) bytes.")
+        }
+        let isHTTP10 = try readVersion(head, targetEnd + 1..<lineEnd)
+        let method = try readMethod(head, 0..<methodEnd)
+        let target = try readTarget(head, targetStart..<targetEnd, method)
+        var fields = FieldFacts()
+        try readFields(head, from: lineFeed + 1, into: &fields)
+        try fields.check(isHTTP10: isHTTP10)
+        return RequestHead(
+            bytes: [UInt8](head),
+            pathRange: target.path,
+            queryRange: target.query,
+            fieldsStart: lineFeed + 1,
+            method: method,
+            framing: fields.isChunked ? .chunked : .fixed(fields.contentLength ?? 0),
+            keepsAlive: isHTTP10 ? fields.saysKeepAlive && !fields.saysClose : !fields.saysClose,
+            expectsContinue: fields.expectsContinue && !isHTTP10,
+            isHTTP10: isHTTP10
+        )
+    }
+
+    private func readVersion(_ head: UnsafeRawBufferPointer, _ range: Range<Int>) throws(ProtocolError) -> Bool {
+        let start = range.lowerBound
+        guard range.count == 8, head[start..<start + 5].elementsEqual("HTTP/".utf8), head[start + 6] == 0x2E,
+            let major = Octets.digit(head[start + 5]), let minor = Octets.digit(head[start + 7])
+        else { throw .badRequest("The version is not of the form HTTP/1.1.") }
+        guard major == 1, minor <= 1 else {
+            throw ProtocolError(.httpVersionNotSupported, "This server speaks HTTP/1.1 and HTTP/1.0.")
+        }
+        return minor == 0
+    }
+
+    private func readMethod(
+        _ head: UnsafeRawBufferPointer,
+        _ range: Range<Int>
+    ) throws(ProtocolError) -> HTTPRequest.Method {
+        switch String(decoding: head[range], as: UTF8.self) {
+        case "GET": .get
+        case "POST": .post
+        case "PUT": .put
+        case "DELETE": .delete
+        case "HEAD": .head
+        case "PATCH": .patch
+        case "OPTIONS": .options
+        default: throw ProtocolError(.notImplemented, "This server does not know the method.")
+        }
+    }
+
+    /// Takes the target apart (RFC 9112 §3.2): `/path?query`, `http://host/path?query`, or `*` for OPTIONS.
+    private func readTarget(
+        _ head: UnsafeRawBufferPointer,
+        _ range: Range<Int>,
+        _ method: HTTPRequest.Method
+    ) throws(ProtocolError) -> (path: Range<Int>, query: Range<Int>?) {
+        let end = range.upperBound
+        for index in range where head[index] == UInt8(ascii: "#") { throw .badRequest("The target has a fragment.") }
+        if method == .options, range.count == 1, head[range.lowerBound] == UInt8(ascii: "*") { return (range, nil) }
+        var pathStart = range.lowerBound
+        if head[pathStart] != UInt8(ascii: "/") {
+            pathStart = try skipAuthority(head, range)
+        }
+        let query = head.firstIndex(of: UInt8(ascii: "?"), from: pathStart).flatMap { $0 < end ? $0 : nil }
+        let path = pathStart..<(query ?? end)
+        return (path, query.map { $0 + 1..<end })
+    }
+
+    /// The end of `http://host` in a target of absolute form, where the path begins.
+    private func skipAuthority(_ head: UnsafeRawBufferPointer, _ range: Range<Int>) throws(ProtocolError) -> Int {
+        let schemes: [StaticString] = ["http://", "https://"]
+        for scheme in schemes {
+            let start = range.lowerBound + scheme.utf8CodeUnitCount
+            guard start < range.upperBound, head.matches(scheme, in: range.lowerBound..<start) else { continue }
+            guard let slash = head.firstIndex(of: UInt8(ascii: "/"), from: start), slash < range.upperBound else {
+                throw .badRequest("The absolute target has no path.")
+            }
+            guard isAuthority(head, start..<slash) else { throw .badRequest("The target's host is malformed.") }
+            return slash
+        }
+        throw .badRequest("The target is neither a path nor an http URL.")
+    }
+
+    // MARK: Fields
+
+    /// What the fields of one request say about its framing.
+    private struct FieldFacts {
+        var hosts = 0
+        var contentLength: Int?
+        var isChunked = false
+        var saysClose = false
+        var saysKeepAlive = false
+        var expectsContinue = false
+
+        func check(isHTTP10: Bool) throws(ProtocolError) {
+            guard hosts == 1 || isHTTP10 && hosts == 0 else {
+                throw .badRequest("A request has exactly one Host.")
+            }
+            guard isChunked else { return }
+            // Both a length and a coding, or a coding from a client too old to know it: a smuggler's request (RFC 9112 §6.1).
+            guard contentLength == nil else {
+                throw .badRequest("Both Content-Length and Transfer-Encoding are given.")
+            }
+            guard !isHTTP10 else { throw .badRequest("HTTP/1.0 has no Transfer-Encoding.") }
+        }
+    }
+
+    private func readFields(
+        _ head: UnsafeRawBufferPointer,
+        from start: Int,
+        into facts: inout FieldFacts
+    ) throws(ProtocolError) {
+        var lineStart = start
+        var count = 0
+        while let lineFeed = head.firstIndex(of: Octets.lineFeed, from: lineStart), lineFeed - 1 > lineStart {
+            count += 1
+            guard count <= limits.fields else {
+                throw ProtocolError(.requestHeaderFieldsTooLarge, "There are more than \(limits.fields) header fields.")
+            }
+            var nameEnd = lineStart
+            while Octets.isToken(head[nameEnd]) { nameEnd += 1 }
+            guard nameEnd > lineStart, head[nameEnd] == Octets.colon else {
+                throw .badRequest("A header line is not a token followed by a colon.")
+            }
+            for index in nameEnd + 1..<lineFeed - 1 where !Octets.isFieldContent(head[index]) {
+                throw .badRequest("A header value has a control character.")
+            }
+            let value = head.trimmed(nameEnd + 1..<lineFeed - 1)
+            try note(head, name: lineStart..<nameEnd, value: value, in: &facts)
+            lineStart = lineFeed + 1
+        }
+    }
+
+    private func note(
+        _ head: UnsafeRawBufferPointer,
+        name: Range<Int>,
+        value: Range<Int>,
+        in facts: inout FieldFacts
+    ) throws(ProtocolError) {
+        switch name.count {
+        case 4 where head.matches("host", in: name):
+            guard isAuthority(head, value) else { throw .badRequest("The Host is malformed.") }
+            facts.hosts += 1
+        case 6 where head.matches("expect", in: name):
+            guard head.matches("100-continue", in: value) else {
+                throw ProtocolError(.expectationFailed, "The only expectation understood is 100-continue.")
+            }
+            facts.expectsContinue = true
+        case 10 where head.matches("connection", in: name):
+            forEachListMember(head, value) { member in
+                if head.matches("close", in: member) { facts.saysClose = true }
+                if head.matches("keep-alive", in: member) { facts.saysKeepAlive = true }
+            }
+        case 14 where head.matches("content-length", in: name):
+            guard facts.contentLength == nil else { throw .badRequest("Content-Length is given more than once.") }
+            guard let length = head.decimal(in: value) else { throw .badRequest("Content-Length is not a number.") }
+            facts.contentLength = length
+        case 17 where head.matches("transfer-encoding", in: name):
+            guard !facts.isChunked else { throw .badRequest("Transfer-Encoding is given more than once.") }
+            guard head.matches("chunked", in: value) else {
+                throw ProtocolError(.notImplemented, "The only transfer coding understood is chunked.")
+            }
+            facts.isChunked = true
+        default:
+            break
+        }
+    }
+
+    private func forEachListMember(
+        _ head: UnsafeRawBufferPointer,
+        _ value: Range<Int>,
+        _ body: (Range<Int>) -> Void
+    ) {
+        var start = value.lowerBound
+        while start < value.upperBound {
+            let comma = head.firstIndex(of: UInt8(ascii: ","), from: start) ?? value.upperBound
+            let end = min(comma, value.upperBound)
+            body(head.trimmed(start..<end))
+            start = end + 1
+        }
+    }
+
+    /// Whether `range` is `host`, `host:port` or `[address]:port` (RFC 3986 §3.2). User information is refused.
+    private func isAuthority(_ head: UnsafeRawBufferPointer, _ range: Range<Int>) -> Bool {
+        var index = range.lowerBound
+        if index < range.upperBound, head[index] == UInt8(ascii: "[") {
+            index += 1
+            while index < range.upperBound,
+                Octets.hexDigit(head[index]) != nil || head[index] == Octets.colon || head[index] == 0x2E
+            {
+                index += 1
+            }
+            guard index > range.lowerBound + 2, index < range.upperBound, head[index] == UInt8(ascii: "]") else {
+                return false
+            }
+            index += 1
+        } else {
+            while index < range.upperBound, isNameCharacter(head[index]) { index += 1 }
+            guard index > range.lowerBound else { return false }
+        }
+        guard index < range.upperBound else { return true }
+        guard head[index] == Octets.colon else { return false }
+        return range.upperBound - index <= 6
+            && (index + 1..<range.upperBound).allSatisfy { Octets.digit(head[$0]) != nil }
+    }
+
+    /// `reg-name`: unreserved, percent-encoded and sub-delims.
+    private func isNameCharacter(_ octet: UInt8) -> Bool {
+        switch octet {
+        case UInt8(ascii: "^"), UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "#"): false
+        case UInt8(ascii: "("), UInt8(ascii: ")"), UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "="): true
+        default: Octets.isToken(octet)
+        }
+    }
+}
