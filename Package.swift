@@ -34,6 +34,8 @@ let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-htt
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let serviceLifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let subprocess = Target.Dependency.product(name: "Subprocess", package: "swift-subprocess")
+let systemPackage = Target.Dependency.product(name: "SystemPackage", package: "swift-system")
+let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
 let yams = Target.Dependency.product(name: "Yams", package: "Yams")
 
 let package = Package(
@@ -49,6 +51,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-system.git", from: "1.8.1"),
         .package(url: "https://github.com/jpsim/Yams.git", from: "6.2.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess.git", from: "1.0.2", traits: []),
@@ -63,6 +66,7 @@ let package = Package(
         // The engine: knows nothing of Kakao.
         target("EventLoop", ["CLinux", deque]),
         target("JSON", []),
+        target("LogOutput", [logging]),
         target("HTTPServer", ["EventLoop", "CLinux", "CLibssl", "JSON", httpTypes, logging]),
         target("HTTPClient", ["EventLoop", "CLibcurl", httpTypes]),
         target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
@@ -72,7 +76,7 @@ let package = Package(
         target(
             "PushService",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Postgres", "CLibssl",
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "LogOutput", "Postgres", "CLibssl",
                 configuration, httpTypes, logging, serviceLifecycle, yams,
             ]
         ),
@@ -80,8 +84,15 @@ let package = Package(
             "KakaoSandbox",
             ["EventLoop", "HTTPClient", "HTTPServer", "JSON", httpTypes, logging, serviceLifecycle]
         ),
-        target("PrivatePostgres", [subprocess]),
-        executable("push-server", ["PushService", "PrivatePostgres", "Postgres", argumentParser, logging, subprocess]),
+        target("PrivatePostgres", [subprocess, systemPackage]),
+        executable(
+            "push-server",
+            [
+                "EventLoop", "HTTPClient", "LogOutput", "Postgres", "PrivatePostgres", "PushService", argumentParser,
+                httpTypes,
+                logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+            ]
+        ),
         executable("kakao-sandbox", ["KakaoSandbox", argumentParser, logging]),
 
         tests("EventLoopTests", ["EventLoop"]),

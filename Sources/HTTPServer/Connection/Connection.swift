@@ -9,15 +9,34 @@ internal import HTTPTypes
 final class Connection: @unchecked Sendable {
     // Confined to `server.loop`: every entry is an event, a timer or a hook of that loop, or a task that prefers it, and checks so.
 
+    /// How a connection ends once everything is written.
+    private enum Farewell {
+        /// At once.
+        case close
+        /// When the peer closes too, or ``lingerTime`` is over: closing with bytes unread would have the kernel reset the
+        /// connection, and the answer lost (RFC 9112 §9.6).
+        case linger
+    }
+
+    /// What the deadline is for.
+    private enum Waiting: Equatable {
+        case state(ConnectionState.Wait)
+        /// The peer is to take what is written to it.
+        case room
+    }
+
     /// Bytes that wait unread while a handler has the connection; beyond it the socket is not read until the handler is done.
     private static let inputLimit = 64 * 1024
+    /// Answers that wait to be written; beyond it no request is taken up, so that a peer that asks and does not read costs no
+    /// more memory than this and one answer.
+    private static let outputLimit = 256 * 1024
     /// Time for the peer to take the last answer and close, once our side is shut.
-    private static let lingerTime: UInt64 = 2000
+    private static let lingerTime = Duration.seconds(2)
 
     private let server: LoopServer
     private let descriptor: FileDescriptor
     private let remoteAddress: SocketAddress
-    private let tls: TLSEngine?
+    private var tls: TLSEngine?
     private var registration: Registration?
     private var state: ConnectionState
 
@@ -29,7 +48,9 @@ final class Connection: @unchecked Sendable {
     private var request: Request?
     private var handler: Handler?
     private var peerHasClosed = false
-    private var isLingering = false
+    /// The socket has not taken everything: the rest is written when there is room.
+    private var isBlocked = false
+    private var farewell: Farewell?
     private var isOpen = true
 
     private var timer: TimerID?
@@ -37,7 +58,7 @@ final class Connection: @unchecked Sendable {
     private var timerDeadline = UInt64.max
     /// When what the connection waits for must have come. Moved on often, the timer seldom.
     private var deadline = UInt64.max
-    private var deadlineWait: ConnectionState.Wait?
+    private var waiting: Waiting?
 
     init(server: LoopServer, descriptor: consuming FileDescriptor, remoteAddress: SocketAddress) throws {
         self.server = server
@@ -58,7 +79,7 @@ final class Connection: @unchecked Sendable {
             self?.ready(readiness)
         }
         // A client that has just connected owes us a request: it gets the time for a head, not the time between two requests.
-        setDeadline(server.settings.headerTimeout, for: .nextRequest)
+        setDeadline(server.settings.headerTimeout, for: .state(.nextRequest))
     }
 
     // MARK: Events
@@ -73,6 +94,8 @@ final class Connection: @unchecked Sendable {
         let scratch = server.loop.scratch
         let count = recv(descriptor.rawValue, scratch.baseAddress, scratch.count, 0)
         if count > 0 {
+            // After the farewell whatever comes is read only to be rid of it.
+            guard farewell == nil else { return }
             let bytes = UnsafeRawBufferPointer(rebasing: scratch[..<count])
             if let tls {
                 receiveCiphertext(bytes, tls)
@@ -87,14 +110,17 @@ final class Connection: @unchecked Sendable {
     }
 
     private func receiveCiphertext(_ bytes: UnsafeRawBufferPointer, _ tls: TLSEngine) {
-        guard tls.isEstablished || bytes.first == 0x16 || bytes.first != nil && !isPlainHTTP(bytes) else {
-            refusePlainHTTP()
+        guard tls.hasBegun || !startsPlainHTTP(bytes) else {
+            // Told so in plain HTTP, as nothing else would reach whoever speaks it here.
+            self.tls = nil
+            refuse(.badRequest("This port speaks HTTPS: use https:// instead of http://."))
+            settle()
             return
         }
         tls.receive(bytes)
         // The ciphertext is inside the engine now, so that the scratch can take the plaintext.
         let scratch = server.loop.scratch
-        while isOpen {
+        while isOpen, farewell == nil {
             switch tls.read(into: scratch) {
             case .bytes(let count):
                 receive(UnsafeRawBufferPointer(rebasing: scratch[..<count]))
@@ -105,28 +131,17 @@ final class Connection: @unchecked Sendable {
                 receiveEnd()
                 return
             case .failed:
-                // The alert that says why is in the engine: it gets one chance to leave.
-                drainTLS()
-                flush()
-                close()
+                // The alert that says why is in the engine: it is still sent.
+                end(.close)
+                settle()
                 return
             }
         }
     }
 
-    private func isPlainHTTP(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        bytes.first.map { $0 >= 0x41 && $0 <= 0x5A } ?? false
-    }
-
-    /// Somebody speaks plain HTTP to the TLS port: told so in plain HTTP, as nothing else would reach them.
-    private func refusePlainHTTP() {
-        let text = "This port speaks HTTPS: use https:// instead of http://.\n"
-        var response = Response.text(text, status: .badRequest)
-        response.headerFields[.connection] = nil
-        let ending = ResponseEncoder.Ending(omitsBody: false, closes: true, saysKeepAlive: false)
-        server.encoder.encode(response, ending: ending, unixSeconds: server.unixSeconds, into: &output)
-        flush()
-        linger()
+    /// Whether the first bytes of a connection are those of a method and not of a TLS handshake.
+    private func startsPlainHTTP(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.first.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) } ?? false
     }
 
     /// Plain bytes have come. They are read where they lie; only what cannot be taken yet is copied.
@@ -143,6 +158,7 @@ final class Connection: @unchecked Sendable {
 
     private func receiveEnd() {
         peerHasClosed = true
+        if farewell != nil, !hasOutput { close() }
         settle()
     }
 
@@ -158,12 +174,12 @@ final class Connection: @unchecked Sendable {
         }
     }
 
-    /// Reads requests until the bytes are used up or a handler has the connection.
+    /// Reads requests until the bytes are used up, a handler has the connection, or too many answers wait to be written.
     ///
     /// - Returns: The bytes that were taken.
     private func process(_ bytes: UnsafeRawBufferPointer) -> Int {
         var taken = 0
-        while isOpen {
+        while isOpen, !isHeldBack {
             let rest = UnsafeRawBufferPointer(rebasing: bytes[taken...])
             let (count, action) = state.read(rest) { run in request?.body.append(contentsOf: run) }
             taken += count
@@ -182,9 +198,8 @@ final class Connection: @unchecked Sendable {
         case .decide(let head): decide(head)
         case .handle: handle()
         case .refuse(let error): refuse(error)
-        case .linger: linger()
-        // What has been answered is written first, if the peer still takes it.
-        case .close: if hasOutput { linger() } else { close() }
+        case .linger: end(.linger)
+        case .close: end(.close)
         }
     }
 
@@ -229,7 +244,8 @@ final class Connection: @unchecked Sendable {
             }
         case .task(let answer):
             let application = server.application
-            Task(executorPreference: server.loop) {
+            // Weakly: when the peer goes, its descriptor goes, however long the handler still takes.
+            Task(executorPreference: server.loop) { [weak self] in
                 let response: Response?
                 do {
                     response = try await answer(request)
@@ -238,7 +254,7 @@ final class Connection: @unchecked Sendable {
                 } catch {
                     response = application.response(to: error, of: request)
                 }
-                self.resume(with: response)
+                self?.resume(with: response)
             }
         }
     }
@@ -257,11 +273,13 @@ final class Connection: @unchecked Sendable {
     }
 
     private func refuse(_ error: ProtocolError) {
-        respond(Problem(error).response)
+        var refusal = Refusal(error: error, remoteAddress: remoteAddress, response: Problem(error).response)
+        if request == nil { server.application.finish(&refusal) }
+        respond(refusal.response)
     }
 
     private func respond(_ response: Response) {
-        guard isOpen else { return }
+        guard isOpen, farewell == nil else { return }
         var response = response
         var omitsBody = false
         var isHTTP10 = false
@@ -273,6 +291,8 @@ final class Connection: @unchecked Sendable {
         let closes = state.closesAfterAnswer
         let ending = ResponseEncoder.Ending(omitsBody: omitsBody, closes: closes, saysKeepAlive: isHTTP10 && !closes)
         request = nil
+        // The next wait begins with this answer, be it for the same as the last one.
+        if !isBlocked { waiting = nil }
         if tls == nil {
             server.encoder.encode(response, ending: ending, unixSeconds: server.unixSeconds, into: &output)
             server.needsFlush(self)
@@ -323,53 +343,68 @@ final class Connection: @unchecked Sendable {
                     close()
                     return
                 }
-                setDeadline(server.settings.bodyTimeout, for: .peerClose)
+                isBlocked = true
                 settle()
                 return
             }
             outputStart += count
+            // A peer that takes some of it gets time for the rest.
+            if waiting == .room { waiting = nil }
         }
         output.removeAll(keepingCapacity: output.capacity <= 16 * 1024 && !input.isEmpty)
         outputStart = 0
-        if isLingering { shutdownWrite() }
+        isBlocked = false
+        if farewell == nil {
+            processInput()
+            // What that has answered leaves in the next tick, so that one connection does not keep the loop to itself.
+            isBlocked = hasOutput
+        } else {
+            finish()
+        }
         settle()
     }
 
     private var hasOutput: Bool { outputStart < output.count }
+
+    /// The peer takes its answers too slowly to be asked what else it wants.
+    private var isHeldBack: Bool { isBlocked || output.count - outputStart > Self.outputLimit }
 
     // MARK: Time
 
     /// Brings what the loop waits for, and for how long, in line with the state.
     private func settle() {
         // Every request that came before the peer shut its side has been answered.
-        if peerHasClosed, state.readsInput, !isLingering { perform(state.peerClosed()) }
+        if peerHasClosed, state.readsInput, !isHeldBack { perform(state.peerClosed()) }
         guard isOpen, let registration else { return }
         var interest: Interest = []
-        if !peerHasClosed && (state.readsInput && !hasOutput || input.count < Self.inputLimit) {
-            interest.insert(.read)
-        }
-        if hasOutput { interest.insert(.write) }
+        let wantsInput = farewell != nil || state.readsInput && !isHeldBack || input.count < Self.inputLimit
+        if wantsInput && !peerHasClosed { interest.insert(.read) }
+        if isBlocked { interest.insert(.write) }
         server.loop.setInterest(interest, of: registration)
-        guard !hasOutput else { return }
         let settings = server.settings
+        guard !isBlocked else {
+            wait(for: .room, settings.bodyTimeout)
+            return
+        }
         switch state.wait {
-        case .nextRequest: if deadlineWait != .nextRequest { setDeadline(settings.idleTimeout, for: .nextRequest) }
-        case .head: if deadlineWait != .head { setDeadline(settings.headerTimeout, for: .head) }
-        case .body: if deadlineWait != .body { setDeadline(settings.bodyTimeout, for: .body) }
+        case .nextRequest: wait(for: .state(.nextRequest), settings.idleTimeout)
+        case .head: wait(for: .state(.head), settings.headerTimeout)
+        case .body: wait(for: .state(.body), settings.bodyTimeout)
         case .handler:
-            deadlineWait = .handler
+            waiting = .state(.handler)
             deadline = .max
         case .peerClose: break
         }
     }
 
-    private func setDeadline(_ delay: Duration, for wait: ConnectionState.Wait) {
-        setDeadline(milliseconds: delay.wholeMilliseconds, for: wait)
+    /// Sets the deadline, unless it is set for this already.
+    private func wait(for next: Waiting, _ delay: Duration) {
+        if waiting != next { setDeadline(delay, for: next) }
     }
 
-    private func setDeadline(milliseconds: UInt64, for wait: ConnectionState.Wait) {
-        deadlineWait = wait
-        deadline = server.loop.now + milliseconds
+    private func setDeadline(_ delay: Duration, for next: Waiting) {
+        waiting = next
+        deadline = server.loop.now + delay.wholeMilliseconds
         // A timer that fires too early finds out and is set again: cheaper than moving it with every request.
         guard timerDeadline > deadline else { return }
         if let timer { server.loop.cancel(timer) }
@@ -390,14 +425,14 @@ final class Connection: @unchecked Sendable {
             arm()
             return
         }
-        // A peer that does not take what is written to it has had its time as well.
-        guard !hasOutput, !isLingering else {
+        guard !isBlocked, farewell == nil else {
             close()
             return
         }
-        deadlineWait = nil
+        waiting = nil
         perform(state.timedOut())
-        settle()
+        // Timers run after the hook that flushes, and nothing else may happen on the loop for long.
+        flush()
     }
 
     // MARK: End
@@ -408,24 +443,24 @@ final class Connection: @unchecked Sendable {
         settle()
     }
 
-    /// Shuts our side once everything is written, and gives the peer a moment to read it: closing at once with bytes unread would
-    /// have the kernel reset the connection and the answer lost (RFC 9112 §9.6).
-    private func linger() {
-        guard isOpen, !isLingering else { return }
-        isLingering = true
+    /// Writes what is still to be written, then closes as `farewell` says. No request is taken up any more.
+    private func end(_ farewell: Farewell) {
+        guard isOpen, self.farewell == nil else { return }
+        self.farewell = farewell
         input.removeAll()
         tls?.close()
         drainTLS()
-        if !hasOutput { shutdownWrite() }
+        if !hasOutput { finish() }
     }
 
-    private func shutdownWrite() {
-        guard !peerHasClosed else {
+    /// Everything is written.
+    private func finish() {
+        guard farewell == .linger, !peerHasClosed else {
             close()
             return
         }
         _ = shutdown(descriptor.rawValue, Int32(SHUT_WR))
-        setDeadline(milliseconds: Self.lingerTime, for: .peerClose)
+        setDeadline(Self.lingerTime, for: .state(.peerClose))
     }
 
     /// Ends the connection now.
@@ -437,6 +472,7 @@ final class Connection: @unchecked Sendable {
         if let timer { server.loop.cancel(timer) }
         timer = nil
         request = nil
+        handler = nil
         // The descriptor itself is closed with the last reference: deregistered first, closed last.
         server.closed(self)
     }

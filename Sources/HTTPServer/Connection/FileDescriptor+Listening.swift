@@ -7,6 +7,21 @@ extension FileDescriptor {
     ///
     /// - Throws: ``SystemError`` that names the call and the address.
     static func listening(on host: String, port: Int) throws -> FileDescriptor {
+        let descriptor = try bound(to: host, port: port, options: [SO_REUSEADDR, SO_REUSEPORT])
+        guard listen(descriptor.rawValue, 4096) == 0 else { throw SystemError(call: "listen(\(host):\(port))") }
+        return descriptor
+    }
+
+    /// Checks that no other server has the port.
+    ///
+    /// `SO_REUSEPORT` would let a second server of the same user share it without an error, and take half of the connections.
+    ///
+    /// - Throws: ``SystemError`` with `EADDRINUSE` if one has.
+    static func checkIsFree(_ host: String, port: Int) throws {
+        _ = try bound(to: host, port: port, options: [SO_REUSEADDR])
+    }
+
+    private static func bound(to host: String, port: Int, options: [Int32]) throws -> FileDescriptor {
         var hints = addrinfo()
         // Numeric only, so this neither blocks nor leaves the choice of address to a name server.
         hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE
@@ -21,7 +36,7 @@ extension FileDescriptor {
         guard number >= 0 else { throw SystemError(call: "socket") }
         let descriptor = FileDescriptor(owning: number)
         var one: Int32 = 1
-        for option in [SO_REUSEADDR, SO_REUSEPORT] {
+        for option in options {
             guard setsockopt(number, SOL_SOCKET, option, &one, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
                 throw SystemError(call: "setsockopt")
             }
@@ -29,7 +44,6 @@ extension FileDescriptor {
         guard bind(number, address.ai_addr, address.ai_addrlen) == 0 else {
             throw SystemError(call: "bind(\(host):\(port))")
         }
-        guard listen(number, 4096) == 0 else { throw SystemError(call: "listen(\(host):\(port))") }
         return descriptor
     }
 

@@ -23,6 +23,7 @@ package final class HTTPServer: Sendable {
         logger: Logger,
         makeApplication: (EventLoop) throws -> Application
     ) throws {
+        if settings.port != 0 { try FileDescriptor.checkIsFree(settings.host, port: settings.port) }
         let limit = ConnectionLimit(maximum: settings.maximumConnections)
         var port = settings.port
         var loopServers: [LoopServer] = []

@@ -26,7 +26,6 @@ final class LoopServer: @unchecked Sendable {
     private var hook: Int?
     private var pause = LoopServer.shortestPause
     private var isAccepting = false
-    private var isShuttingDown = false
     private var whenEmpty: (() -> Void)?
 
     init(
@@ -164,7 +163,6 @@ final class LoopServer: @unchecked Sendable {
         if let registration { loop.deregister(registration) }
         registration = nil
         listener = nil
-        isShuttingDown = true
         whenEmpty = {
             self.whenEmpty = nil
             if let hook = self.hook { self.loop.removeEndOfTickHook(hook) }

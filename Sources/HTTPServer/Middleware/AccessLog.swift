@@ -35,6 +35,17 @@ package struct AccessLog: Middleware {
         )
     }
 
+    package func refuse(_ refusal: inout Refusal) {
+        logger.info(
+            "refused \(refusal.response.status.code)",
+            metadata: [
+                "request_id": "\(refusal.id)",
+                "remote": "\(refusal.remoteAddress.host)",
+                "reason": "\(refusal.error.reason)",
+            ]
+        )
+    }
+
     private func masked(_ path: String) -> String {
         secretPrefixes.first { path.hasPrefix($0) }.map { $0 + "***" } ?? path
     }

@@ -6,7 +6,7 @@ extension HTTPField.Name {
     package static let requestID = unvalidated("X-Request-Id")
 
     /// A name that is known to be a token.
-    private static func unvalidated(_ name: String) -> HTTPField.Name {
+    package static func unvalidated(_ name: String) -> HTTPField.Name {
         guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no field name") }
         return name
     }
@@ -24,16 +24,24 @@ package struct RequestIdentifier: Middleware {
         if let given = request[.requestID], Self.isSane(given) {
             request.id = given
         } else {
-            let count = Self.count.add(1, ordering: .relaxed).newValue
-            let prefix = String(Self.prefix, radix: 16)
-            let suffix = String(count, radix: 16)
-            request.id = String(repeating: "0", count: 8 - prefix.utf8.count) + prefix + "-" + suffix
+            request.id = Self.next()
         }
         return nil
     }
 
     package func send(_ response: inout Response, to request: Request) {
         response.headerFields.append(HTTPField(name: .requestID, value: request.id))
+    }
+
+    package func refuse(_ refusal: inout Refusal) {
+        refusal.id = Self.next()
+        refusal.response.headerFields.append(HTTPField(name: .requestID, value: refusal.id))
+    }
+
+    private static func next() -> String {
+        let count = Self.count.add(1, ordering: .relaxed).newValue
+        let prefix = String(Self.prefix, radix: 16)
+        return String(repeating: "0", count: 8 - prefix.utf8.count) + prefix + "-" + String(count, radix: 16)
     }
 
     /// 1 to 128 letters, digits, `-`, `_`, `.`, `:`: nothing that could break a log line or another system's header.

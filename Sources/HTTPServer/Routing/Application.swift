@@ -13,6 +13,29 @@ package protocol Middleware: Sendable {
 
     /// A response is about to be written, whoever made it. The last middleware to receive is the first to send.
     func send(_ response: inout Response, to request: Request)
+
+    /// Bytes that were no request are about to be answered. Called in the order of ``receive(_:)``; does nothing by default.
+    func refuse(_ refusal: inout Refusal)
+}
+
+extension Middleware {
+    package func refuse(_ refusal: inout Refusal) {}
+}
+
+/// The answer to bytes that were no request, as ``Middleware`` sees it.
+package struct Refusal: Sendable {
+    /// What was wrong with the bytes.
+    package let error: ProtocolError
+    package let remoteAddress: SocketAddress
+    /// Names the refusal in every log line and in `X-Request-Id`; set by ``RequestIdentifier``.
+    package var id = ""
+    package var response: Response
+
+    init(error: ProtocolError, remoteAddress: SocketAddress, response: Response) {
+        self.error = error
+        self.remoteAddress = remoteAddress
+        self.response = response
+    }
 }
 
 /// What one loop of a server answers with: routes, middleware, and how errors are told.
@@ -83,17 +106,19 @@ package struct Application: Sendable {
     }
 
     private func log(_ error: any Error, _ request: Request) {
+        // Without the path, which may hold a secret: the access log has it, masked, under the same id.
         logger.error(
             "A request failed",
-            metadata: [
-                "request_id": "\(request.id)", "method": "\(request.method)", "path": "\(request.path)",
-                "error": "\(String(reflecting: error))",
-            ]
+            metadata: ["request_id": "\(request.id)", "error": "\(String(reflecting: error))"]
         )
     }
 
     func finish(_ response: inout Response, to request: Request) {
         for step in middleware.reversed() { step.send(&response, to: request) }
+    }
+
+    func finish(_ refusal: inout Refusal) {
+        for step in middleware { step.refuse(&refusal) }
     }
 }
 

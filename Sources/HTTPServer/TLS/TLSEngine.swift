@@ -44,6 +44,9 @@ final class TLSEngine {
     /// Whether the handshake is over.
     var isEstablished: Bool { SSL_is_init_finished(ssl) == 1 }
 
+    /// Whether the peer's first bytes have been read.
+    var hasBegun: Bool { SSL_in_before(ssl) == 0 }
+
     /// Hands over bytes that came from the socket.
     func receive(_ ciphertext: UnsafeRawBufferPointer) {
         BIO_write(incoming, ciphertext.baseAddress, Int32(clamping: ciphertext.count))

@@ -14,7 +14,8 @@ package enum FormURLEncoded {
     /// - Throws: ``ParseError`` on a `%` without two hexadecimal digits, on bytes that are not UTF-8, and on too many pairs.
     package static func parse(_ bytes: ArraySlice<UInt8>) throws(ParseError) -> [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
-        for pair in bytes.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: true) {
+        let ampersand = UInt8(ascii: "&")
+        for pair in bytes.split(separator: ampersand, maxSplits: maximumPairs, omittingEmptySubsequences: true) {
             guard pairs.count < maximumPairs else {
                 throw ParseError(message: "There are more than \(maximumPairs) pairs.")
             }

@@ -41,6 +41,9 @@ struct RequestHeadParser {
             if isEmpty && lineStart == start {
                 guard start == 0 else { throw .badRequest("More than one empty line stands before the request line.") }
                 start = end + 1
+            } else if lineStart == start {
+                // Here, and not only when the head is whole, so that the answer does not depend on how the bytes arrive.
+                try checkLength(of: end + 1 - start, isRequestLine: true)
             }
             lineStart = end + 1
             if isEmpty && lineStart != start {

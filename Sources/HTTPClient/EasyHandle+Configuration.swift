@@ -1,0 +1,154 @@
+internal import CLibcurl
+internal import EventLoop
+internal import Glibc
+internal import HTTPTypes
+
+extension EasyHandle {
+    /// Sets the handle up for one transfer.
+    ///
+    /// - Parameters:
+    ///   - transfer: What the callbacks are given; kept alive by the caller until the handle is reset.
+    ///   - sockets: What closes sockets. A connection outlives its handle, so that this must outlive libcurl's multi handle.
+    func configure(
+        for transfer: Transfer,
+        settings: HTTPClientSettings,
+        sockets: CurlSockets
+    ) throws(HTTPClientError) {
+        try setErrorText()
+        try setSafety()
+        try setTrust(settings)
+        try set(CURLOPT_URL, transfer.request.url)
+        try set(CURLOPT_CONNECTTIMEOUT_MS, Int(clamping: max(1, settings.connectTimeout.wholeMilliseconds)))
+        try setMethod(of: transfer.request)
+        try setHead(of: transfer.request, settings)
+        try setCallbacks(Unmanaged.passUnretained(transfer).toOpaque())
+        try setSocketCallbacks(Unmanaged.passUnretained(sockets).toOpaque())
+    }
+
+    /// Nothing that the environment, a server or libcurl's long list of features could add to a plain call.
+    private func setSafety() throws(HTTPClientError) {
+        try set(CURLOPT_NOSIGNAL, 1)
+        // Otherwise a time-out that strikes during a name's look-up waits for the look-up's thread, and with it the loop.
+        try set(CURLOPT_QUICK_EXIT, 1)
+        try set(CURLOPT_PROTOCOLS_STR, "http,https")
+        try set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        try set(CURLOPT_FOLLOWLOCATION, 0)
+        try set(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
+        try set(CURLOPT_PATH_AS_IS, 1)
+        // The empty text also keeps `http_proxy` and its like from being read.
+        try set(CURLOPT_PROXY, "")
+        try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
+        // Shorter than the idle time-out of common servers (60 s, 75 s), so that it is seldom they who hang up first.
+        try set(CURLOPT_MAXAGE_CONN, 30)
+        // The least there is: bodies are small, and the default is 64 KiB a request.
+        try set(CURLOPT_UPLOAD_BUFFERSIZE, 16 * 1024)
+    }
+
+    private func setTrust(_ settings: HTTPClientSettings) throws(HTTPClientError) {
+        try set(CURLOPT_SSL_VERIFYPEER, 1)
+        try set(CURLOPT_SSL_VERIFYHOST, 2)
+        try set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
+        // One file, and no folder: with a folder, libcurl reads all certificates anew for each connection.
+        try set(CURLOPT_CAPATH, nil)
+        if let file = settings.caCertificateFile { try set(CURLOPT_CAINFO, file) }
+    }
+
+    private func setMethod(of request: HTTPClientRequest) throws(HTTPClientError) {
+        let hasBody = !request.body.isEmpty
+        switch request.method {
+        case .head:
+            try set(CURLOPT_NOBODY, 1)
+        case .post, .put, .patch:
+            // With a length even when it is 0 (RFC 9110 §8.6).
+            try setBody(request.body)
+        default:
+            if hasBody { try setBody(request.body) } else { try set(CURLOPT_HTTPGET, 1) }
+        }
+        let isImplied =
+            request.method == .head || request.method == .post || (request.method == .get && !hasBody)
+        if !isImplied { try set(CURLOPT_CUSTOMREQUEST, request.method.rawValue) }
+    }
+
+    private func setBody(_ body: [UInt8]) throws(HTTPClientError) {
+        try set(CURLOPT_POST, 1)
+        try set(CURLOPT_POSTFIELDSIZE_LARGE, offset: body.count)
+        // Without this an empty body would still be asked for.
+        if body.isEmpty { try set(CURLOPT_COPYPOSTFIELDS, "") }
+    }
+
+    private func setHead(of request: HTTPClientRequest, _ settings: HTTPClientSettings) throws(HTTPClientError) {
+        if request.headerFields[.userAgent] == nil { try set(CURLOPT_USERAGENT, settings.userAgent) }
+        // libcurl adds these by itself; a name without a value takes a field away.
+        try addHeader("Expect:")
+        if request.headerFields[.accept] == nil { try addHeader("Accept:") }
+        if request.headerFields[.contentType] == nil { try addHeader("Content-Type:") }
+        for field in request.headerFields {
+            // And a semicolon stands for an empty value.
+            try addHeader(field.value.isEmpty ? "\(field.name.rawName);" : "\(field.name.rawName): \(field.value)")
+        }
+        try setHeaders()
+    }
+
+    // MARK: Callbacks
+
+    private func setCallbacks(_ transfer: UnsafeMutableRawPointer) throws(HTTPClientError) {
+        try set(CURLOPT_HEADERDATA, pointer: transfer)
+        try check(
+            clibcurl_set_write_function(pointer, CURLOPT_HEADERFUNCTION) { bytes, size, count, transfer in
+                let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return Transfer.from(transfer)?.receiveHeaderLine(line) == true ? line.count : 0
+            }
+        )
+        try set(CURLOPT_WRITEDATA, pointer: transfer)
+        try check(
+            clibcurl_set_write_function(pointer, CURLOPT_WRITEFUNCTION) { bytes, size, count, transfer in
+                let part = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return Transfer.from(transfer)?.receiveBody(part) == true ? part.count : 0
+            }
+        )
+        try set(CURLOPT_READDATA, pointer: transfer)
+        try check(
+            clibcurl_set_read_function(pointer) { bytes, size, count, transfer in
+                let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
+                return Transfer.from(transfer)?.readBody(into: buffer) ?? Int(CURL_READFUNC_ABORT)
+            }
+        )
+        try set(CURLOPT_SEEKDATA, pointer: transfer)
+        try check(
+            clibcurl_set_seek_function(pointer) { transfer, offset, origin in
+                let isStart = offset == 0 && origin == SEEK_SET
+                return isStart && Transfer.from(transfer)?.rewindBody() == true ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL
+            }
+        )
+        try set(CURLOPT_PREREQDATA, pointer: transfer)
+        try check(
+            clibcurl_set_prereq_function(pointer) { transfer, _, _, _, _ in
+                Transfer.from(transfer)?.beginHead() == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+            }
+        )
+        try set(CURLOPT_OPENSOCKETDATA, pointer: transfer)
+        try check(
+            clibcurl_set_open_function(pointer) { transfer, _, address in
+                guard let address, Transfer.from(transfer)?.mayBeAttempted == true else { return CURL_SOCKET_BAD }
+                return CurlSockets.open(address.pointee)
+            }
+        )
+    }
+
+    private func setSocketCallbacks(_ sockets: UnsafeMutableRawPointer) throws(HTTPClientError) {
+        try set(CURLOPT_CLOSESOCKETDATA, pointer: sockets)
+        try check(
+            clibcurl_set_close_function(pointer) { sockets, descriptor in
+                CurlSockets.from(sockets)?.close(descriptor)
+                return 0
+            }
+        )
+    }
+}
+
+extension Transfer {
+    /// The transfer that a callback was given; whoever gave it keeps it alive.
+    fileprivate static func from(_ pointer: UnsafeMutableRawPointer?) -> Transfer? {
+        pointer.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
+    }
+}

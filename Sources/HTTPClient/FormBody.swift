@@ -1,0 +1,50 @@
+/// The body of a form, `application/x-www-form-urlencoded` (WHATWG URL, §5.2).
+///
+/// Every byte that is not unreserved (RFC 3986 §2.3) is percent-encoded, a space too, so that what one decoder and another make
+/// of `+` does not matter. JSON text goes in as a value like any other.
+package struct FormBody: Sendable {
+    /// What `Content-Type` says of it.
+    package static let contentType = "application/x-www-form-urlencoded;charset=utf-8"
+
+    /// The form as it travels.
+    package private(set) var bytes: [UInt8] = []
+
+    package init() {}
+
+    /// Adds a field. A name may be added more than once.
+    package mutating func append(_ name: String, _ value: String) {
+        appendName(name)
+        for byte in value.utf8 { appendEncoded(byte) }
+    }
+
+    /// Adds a field whose value is text already in UTF-8.
+    package mutating func append(_ name: String, utf8 value: [UInt8]) {
+        appendName(name)
+        bytes.reserveCapacity(bytes.count + value.count * 2)
+        for byte in value { appendEncoded(byte) }
+    }
+
+    private mutating func appendName(_ name: String) {
+        if !bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }
+        for byte in name.utf8 { appendEncoded(byte) }
+        bytes.append(UInt8(ascii: "="))
+    }
+
+    private mutating func appendEncoded(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"),
+            UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+            bytes.append(byte)
+        default:
+            bytes.append(UInt8(ascii: "%"))
+            bytes.append(Self.digit(byte >> 4))
+            bytes.append(Self.digit(byte & 15))
+        }
+    }
+
+    /// The digit of a value from 0 to 15, in capitals (RFC 3986 §2.1).
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "A") + value - 10
+    }
+}

@@ -1,0 +1,126 @@
+/// The members of an object, in the order in which they were written, each name once.
+///
+/// Names are the same when their bytes are (RFC 8259 §8.3). Swift would also call a precomposed and a decomposed "한" the same,
+/// which another reader of the same text would not.
+package struct JSONObject: Sendable {
+    /// Beyond this many members names are found by hash: below it comparing them all is faster.
+    private static let indexedBeyond = 16
+
+    /// The members in order.
+    package private(set) var members: [(name: String, value: JSONValue)] = []
+    /// Where each name stands, once there are more than ``indexedBeyond``.
+    private var positions: [Name: Int]?
+
+    /// An object without members.
+    package init() {}
+
+    package var count: Int { members.count }
+
+    package var isEmpty: Bool { members.isEmpty }
+
+    /// The value of a member, or `nil` if there is none of that name.
+    ///
+    /// Setting replaces the value where it stands or appends a member; setting `nil` removes the member.
+    package subscript(name: String) -> JSONValue? {
+        get {
+            position(of: name).map { members[$0].value }
+        }
+        set {
+            guard let newValue else {
+                removeValue(forName: name)
+                return
+            }
+            if let position = position(of: name) {
+                members[position].value = newValue
+            } else {
+                appendNew(name, newValue)
+            }
+        }
+    }
+
+    /// Appends a member. Returns false, and changes nothing, if there is one of that name.
+    mutating func append(_ name: String, _ value: JSONValue) -> Bool {
+        guard position(of: name) == nil else { return false }
+        appendNew(name, value)
+        return true
+    }
+
+    /// Removes a member and returns its value, or `nil` if there was none of that name.
+    @discardableResult
+    package mutating func removeValue(forName name: String) -> JSONValue? {
+        guard let position = position(of: name) else { return nil }
+        let value = members.remove(at: position).value
+        reindex()
+        return value
+    }
+
+    /// Gives a member another name and leaves it where it stands.
+    ///
+    /// - Returns: false, with nothing changed, if there is no member `name` or already another one named `newName`.
+    @discardableResult
+    package mutating func rename(_ name: String, to newName: String) -> Bool {
+        guard let position = position(of: name) else { return false }
+        if let taken = self.position(of: newName) { return taken == position }
+        members[position].name = newName
+        reindex()
+        return true
+    }
+
+    private func position(of name: String) -> Int? {
+        if let positions { return positions[Name(text: name)] }
+        return members.firstIndex { Name(text: $0.name) == Name(text: name) }
+    }
+
+    private mutating func appendNew(_ name: String, _ value: JSONValue) {
+        members.append((name, value))
+        if positions != nil {
+            positions?[Name(text: name)] = members.count - 1
+        } else if members.count > Self.indexedBeyond {
+            reindex()
+        }
+    }
+
+    private mutating func reindex() {
+        guard members.count > Self.indexedBeyond else {
+            positions = nil
+            return
+        }
+        var positions: [Name: Int] = [:]
+        positions.reserveCapacity(members.count * 2)
+        for (position, member) in members.enumerated() { positions[Name(text: member.name)] = position }
+        self.positions = positions
+    }
+}
+
+extension JSONObject: ExpressibleByDictionaryLiteral {
+    /// The members in the order written; of a name written twice the last value stays.
+    package init(dictionaryLiteral elements: (String, JSONValue)...) {
+        for (name, value) in elements { self[name] = value }
+    }
+}
+
+extension JSONObject: Equatable {
+    /// Whether both have the same members in the same order.
+    package static func == (left: JSONObject, right: JSONObject) -> Bool {
+        left.members.elementsEqual(right.members) { Name(text: $0.name) == Name(text: $1.name) && $0.value == $1.value }
+    }
+}
+
+/// A string that is compared byte by byte.
+struct Name: Hashable {
+    let text: String
+
+    static func == (left: Name, right: Name) -> Bool {
+        // `elementsEqual` over the two views would take three times as long.
+        guard left.text.utf8.count == right.text.utf8.count else { return false }
+        let left = left.text.utf8.span
+        let right = right.text.utf8.span
+        for index in left.indices where left[index] != right[index] { return false }
+        return true
+    }
+
+    func hash(into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}

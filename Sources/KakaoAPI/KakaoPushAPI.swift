@@ -1,0 +1,112 @@
+package import HTTPClient
+internal import JSON
+
+extension KakaoClient {
+    /// The Push API.
+    package var push: KakaoPushAPI { KakaoPushAPI(client: self) }
+}
+
+/// Kakao's Push API: which phones a user has, and messages to all phones of a user.
+///
+/// A user is an integer from 1 to 2^63-1 that the service chooses: `uuid`. Everything works with version 1 and version 2 of the
+/// API, as the settings say. (Kakao, "REST API Development Guide: Push Notification"; "Push: REST API".)
+package struct KakaoPushAPI: Sendable {
+    /// The most users that one call names.
+    package static let maximumUsers = 100
+
+    private let client: KakaoClient
+    private let version: PushVersion
+
+    init(client: KakaoClient) {
+        self.client = client
+        version = client.settings.pushVersion
+    }
+
+    /// The API over a client of the calling loop.
+    package init(settings: KakaoAPISettings, client: HTTPClient) {
+        self.init(client: KakaoClient(settings: settings, client: client))
+    }
+
+    /// Registers a phone for a user, or renews it: `POST …/register`. Registering the same again only begins its time anew.
+    ///
+    /// - Parameters:
+    ///   - deviceID: Tells the phones of a user apart; at most 64 characters.
+    ///   - pushToken: What APNs or FCM gave the app.
+    /// - Returns: How long Kakao keeps the token unless it is registered again.
+    /// - Throws: ``KakaoError``
+    package func register(
+        userID: Int64,
+        deviceID: String,
+        pushType: PushType,
+        pushToken: String
+    ) async throws(KakaoError) -> TokenLifetime {
+        var form = FormBody()
+        form.append("uuid", String(userID))
+        form.append("device_id", deviceID)
+        form.append("push_type", pushType.name(in: version))
+        form.append("push_token", pushToken)
+        let answer = try await client.post(version.path + "/register", form)
+        guard let lifetime = TokenLifetime(answer: answer) else { throw .badAnswer }
+        return lifetime
+    }
+
+    /// The phones of users, in Kakao's order; none for a user who has none: `POST …/tokens`.
+    ///
+    /// - Parameter userIDs: 1 to ``maximumUsers``; Kakao refuses more.
+    /// - Throws: ``KakaoError``
+    package func tokens(userIDs: [Int64]) async throws(KakaoError) -> [PushToken] {
+        var form = FormBody()
+        form.append("uuids", Self.list(userIDs))
+        let answer = try await client.post(version.path + "/tokens", form)
+        guard let tokens = PushToken.list(answer: answer) else { throw .badAnswer }
+        return tokens
+    }
+
+    /// Takes a user's phone back: `POST …/deregister`.
+    ///
+    /// - Throws: ``KakaoError``
+    package func deregister(userID: Int64, deviceID: String, pushType: PushType) async throws(KakaoError) {
+        var form = FormBody()
+        form.append("uuid", String(userID))
+        form.append("device_id", deviceID)
+        form.append("push_type", pushType.name(in: version))
+        // Success has no body, whatever its content type says.
+        _ = try await client.post(version.path + "/deregister", form)
+    }
+
+    /// Sends a message to all phones of some users: `POST …/send`.
+    ///
+    /// Kakao takes no key by which it would know a message that is sent again: see ``KakaoError/bodyBytesLeft``.
+    ///
+    /// - Parameters:
+    ///   - userIDs: 1 to ``maximumUsers``; Kakao refuses more.
+    ///   - message: A JSON object in UTF-8, with a member for each kind of phone: passed through as it is.
+    ///   - bypass: The message brings its push token, which Kakao need not know.
+    /// - Throws: ``KakaoError``. No error does not mean that anything was delivered: Kakao accepted the message, no more.
+    package func send(userIDs: [Int64], message: [UInt8], bypass: Bool = false) async throws(KakaoError) {
+        var form = FormBody()
+        form.append("uuids", Self.list(userIDs))
+        form.append("push_message", utf8: message)
+        if bypass { form.append("bypass", "true") }
+        _ = try await client.post(version.path + "/send", form)
+    }
+
+    /// Users as the API takes them: a JSON array, the numbers in quotes.
+    private static func list(_ userIDs: [Int64]) -> String {
+        "[" + userIDs.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+    }
+}
+
+/// How long Kakao keeps a push token, from its registration on.
+package enum TokenLifetime: Sendable, Hashable {
+    /// So many days, 0 or more.
+    case days(Int)
+    /// For ever.
+    case never
+
+    /// Reads the answer to a registration: a bare JSON number, -1 for a token that never expires.
+    init?(answer: [UInt8]) {
+        guard let days = try? JSONValue(parsing: answer).integer, days >= -1 else { return nil }
+        self = days == -1 ? .never : .days(Int(days))
+    }
+}

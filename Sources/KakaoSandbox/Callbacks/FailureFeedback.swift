@@ -1,0 +1,74 @@
+internal import EventLoop
+internal import HTTPClient
+internal import HTTPTypes
+internal import Logging
+internal import Synchronization
+
+/// Tells the address in `return_url` of a token that failed, as Kakao does (Kakao Push REST API, `for_gcm`): a form with
+/// `userId`, `pushToken` and `date`, once, whatever the answer.
+final class FailureFeedback: Sendable {
+    /// Reports that may be under way at once; one more is dropped and counted.
+    static let maximumPending = 10_000
+
+    private let client: HTTPClient
+    private let loop: EventLoop
+    private let logger: Logger
+    private let state = Mutex(FeedbackCounts())
+
+    init(client: HTTPClient, loop: EventLoop, logger: Logger) {
+        self.client = client
+        self.loop = loop
+        self.logger = logger
+    }
+
+    var counts: FeedbackCounts { state.withLock { $0 } }
+
+    func report(_ failure: Ledger.Failure) {
+        let isTaken = state.withLock { counts in
+            guard counts.pending < Self.maximumPending else {
+                counts.dropped += 1
+                return false
+            }
+            counts.pending += 1
+            return true
+        }
+        guard isTaken else { return }
+        Task(executorPreference: loop) { await self.send(failure) }
+    }
+
+    private func send(_ failure: Ledger.Failure) async {
+        var form = FormBody()
+        form.append("userId", String(failure.userID))
+        form.append("pushToken", failure.pushToken)
+        form.append("date", String(failure.failedAt))
+        var status: Int?
+        do {
+            let request = HTTPClientRequest(
+                method: .post,
+                url: failure.returnURL,
+                headerFields: [.contentType: "application/x-www-form-urlencoded"],
+                body: form.bytes
+            )
+            status = try await client.send(request).status
+        } catch {
+            // The URL stays out of the log: a part of it is a secret.
+            logger.warning("Failure feedback was not taken", metadata: ["error": "\(error)"])
+        }
+        state.withLock { counts in
+            counts.pending -= 1
+            if let status, (200..<300).contains(status) { counts.accepted += 1 } else { counts.refused += 1 }
+        }
+    }
+}
+
+/// What became of the reports of failed tokens.
+package struct FeedbackCounts: Sendable, Equatable {
+    /// Under way.
+    package var pending = 0
+    /// Answered with 2xx.
+    package var accepted = 0
+    /// Answered with anything else, or not at all.
+    package var refused = 0
+    /// Never sent, because too many were under way.
+    package var dropped = 0
+}

@@ -1,0 +1,111 @@
+internal import HTTPClient
+internal import HTTPTypes
+internal import JSON
+internal import Synchronization
+
+/// Calls the push server when a shared message has arrived (Kakao Link, success callback): once, and never again.
+final class LinkCallback: Sendable {
+    private struct State {
+        var baseURL: String?
+        var counts = LinkCounts()
+    }
+
+    private static let path = "/kakao/link/callback"
+    /// As documented: whoever has not answered by then has not answered.
+    private static let timeout = Duration.seconds(3)
+
+    private let client: HTTPClient
+    private let adminKey: String
+    private let state: Mutex<State>
+
+    init(client: HTTPClient, settings: KakaoSandboxSettings) {
+        self.client = client
+        adminKey = settings.adminKey
+        state = Mutex(State(baseURL: settings.callbackURL))
+    }
+
+    var counts: LinkCounts { state.withLock { $0.counts } }
+
+    func setBaseURL(_ url: String) {
+        state.withLock { $0.baseURL = url }
+    }
+
+    /// Delivers a message and calls back, if Kakao would.
+    func share(_ share: LinkShare) async -> LinkShareOutcome {
+        guard !share.arguments.isEmpty else {
+            return LinkShareOutcome(isSent: false, reason: "Kakao calls nobody for a message without custom arguments.")
+        }
+        guard let baseURL = state.withLock({ $0.baseURL }) else {
+            return LinkShareOutcome(isSent: false, reason: "The sandbox was not told the push server's URL.")
+        }
+        let resourceID = share.resourceID ?? Self.identifier()
+        let request = request(for: share, resourceID: resourceID, baseURL: baseURL)
+        state.withLock { $0.counts.sent += 1 }
+        var outcome = LinkShareOutcome(isSent: true, resourceID: resourceID)
+        do throws(HTTPClientError) {
+            let status = try await client.send(request).status
+            outcome.status = status
+            state.withLock { if (200..<300).contains(status) { $0.counts.accepted += 1 } }
+        } catch {
+            outcome.reason = error.description
+        }
+        return outcome
+    }
+
+    private func request(for share: LinkShare, resourceID: String, baseURL: String) -> HTTPClientRequest {
+        let parameters = share.parameters(hashChatID: share.hashChatID ?? Self.identifier())
+        let base = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
+        var request = HTTPClientRequest(url: base + Self.path, totalTimeout: Self.timeout)
+        request.headerFields = [.authorization: "KakaoAK \(adminKey)", .userAgent: "KakaoOpenAPI/1.0"]
+        request.headerFields[.kakaoResourceID] = resourceID
+        switch share.method {
+        case .get:
+            request.url += "?" + String(decoding: form(parameters), as: UTF8.self)
+        case .postJSON:
+            request.method = .post
+            request.headerFields[.contentType] = "application/json;charset=UTF-8"
+            request.body = JSONValue.object(parameters).bytes()
+        case .postForm:
+            request.method = .post
+            request.headerFields[.contentType] = FormBody.contentType
+            request.body = form(parameters)
+        }
+        return request
+    }
+
+    /// As a query or a form: a string as it is, anything else as JSON text.
+    private func form(_ parameters: JSONObject) -> [UInt8] {
+        var form = FormBody()
+        for (name, value) in parameters.members {
+            form.append(name, value.string ?? value.description)
+        }
+        return form.bytes
+    }
+
+    /// Letters and digits as many as in `Rvy1c2dkzBAZ5hGD3rqYbxvr`.
+    private static func identifier() -> String {
+        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".unicodeScalars)
+        var text = String.UnicodeScalarView()
+        for _ in 0..<24 { text.append(alphabet[Int.random(in: alphabet.indices)]) }
+        return String(text)
+    }
+}
+
+extension HTTPField.Name {
+    /// Names a callback: what a receiver tells a repetition by.
+    static let kakaoResourceID = known("X-Kakao-Resource-ID")
+
+    /// A name that is known to be a token.
+    private static func known(_ name: String) -> HTTPField.Name {
+        guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no field name") }
+        return name
+    }
+}
+
+/// What became of the callbacks of shared messages.
+package struct LinkCounts: Sendable, Equatable {
+    /// Called.
+    package var sent = 0
+    /// Answered with 2xx.
+    package var accepted = 0
+}

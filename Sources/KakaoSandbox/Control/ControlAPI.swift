@@ -1,0 +1,169 @@
+internal import Dispatch
+internal import EventLoop
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+
+/// `/sandbox/*`: what a test turns and reads (`docs/sandbox.md`). Not a part of Kakao, and without a key.
+struct ControlAPI: Sendable {
+    private static let maximumLimit: Int64 = 10_000
+
+    let ledger: Ledger
+    let faults: FaultBoard
+    let link: LinkCallback
+    let stats: @Sendable () -> SandboxStats
+
+    func addRoutes(to router: inout Router) {
+        router.add(.get, "/sandbox/stats", .immediate { _ in .json(stats()) })
+        router.add(.get, "/sandbox/deliveries", .immediate(deliveries))
+        router.add(.delete, "/sandbox/deliveries", .immediate(forgetDeliveries))
+        router.on(.get, "/sandbox/reached", reached)
+        router.add(.post, "/sandbox/tokens/fail", .immediate(failToken))
+        router.add(.delete, "/sandbox/tokens/fail", .immediate(healTokens))
+        router.add(.get, "/sandbox/faults", .immediate(listFaults))
+        router.add(.post, "/sandbox/faults", .immediate(addFault))
+        router.add(.delete, "/sandbox/faults", .immediate(removeFaults))
+        router.add(.delete, "/sandbox/faults/{id}", .immediate(removeFault))
+        router.on(.post, "/sandbox/link/share") { try await .json(link.share(LinkShare(bodyOf: $0))) }
+    }
+
+    // MARK: Deliveries
+
+    private func deliveries(_ request: Request) throws -> Response {
+        let query = try ControlInput(queryOf: request, known: ["user_id", "after", "limit"])
+        let after = Int(try query.integer("after", in: 0...Int64.max) ?? 0)
+        let limit = Int(try query.integer("limit", in: 1...Self.maximumLimit) ?? 100)
+        let userID = try query.integer("user_id", in: 1...Int64.max)
+        let page = ledger.deliveries(to: userID, after: after, limit: limit)
+        var json = JSONWriter()
+        json.object {
+            $0.member("items", page)
+            $0.member("next", page.count == limit ? page.last?.sequence : nil)
+        }
+        return .json(json.bytes)
+    }
+
+    private func forgetDeliveries(_ request: Request) -> Response {
+        ledger.forgetDeliveries()
+        return Response(.noContent)
+    }
+
+    private func reached(_ request: Request) async throws -> Response {
+        let known: Set<String> = ["marker", "user_id", "min_times", "after", "limit"]
+        let query = try ControlInput(queryOf: request, known: known)
+        guard let marker = try query.string("marker") else {
+            return .json(ReachList(summaries: ledger.reachSummaries()))
+        }
+        let limit = Int(try query.integer("limit", in: 1...Self.maximumLimit) ?? 1000)
+        let after = try query.integer("after", in: 0...Int64.max) ?? 0
+        let minimumTimes = Int(try query.integer("min_times", in: 1...Int64(UInt32.max)) ?? 2)
+        var page = ReachPage(summary: ledger.reachSummary(of: marker), limit: limit)
+        if let userID = try query.integer("user_id", in: 1...Int64.max) {
+            page.items = [(userID, ledger.timesReached(userID, marker: marker))]
+        } else {
+            page.items = await ledger.reachedOffLoop(marker, minimumTimes: minimumTimes, after: after, limit: limit)
+        }
+        return .json(page)
+    }
+
+    // MARK: Tokens
+
+    private func failToken(_ request: Request) throws -> Response {
+        let input = try ControlInput(bodyOf: request, known: ["push_token"])
+        guard ledger.failToken(try input.requiredString("push_token")) else {
+            throw Problem(.conflict, "\(Ledger.maximumFailingTokens) tokens fail already.")
+        }
+        return Response(.noContent)
+    }
+
+    private func healTokens(_ request: Request) -> Response {
+        ledger.healTokens()
+        return Response(.noContent)
+    }
+
+    // MARK: Faults
+
+    private func listFaults(_ request: Request) -> Response {
+        var json = JSONWriter()
+        json.object { $0.member("items", faults.faults) }
+        return .json(json.bytes)
+    }
+
+    private func addFault(_ request: Request) throws -> Response {
+        guard let id = faults.add(try Fault(bodyOf: request)) else {
+            throw Problem(.conflict, "\(FaultBoard.maximumFaults) faults are switched on already.")
+        }
+        var json = JSONWriter()
+        json.object { $0.member("id", id) }
+        return .json(json.bytes, status: .created)
+    }
+
+    private func removeFaults(_ request: Request) -> Response {
+        faults.removeAll()
+        return Response(.noContent)
+    }
+
+    private func removeFault(_ request: Request) throws -> Response {
+        guard let id = UserIDs.parseOne(request.pathParameter("id")), faults.remove(Int(id)) else {
+            throw Problem(.notFound, "There is no fault of this id.")
+        }
+        return Response(.noContent)
+    }
+}
+
+/// The answer to `GET /sandbox/reached`.
+private struct ReachList: JSONWritable {
+    let summaries: [ReachSummary]
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { $0.member("items", summaries) }
+    }
+}
+
+/// The answer to `GET /sandbox/reached?marker=…`.
+private struct ReachPage: JSONWritable {
+    let summary: ReachSummary
+    let limit: Int
+    var items: [(userID: Int64, times: Int)] = []
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { json in
+            summary.writeMembers(to: &json)
+            json.array("items") { array in
+                for item in items {
+                    array.object {
+                        $0.member("user_id", String(item.userID))
+                        $0.member("times", item.times)
+                    }
+                }
+            }
+            json.member("next", items.count == limit ? items.last.map { String($0.userID) } : nil)
+        }
+    }
+}
+
+extension Response {
+    fileprivate static func json(_ value: some JSONWritable) -> Response {
+        var json = JSONWriter()
+        json.value(value)
+        return .json(json.bytes)
+    }
+}
+
+extension Ledger {
+    /// ``reached(marker:minimumTimes:after:limit:)`` where waiting holds no loop up.
+    func reachedOffLoop(
+        _ marker: String,
+        minimumTimes: Int,
+        after: Int64,
+        limit: Int
+    ) async -> [(userID: Int64, times: Int)] {
+        await withCheckedContinuation { continuation in
+            EventLoop.blocking.async {
+                continuation.resume(
+                    returning: self.reached(marker: marker, minimumTimes: minimumTimes, after: after, limit: limit)
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+internal import HTTPServer
+internal import JSON
+
+extension Fault {
+    private static let names: Set<String> = [
+        "path", "kind", "status", "code", "msg", "retry_after", "milliseconds", "probability", "times", "user_ids",
+        "delivered",
+    ]
+    private static let maximumUsers = 10_000
+
+    /// Reads the body of `POST /sandbox/faults`.
+    ///
+    /// - Throws: ``Problem`` that names the field.
+    init(bodyOf request: Request) throws(Problem) {
+        let input = try ControlInput(bodyOf: request, known: Self.names)
+        guard let kind: Kind = try input.choice("kind") else {
+            let allowed = Kind.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ControlInput.problem("kind", "is required", allowed: allowed)
+        }
+        self.init(kind)
+        if let path = try input.string("path") {
+            guard path == "*" || path.hasPrefix("/") else {
+                throw ControlInput.problem("path", "must be * or begin with /", allowed: "*, /v1/push/send")
+            }
+            self.path = path
+        }
+        status = try input.integer("status", in: 200...599).map(Int.init)
+        code = try input.integer("code", in: -99_999...99_999).map(Int.init)
+        if let message = try input.string("msg") { self.message = message }
+        retryAfterSeconds = try input.integer("retry_after", in: 0...86_400).map(Int.init)
+        let longest = Int64(FaultBoard.maximumMilliseconds)
+        if let milliseconds = try input.integer("milliseconds", in: 0...longest) {
+            self.milliseconds = Int(milliseconds)
+        } else if kind == .latency {
+            throw ControlInput.problem("milliseconds", "is required with latency", allowed: "0 to \(longest)")
+        }
+        if let probability = try Self.probability(input) { self.probability = probability }
+        times = try input.integer("times", in: 1...Int64(Int32.max)).map(Int.init)
+        userIDs = try Self.users(input)
+        isDelivered = try input.bool("delivered") ?? false
+        guard userIDs == nil || !isAtHead else {
+            throw ControlInput.problem("user_ids", "is not known before the body is read", allowed: "another kind")
+        }
+    }
+
+    private static func probability(_ input: ControlInput) throws(Problem) -> Double? {
+        guard let value = input.value("probability") else { return nil }
+        guard let number = value.number.flatMap({ Double($0.text) }), (0...1).contains(number) else {
+            throw ControlInput.problem("probability", "must be a number from 0 to 1", allowed: "0 to 1")
+        }
+        return number
+    }
+
+    private static func users(_ input: ControlInput) throws(Problem) -> Set<Int64>? {
+        guard let value = input.value("user_ids") else { return nil }
+        let ids = value.array?.compactMap { $0.integer ?? $0.string.flatMap(UserIDs.parseOne) }
+        guard let ids, ids.count == value.array?.count, (1...maximumUsers).contains(ids.count) else {
+            let allowed = "an array of 1 to \(maximumUsers) user ids"
+            throw ControlInput.problem("user_ids", "must be \(allowed)", allowed: allowed)
+        }
+        return Set(ids)
+    }
+}
+
+extension FaultBoard.Armed: JSONWritable {
+    func write(to writer: inout JSONWriter) {
+        writer.object { json in
+            json.member("id", id)
+            json.member("path", fault.path)
+            json.member("kind", fault.kind.rawValue)
+            json.member("status", fault.status)
+            json.member("code", fault.code)
+            json.member("msg", fault.message)
+            json.member("retry_after", fault.retryAfterSeconds)
+            json.member("milliseconds", fault.milliseconds)
+            json.member("probability", fault.probability)
+            json.member("times", fault.times)
+            json.member("user_ids", fault.userIDs.map { $0.sorted().map(String.init) })
+            json.member("delivered", fault.isDelivered)
+            json.member("applied", applied)
+        }
+    }
+}

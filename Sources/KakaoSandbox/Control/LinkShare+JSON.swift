@@ -1,0 +1,58 @@
+internal import HTTPServer
+package import JSON
+
+extension LinkShare {
+    private static let names: Set<String> = [
+        "method", "chat_type", "hash_chat_id", "template_id", "args", "resource_id",
+    ]
+
+    /// Reads the body of `POST /sandbox/link/share`.
+    ///
+    /// - Throws: ``Problem`` that names the field.
+    init(bodyOf request: Request) throws(Problem) {
+        let input = try ControlInput(bodyOf: request, known: Self.names)
+        self.init()
+        if let method: Method = try input.choice("method") { self.method = method }
+        if let chatType = try input.string("chat_type") {
+            guard Self.chatTypes.contains(chatType) else {
+                let allowed = Self.chatTypes.joined(separator: ", ")
+                throw ControlInput.problem("chat_type", "must be one of \(allowed)", allowed: allowed)
+            }
+            self.chatType = chatType
+        }
+        hashChatID = try input.string("hash_chat_id")
+        templateID = try input.integer("template_id", in: 1...Int64.max)
+        arguments = try Self.arguments(input)
+        resourceID = try input.string("resource_id")
+        if let resourceID, !Self.isHeaderValue(resourceID) {
+            let allowed = "1 to 128 visible ASCII characters"
+            throw ControlInput.problem("resource_id", "must have \(allowed)", allowed: allowed)
+        }
+    }
+
+    private static func arguments(_ input: ControlInput) throws(Problem) -> JSONObject {
+        guard let value = input.value("args") else { return JSONObject() }
+        guard case .object(let arguments) = value else {
+            throw ControlInput.problem("args", "must be an object", allowed: "an object")
+        }
+        for name in reservedNames where arguments[name] != nil {
+            throw ControlInput.problem("args", "must not have \(name), which is Kakao's own", allowed: "other names")
+        }
+        return arguments
+    }
+
+    private static func isHeaderValue(_ text: String) -> Bool {
+        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    }
+}
+
+extension LinkShareOutcome: JSONWritable {
+    package func write(to writer: inout JSONWriter) {
+        writer.object {
+            $0.member("sent", isSent)
+            $0.member("status", status)
+            $0.member("resource_id", resourceID)
+            $0.member("reason", reason)
+        }
+    }
+}

@@ -1,0 +1,18 @@
+internal import HTTPServer
+
+/// Plays the faults that strike before a request's body is read. The sandbox's own paths are let through.
+struct FaultGate: Middleware {
+    let faults: FaultBoard
+
+    func receive(_ request: inout Request) throws -> Response? {
+        let path = request.path
+        guard !path.hasPrefix("/sandbox/") else { return nil }
+        switch faults.arrive(at: path) {
+        case .pass: return nil
+        case .drop: throw ConnectionAbort()
+        case .refuse(let refusal): return refusal.response
+        }
+    }
+
+    func send(_ response: inout Response, to request: Request) {}
+}

@@ -1,0 +1,83 @@
+/// The controls of `/sandbox/*`, for tests that have the sandbox in their own process.
+extension KakaoSandbox {
+    /// The oldest deliveries after a sequence, to one user or to all, at most `limit`.
+    package func deliveries(to userID: Int64? = nil, after sequence: Int = 0, limit: Int = 10_000) -> [Delivery] {
+        ledger.deliveries(to: userID, after: sequence, limit: limit)
+    }
+
+    /// Forgets what was delivered to whom, and keeps the tokens.
+    package func forgetDeliveries() {
+        ledger.forgetDeliveries()
+    }
+
+    /// What is known of the sends with a marker in their `custom_field`; of those without one for the empty marker.
+    package func reached(marker: String) -> ReachSummary {
+        ledger.reachSummary(of: marker)
+    }
+
+    /// How often a user was named by accepted sends of a marker.
+    package func timesReached(_ userID: Int64, marker: String) -> Int {
+        ledger.timesReached(userID, marker: marker)
+    }
+
+    /// Has sends to a token fail from now on. Ignored when 100,000 tokens fail already.
+    package func failToken(_ pushToken: String) {
+        _ = ledger.failToken(pushToken)
+    }
+
+    /// Has no token fail any more.
+    package func healTokens() {
+        ledger.healTokens()
+    }
+
+    /// Switches a fault on.
+    ///
+    /// - Returns: Its id, or `nil` when 100 faults are switched on already.
+    @discardableResult
+    package func add(_ fault: Fault) -> Int? {
+        faults.add(fault)
+    }
+
+    /// Switches a fault off, if there is one of that id.
+    package func removeFault(_ id: Int) {
+        _ = faults.remove(id)
+    }
+
+    /// Switches all faults off.
+    package func removeFaults() {
+        faults.removeAll()
+    }
+
+    /// Says where Link callbacks go to, when that was not yet known at the start: the push server's base URL.
+    package func sendCallbacks(to url: String) {
+        link.setBaseURL(url)
+    }
+
+    /// Shares a message: calls the push server once, if Kakao would, and tells what came of it.
+    package func share(_ share: LinkShare) async -> LinkShareOutcome {
+        await link.share(share)
+    }
+
+    /// What the sandbox has seen.
+    package var stats: SandboxStats {
+        SandboxStats(ledger, faults, link, feedback)
+    }
+}
+
+extension SandboxStats {
+    init(_ ledger: Ledger, _ faults: FaultBoard, _ link: LinkCallback, _ feedback: FailureFeedback) {
+        let counts = ledger.counts()
+        self.init(
+            requests: faults.requests,
+            sends: counts.sends,
+            users: counts.users,
+            deliveries: counts.deliveries,
+            tokens: counts.tokens,
+            failingTokens: counts.failingTokens,
+            uncounted: counts.uncounted,
+            feedback: feedback.counts,
+            linkCallbacks: link.counts,
+            seed: faults.seed
+        )
+    }
+}

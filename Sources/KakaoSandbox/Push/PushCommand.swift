@@ -1,0 +1,102 @@
+internal import HTTPServer
+
+/// A call of the Push API whose parameters have been checked.
+enum PushCommand: Sendable {
+    case register(DeviceKey, userID: Int64, pushToken: String)
+    case tokens([Int64])
+    case deregister(DeviceKey, userID: Int64)
+    case send(PushSend)
+
+    /// The users that it names.
+    var userIDs: [Int64] {
+        switch self {
+        case .register(_, let userID, _), .deregister(_, let userID): [userID]
+        case .tokens(let userIDs): userIDs
+        case .send(let send): send.userIDs
+        }
+    }
+}
+
+/// What tells one device of a user from another.
+struct DeviceKey: Equatable, Sendable {
+    let deviceID: String
+    let platform: Platform
+}
+
+/// A send whose parameters have been checked.
+struct PushSend: Sendable {
+    let version: PushVersion
+    let userIDs: [Int64]
+    let message: PushMessage
+    /// The tokens are the caller's: the message carries one, and those registered here are not looked at.
+    let isBypass: Bool
+}
+
+/// The four calls.
+enum PushCall: String, CaseIterable, Sendable {
+    case register, tokens, deregister, send
+
+    /// Checks the parameters as documented.
+    ///
+    /// - Throws: ``KakaoRefusal``, -2, with words like Kakao's.
+    func parse(
+        _ form: PushForm,
+        version: PushVersion,
+        settings: KakaoSandboxSettings
+    ) throws(KakaoRefusal) -> PushCommand {
+        switch self {
+        case .register:
+            let userID = try form.userID("uuid")
+            let key = try deviceKey(form, version: version, settings: settings)
+            guard let token = form["push_token"], !token.isEmpty else {
+                throw invalidDevice(form, version: version, settings: settings)
+            }
+            return .register(key, userID: userID, pushToken: token)
+        case .tokens:
+            if let userIDs = try form.userIDs("uuids") { return .tokens(userIDs) }
+            guard form["uuid"] != nil else { throw .badParameter("uuid or uuids is required") }
+            return .tokens([try form.userID("uuid")])
+        case .deregister:
+            let userID = try form.userID("uuid")
+            return .deregister(try deviceKey(form, version: version, settings: settings), userID: userID)
+        case .send:
+            return .send(try send(form, version: version, settings: settings))
+        }
+    }
+
+    private func deviceKey(
+        _ form: PushForm,
+        version: PushVersion,
+        settings: KakaoSandboxSettings
+    ) throws(KakaoRefusal) -> DeviceKey {
+        guard let deviceID = form["device_id"], (1...64).contains(deviceID.unicodeScalars.count),
+            let type = form["push_type"], let platform = Platform(name: type, in: version)
+        else { throw invalidDevice(form, version: version, settings: settings) }
+        return DeviceKey(deviceID: deviceID, platform: platform)
+    }
+
+    /// Kakao's own words, which repeat the push token.
+    private func invalidDevice(_ form: PushForm, version: PushVersion, settings: KakaoSandboxSettings) -> KakaoRefusal {
+        let app = "app-\(settings.appID)"
+        let parameters = [
+            "appName=\(app)", "uid=\(form["uuid"] ?? "null")", "did=\(form["device_id"] ?? "null")",
+            "pushType=\(form["push_type"] ?? "null")", "pushToken=\(form["push_token"] ?? "null")",
+        ]
+        return .badParameter("[\(app)] Invalid Kpusher Param. ( \(parameters.joined(separator: ", ")) )")
+    }
+
+    private func send(
+        _ form: PushForm,
+        version: PushVersion,
+        settings: KakaoSandboxSettings
+    ) throws(KakaoRefusal) -> PushSend {
+        guard let userIDs = try form.userIDs("uuids") else { throw .badParameter("uuids is required") }
+        guard let text = form["push_message"] else { throw .badParameter("push_message is required") }
+        let message = try PushMessage(text, version: version, markerField: settings.markerField)
+        let isBypass = try form.bool("bypass")
+        if isBypass, message.apns?.pushToken == nil, message.android?.pushToken == nil {
+            throw .badParameter("push_token is required in push_message when bypass is true")
+        }
+        return PushSend(version: version, userIDs: userIDs, message: message, isBypass: isBypass)
+    }
+}

@@ -1,0 +1,135 @@
+internal import Glibc
+package import Logging
+
+/// How a log line is written.
+package enum LogFormat: String, Sendable, CaseIterable {
+    /// For people: `2026-11-21T08:15:30.123Z info     Listening address=127.0.0.1:8080`.
+    case text
+    /// For machines: one JSON object a line.
+    case json
+}
+
+/// Formats log events as lines for a ``LogSink``.
+package struct LineLogHandler: LogHandler {
+    package var logLevel: Logger.Level
+    package var metadata: Logger.Metadata = [:]
+    package var metadataProvider: Logger.MetadataProvider?
+    private let format: LogFormat
+    private let sink: LogSink
+
+    package init(sink: LogSink, format: LogFormat, level: Logger.Level) {
+        self.sink = sink
+        self.format = format
+        logLevel = level
+    }
+
+    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    package func log(event: LogEvent) {
+        var fields = metadata
+        if let provided = metadataProvider?.get() { fields.merge(provided) { $1 } }
+        if let given = event.metadata { fields.merge(given) { $1 } }
+        let pairs = fields.map { (name: $0.key, value: $0.value.description) }.sorted { $0.name < $1.name }
+        var line = LogLine()
+        switch format {
+        case .text: line.text(level: event.level, message: event.message.description, pairs)
+        case .json: line.json(level: event.level, message: event.message.description, pairs)
+        }
+        sink.write(line.bytes)
+    }
+}
+
+/// One line as bytes.
+private struct LogLine {
+    private(set) var bytes: [UInt8] = []
+
+    init() {
+        bytes.reserveCapacity(256)
+    }
+
+    mutating func text(level: Logger.Level, message: String, _ pairs: [(name: String, value: String)]) {
+        timestamp()
+        let name = level.rawValue
+        append(" " + name + String(repeating: " ", count: max(1, 9 - name.utf8.count)))
+        escaped(message)
+        for (name, value) in pairs {
+            append(" " + name + "=")
+            // Quoted where a reader could not tell where the value ends.
+            if value.isEmpty || value.utf8.contains(where: { $0 <= 0x20 || $0 == UInt8(ascii: "\"") }) {
+                append("\"")
+                escaped(value)
+                append("\"")
+            } else {
+                escaped(value)
+            }
+        }
+        append("\n")
+    }
+
+    mutating func json(level: Logger.Level, message: String, _ pairs: [(name: String, value: String)]) {
+        append("{\"time\":\"")
+        timestamp()
+        append("\",\"level\":\"\(level.rawValue)\",\"message\":\"")
+        escaped(message)
+        append("\"")
+        for (name, value) in pairs {
+            append(",\"")
+            escaped(name)
+            append("\":\"")
+            escaped(value)
+            append("\"")
+        }
+        append("}\n")
+    }
+
+    private mutating func append(_ text: String) {
+        bytes.append(contentsOf: text.utf8)
+    }
+
+    /// As within a JSON string: no value, whatever it holds, begins a line of its own.
+    private mutating func escaped(_ text: String) {
+        for octet in text.utf8 {
+            switch octet {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                bytes.append(UInt8(ascii: "\\"))
+                bytes.append(octet)
+            case 0x0A: append("\\n")
+            case 0..<0x20, 0x7F:
+                append("\\u00")
+                for digit in [octet >> 4, octet & 15] { append(String(digit, radix: 16)) }
+            default: bytes.append(octet)
+            }
+        }
+    }
+
+    private mutating func timestamp() {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        var seconds = now.tv_sec
+        var parts = tm()
+        gmtime_r(&seconds, &parts)
+        digits(Int(parts.tm_year) + 1900, 4)
+        append("-")
+        digits(Int(parts.tm_mon) + 1, 2)
+        append("-")
+        digits(Int(parts.tm_mday), 2)
+        append("T")
+        digits(Int(parts.tm_hour), 2)
+        append(":")
+        digits(Int(parts.tm_min), 2)
+        append(":")
+        digits(Int(parts.tm_sec), 2)
+        append(".")
+        digits(now.tv_nsec / 1_000_000, 3)
+        append("Z")
+    }
+
+    private mutating func digits(_ number: Int, _ width: Int) {
+        let text = String(number)
+        bytes.append(contentsOf: repeatElement(0x30, count: max(0, width - text.utf8.count)))
+        append(text)
+    }
+}

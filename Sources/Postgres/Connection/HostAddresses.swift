@@ -1,0 +1,90 @@
+internal import Dispatch
+internal import EventLoop
+internal import Glibc
+
+/// Looks up host names away from the loop: libpq would do it in the middle of `PQconnectStart` and block.
+///
+/// However many connections ask at once, one look-up is under way, so that a resolver that does not answer holds one thread.
+actor HostResolver {
+    typealias Answer = @Sendable (Swift.Result<[[String]?], PostgresError>) -> Void
+
+    nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    private let hosts: [String]
+    private var waiting: [Answer] = []
+
+    init(hosts: [String], loop: EventLoop) {
+        self.hosts = hosts
+        self.loop = loop
+    }
+
+    /// Calls `answer` on the loop with the numeric addresses of each host: none for a directory of Unix sockets, `nil` for a name
+    /// that nobody knows.
+    func resolve(_ answer: @escaping Answer) {
+        // Numeric addresses and paths come from memory, at once.
+        let known = hosts.compactMap(HostAddresses.withoutLookUp)
+        guard known.count < hosts.count else { return answer(.success(known)) }
+        waiting.append(answer)
+        guard waiting.count == 1 else { return }
+        EventLoop.blocking.async { [hosts] in
+            let found = HostAddresses.lookUp(hosts)
+            self.loop.execute { self.assumeIsolated { $0.finish(found) } }
+        }
+    }
+
+    private func finish(_ found: Swift.Result<[[String]?], PostgresError>) {
+        let answers = waiting
+        waiting = []
+        for answer in answers { answer(found) }
+    }
+}
+
+/// Numeric addresses of hosts.
+enum HostAddresses {
+    /// The addresses of a host that needs no resolver, or `nil` for a name.
+    static func withoutLookUp(_ host: String) -> [String]? {
+        // A directory; "@" is the abstract name space (libpq manual, "host").
+        if host.isEmpty || host.hasPrefix("/") || host.hasPrefix("@") { return [] }
+        var address = in6_addr()
+        let isNumeric = inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1
+        return isNumeric ? [host] : nil
+    }
+
+    /// The addresses of all hosts, `nil` for a name that nobody knows; a failure when none is known. Blocks.
+    static func lookUp(_ hosts: [String]) -> Swift.Result<[[String]?], PostgresError> {
+        var failure = "no host"
+        let found = hosts.map { host -> [String]? in
+            if let known = withoutLookUp(host) { return known }
+            var hints = addrinfo()
+            hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+            var list: UnsafeMutablePointer<addrinfo>?
+            let status = getaddrinfo(host, nil, &hints, &list)
+            guard status == 0, let list else {
+                failure = "\(host): \(String(cString: gai_strerror(status)))"
+                return nil
+            }
+            defer { freeaddrinfo(list) }
+            return sequence(first: list) { $0.pointee.ai_next }.compactMap(numeric)
+        }
+        guard found.contains(where: { $0 != nil }) else {
+            return .failure(PostgresError(.unavailable, detail: failure))
+        }
+        return .success(found)
+    }
+
+    private static func numeric(_ entry: UnsafeMutablePointer<addrinfo>) -> String? {
+        var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        let status = getnameinfo(
+            entry.pointee.ai_addr,
+            entry.pointee.ai_addrlen,
+            &text,
+            socklen_t(text.count),
+            nil,
+            0,
+            NI_NUMERICHOST
+        )
+        guard status == 0 else { return nil }
+        return text.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } }
+    }
+}

@@ -1,0 +1,195 @@
+internal import CLibpq
+internal import EventLoop
+
+// Sending commands, and reading what comes back.
+extension PostgresConnection {
+    /// How the commands of one call are divided into implicit transactions.
+    enum Grouping {
+        /// All in one sync group: one failure aborts those behind it. For reads.
+        case together
+        /// Each in its own: each is its own transaction.
+        case apart
+    }
+
+    /// Sends statements. Their answers come as events; if the connection breaks on the way, so do they.
+    ///
+    /// The caller has seen to it that none has a ``PostgresCommand/refusal``.
+    func send(_ commands: [PostgresCommand], _ grouping: Grouping) {
+        guard phase == .pipeline else { return closeSoon(PostgresError(.connectionLost, detail: "sent too early")) }
+        var isSent = true
+        switch grouping {
+        case .together:
+            // Preparations have sync groups of their own, so they come before the first read.
+            for command in commands { isSent = isSent && prepare(command) }
+            for command in commands { isSent = run(command) && isSent }
+            isSent = isSent && sync()
+        case .apart:
+            for command in commands { isSent = prepare(command) && run(command) && sync() && isSent }
+        }
+        guard isSent, flush() else { return closeSoon(connectionError()) }
+        watchFirstCommand()
+    }
+
+    /// Sends a script, on a connection with nothing else in flight.
+    func send(script command: PostgresCommand) {
+        answers.sent(.command(command, nil), at: loop.now)
+        guard isIdleForScript, PQexitPipelineMode(handle) == 1, PQsendQuery(handle, command.sql) == 1, flush() else {
+            return closeSoon(connectionError())
+        }
+        phase = .script
+        watchFirstCommand()
+    }
+
+    private var isIdleForScript: Bool { phase == .pipeline && answers.commandCount == 1 }
+
+    private func key(of command: PostgresCommand) -> (StatementCache.Key, [PostgresValue]) {
+        guard case .statement(let parameters) = command.work else {
+            return (StatementCache.Key(sql: command.sql, types: []), [])
+        }
+        return (StatementCache.Key(sql: command.sql, types: parameters.map(\.type)), parameters)
+    }
+
+    /// Prepares the statement of a command, in a sync group of its own, unless this connection knows it.
+    private func prepare(_ command: PostgresCommand) -> Bool {
+        let (key, parameters) = key(of: command)
+        guard case .prepare(let name) = statements.use(key) else { return true }
+        answers.sent(.preparation(key), at: loop.now)
+        return ParameterBlock.with(parameters) { block in
+            PQsendPrepare(handle, name, command.sql, block.count, block.types) == 1
+        } && sync()
+    }
+
+    /// Runs the statement of a command that ``prepare(_:)`` has seen. The command counts as sent even if libpq refuses it, so that
+    /// it is answered when the connection is closed for that.
+    private func run(_ command: PostgresCommand) -> Bool {
+        let (key, parameters) = key(of: command)
+        let use = statements.use(key)
+        answers.sent(.command(command, key), at: loop.now)
+        return ParameterBlock.with(parameters) { block in
+            switch use {
+            case .prepared(let name), .prepare(let name):
+                PQsendQueryPrepared(handle, name, block.count, block.values, block.lengths, block.formats, 1) == 1
+            case .unprepared:
+                PQsendQueryParams(
+                    handle,
+                    command.sql,
+                    block.count,
+                    block.types,
+                    block.values,
+                    block.lengths,
+                    block.formats,
+                    1
+                ) == 1
+            }
+        }
+    }
+
+    private func sync() -> Bool {
+        answers.sentSync(at: loop.now)
+        return PQpipelineSync(handle) == 1
+    }
+
+    /// Writes what libpq has gathered. What the socket does not take now goes when it can, or when something was read: a server
+    /// that is busy writing to us reads nothing (libpq manual, "PQflush").
+    private func flush() -> Bool {
+        let remains = PQflush(handle)
+        guard remains >= 0 else { return false }
+        if let registration { loop.setInterest(remains == 1 ? [.read, .write] : .read, of: registration) }
+        return true
+    }
+
+    // MARK: Reading
+
+    func ready(_ readiness: Readiness) {
+        if readiness != .write, PQconsumeInput(handle) == 0 {
+            let error = connectionError()
+            // What had come before the end is an answer still.
+            readAnswers()
+            return close(error)
+        }
+        readAnswers()
+        guard phase != .closed else { return }
+        // Has libpq look at what nobody waits for: notices.
+        if answers.isEmpty { _ = PQisBusy(handle) }
+        // Room for LISTEN: nobody listens yet.
+        while let notification = PQnotifies(handle) { PQfreemem(notification) }
+        if !flush() { close(connectionError()) }
+    }
+
+    private func readAnswers() {
+        // The owner may send more, or close, at any answer.
+        while phase != .closed, !answers.isEmpty, PQisBusy(handle) == 0 {
+            let action: AnswerQueue<Sent, PostgresRows>.Action
+            if let result = PQgetResult(handle) {
+                switch ServerAnswer(owning: result, statement: firstStatement) {
+                case .rows(let rows): action = answers.received(.rows(rows), at: loop.now)
+                case .failed(let error): action = answers.received(.failed(error), at: loop.now)
+                case .aborted: action = answers.received(.aborted, at: loop.now)
+                case .sync: action = answers.receivedSync(at: loop.now)
+                case .copy:
+                    return close(
+                        PostgresError(.connectionLost, detail: "COPY is not possible here", statement: firstStatement)
+                    )
+                }
+            } else {
+                action = answers.receivedEnd(at: loop.now)
+            }
+            switch action {
+            case .wait: break
+            case .finish(let sent, let outcome): finish(sent, outcome)
+            case .desynchronized: close(PostgresError(.connectionLost, detail: "libpq answered out of order"))
+            }
+        }
+    }
+
+    /// The text of the statement whose turn it is.
+    private var firstStatement: String? {
+        switch answers.first {
+        case .command(let command, _): command.sql
+        case .preparation(let key): key.sql
+        case nil: nil
+        }
+    }
+
+    private func finish(_ sent: Sent, _ outcome: Outcome<PostgresRows>) {
+        switch sent {
+        case .preparation(let key):
+            if case .failed(let error) = outcome { statements.failed(key, error) }
+        case .command(let command, let key):
+            if phase == .script {
+                guard PQenterPipelineMode(handle) == 1 else { return close(connectionError()) }
+                phase = .pipeline
+            }
+            handler(.answered(command, whole(outcome, key)))
+        }
+    }
+
+    /// An outcome made whole: why the statement could not be prepared, if that is what the command died of.
+    private func whole(_ outcome: Outcome<PostgresRows>, _ key: StatementCache.Key?) -> Outcome<PostgresRows> {
+        guard case .failed(let error) = outcome, let key, error.concernsThePreparedStatement else { return outcome }
+        return .failed(statements.forget(key, after: error))
+    }
+
+    // MARK: Time
+
+    /// Sees to it that the first command in ``answers`` is answered in time. One timer, moved on only when it fires.
+    private func watchFirstCommand() {
+        guard let limit, timer == nil else { return }
+        let elapsed = loop.now - min(loop.now, answers.waitingSince)
+        timer = loop.schedule(after: .milliseconds(limit - min(limit, elapsed))) { [weak self] in
+            self?.assumeIsolated { $0.firstCommandIsLate(limit) }
+        }
+    }
+
+    /// Milliseconds that the server may take for one command; longer than the server itself allows it.
+    private var limit: UInt64? {
+        settings.statementTimeout.map { ($0 + settings.answerGrace).wholeMilliseconds }
+    }
+
+    private func firstCommandIsLate(_ limit: UInt64) {
+        timer = nil
+        guard !answers.isEmpty else { return }
+        guard loop.now - min(loop.now, answers.waitingSince) >= limit else { return watchFirstCommand() }
+        close(PostgresError(.timedOut, detail: "the server does not answer", statement: firstStatement))
+    }
+}

@@ -1,0 +1,98 @@
+internal import EventLoop
+
+/// One answer that one task waits for.
+///
+/// The task may go away before the answer comes, when it is cancelled: the answer is then dropped, and whoever was to answer
+/// does so all the same. So a statement that is on its way keeps its place.
+final class Promise<Value: Sendable>: @unchecked Sendable {
+    // Touched on its loop only: every method checks.
+
+    private enum State {
+        /// Nobody waits yet. Can transition to `waiting`, `abandoned`, `answered`.
+        case new
+        /// A task is suspended. Can transition to `abandoned`, `answered`.
+        case waiting(CheckedContinuation<Value, any Error>)
+        /// The task was cancelled and has been told so, or will be as soon as it waits.
+        case abandoned
+        /// The answer has been given.
+        case answered
+    }
+
+    private let loop: EventLoop
+    private var state = State.new
+
+    init(loop: EventLoop) {
+        self.loop = loop
+    }
+
+    /// Nobody wants the answer any more.
+    var isAbandoned: Bool {
+        loop.preconditionOnLoop()
+        if case .abandoned = state { return true }
+        return false
+    }
+
+    /// Suspends the task, runs `begin` on the loop, and returns what the promise is answered with.
+    ///
+    /// - Throws: what it is failed with; `CancellationError` as soon as the task is cancelled. `begin` is not run for a task that
+    ///   was cancelled before.
+    static func value(on loop: EventLoop, begin: @escaping @Sendable (Promise) -> Void) async throws -> Value {
+        let promise = Promise(loop: loop)
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                loop.execute {
+                    if promise.wait(continuation) { begin(promise) }
+                }
+            }
+        } onCancel: {
+            loop.execute { promise.abandon() }
+        }
+    }
+
+    /// The same for a task that may not be interrupted: its cancellation makes no difference.
+    static func uninterruptedValue(
+        on loop: EventLoop,
+        begin: @escaping @Sendable (Promise) -> Void
+    ) async throws -> Value {
+        let promise = Promise(loop: loop)
+        return try await withCheckedThrowingContinuation { continuation in
+            loop.execute {
+                if promise.wait(continuation) { begin(promise) }
+            }
+        }
+    }
+
+    /// Answers. The first answer counts.
+    func answer(_ result: Swift.Result<Value, PostgresError>) {
+        loop.preconditionOnLoop()
+        guard case .waiting(let continuation) = state else { return }
+        state = .answered
+        switch result {
+        case .success(let value): continuation.resume(returning: value)
+        case .failure(let error): continuation.resume(throwing: error)
+        }
+    }
+
+    private func wait(_ continuation: CheckedContinuation<Value, any Error>) -> Bool {
+        loop.preconditionOnLoop()
+        guard case .new = state else {
+            continuation.resume(throwing: CancellationError())
+            return false
+        }
+        state = .waiting(continuation)
+        return true
+    }
+
+    private func abandon() {
+        loop.preconditionOnLoop()
+        switch state {
+        case .new:
+            state = .abandoned
+        case .waiting(let continuation):
+            state = .abandoned
+            continuation.resume(throwing: CancellationError())
+        case .abandoned, .answered:
+            break
+        }
+    }
+}

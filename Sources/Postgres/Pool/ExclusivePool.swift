@@ -1,0 +1,176 @@
+internal import DequeModule
+internal import EventLoop
+internal import Logging
+
+/// The connections of a loop that one caller has to itself at a time, for transactions and scripts.
+///
+/// They are opened when they are wanted, up to a bound, kept when they come back clean, and closed otherwise. Who finds none free
+/// waits in a queue that is bounded in length and in time.
+actor ExclusivePool {
+    /// Callers that may wait for a connection.
+    private static let maximumWaiting = 1000
+
+    private struct Waiter {
+        let promise: Promise<PostgresSession>
+        let deadline: UInt64
+    }
+
+    nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+
+    private let settings: PostgresSettings
+    private let resolver: HostResolver
+    private let logger: Logger
+
+    /// All that there are: free, lent out, or being opened.
+    private var connections: [ExclusiveConnection] = []
+    private var free: [ExclusiveConnection] = []
+    private var opening = 0
+    private var leased = 0
+    private var waiters = Deque<Waiter>()
+    private var waitTimer: TimerID?
+    private var isClosing = false
+    private var whenIdle: [@Sendable () -> Void] = []
+
+    init(settings: PostgresSettings, loop: EventLoop, resolver: HostResolver, logger: Logger) {
+        self.settings = settings
+        self.loop = loop
+        self.resolver = resolver
+        self.logger = logger
+    }
+
+    /// Answers `promise` with a session that is the caller's until ``release(_:)``.
+    func lease(_ promise: Promise<PostgresSession>) {
+        guard !isClosing else {
+            return promise.answer(.failure(PostgresError(.unavailable, detail: "the pool is shutting down")))
+        }
+        guard waiters.count < Self.maximumWaiting else {
+            return promise.answer(
+                .failure(PostgresError(.overloaded, detail: "\(waiters.count) wait for a connection"))
+            )
+        }
+        waiters.append(Waiter(promise: promise, deadline: loop.now + settings.waitTimeout.wholeMilliseconds))
+        serveWaiters()
+        watchWaiters()
+    }
+
+    /// Takes a session back: its connection is kept if it is as it was lent out, and closed otherwise.
+    func release(_ session: PostgresSession) {
+        let connection = session.connection
+        leased -= 1
+        let isReusable = connection.assumeIsolated { connection in
+            connection.endLease()
+            return connection.isReusable
+        }
+        if isReusable, !isClosing {
+            free.append(connection)
+            serveWaiters()
+        } else {
+            connection.assumeIsolated { $0.close() }
+        }
+        checkIdle()
+    }
+
+    /// Refuses what comes from now on, and calls `body` as soon as nothing is in hand.
+    func whenIdle(_ body: @escaping @Sendable () -> Void) {
+        isClosing = true
+        whenIdle.append(body)
+        checkIdle()
+    }
+
+    func close() {
+        isClosing = true
+        if let waitTimer { loop.cancel(waitTimer) }
+        waitTimer = nil
+        let failed = waiters
+        waiters = []
+        for waiter in failed {
+            waiter.promise.answer(.failure(PostgresError(.unavailable, detail: "the pool has been shut down")))
+        }
+        for connection in connections { connection.assumeIsolated { $0.close() } }
+        checkIdle()
+    }
+
+    // MARK: Serving
+
+    private func serveWaiters() {
+        while let waiter = waiters.first {
+            if waiter.promise.isAbandoned {
+                waiters.removeFirst()
+            } else if let connection = free.popLast() {
+                waiters.removeFirst()
+                leased += 1
+                let lease = connection.assumeIsolated { $0.lease }
+                waiter.promise.answer(.success(PostgresSession(connection: connection, lease: lease)))
+            } else {
+                break
+            }
+        }
+        // One for each who waits, within the bound.
+        while opening < waiters.count, connections.count < settings.exclusiveConnections { open() }
+    }
+
+    private func open() {
+        opening += 1
+        let connection = ExclusiveConnection(
+            settings: settings,
+            loop: loop,
+            resolver: resolver,
+            logger: logger
+        ) { [weak self] connection, event in
+            self?.assumeIsolated { $0.happened(connection, event) }
+        }
+        connections.append(connection)
+        connection.assumeIsolated { $0.connect() }
+    }
+
+    private func happened(_ connection: ExclusiveConnection, _ event: ExclusiveConnection.Event) {
+        switch event {
+        case .opened:
+            opening -= 1
+            free.append(connection)
+        case .closed(let error, let wasOpen):
+            connections.removeAll { $0 === connection }
+            free.removeAll { $0 === connection }
+            if !wasOpen {
+                opening -= 1
+                logger.warning(
+                    "no connection to PostgreSQL",
+                    metadata: ["loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
+                )
+                // Whoever has waited longest learns why; the others get another attempt.
+                waiters.popFirst()?.promise.answer(.failure(error.with(code: .unavailable)))
+            }
+        }
+        if !isClosing { serveWaiters() }
+        checkIdle()
+    }
+
+    private func checkIdle() {
+        guard leased == 0, waiters.isEmpty, !whenIdle.isEmpty else { return }
+        let bodies = whenIdle
+        whenIdle = []
+        for body in bodies { body() }
+    }
+
+    // MARK: Time
+
+    private func watchWaiters() {
+        guard waitTimer == nil, let deadline = waiters.first?.deadline else { return }
+        waitTimer = loop.schedule(after: .milliseconds(deadline - min(loop.now, deadline))) { [weak self] in
+            self?.assumeIsolated { pool in
+                pool.waitTimer = nil
+                pool.dropLate()
+            }
+        }
+    }
+
+    private func dropLate() {
+        while let waiter = waiters.first, waiter.deadline <= loop.now {
+            waiters.removeFirst()
+            waiter.promise.answer(.failure(PostgresError(.timedOut, detail: "no connection became free")))
+        }
+        watchWaiters()
+        checkIdle()
+    }
+}

@@ -1,0 +1,59 @@
+internal import EventLoop
+
+// Connections of one's own.
+extension PostgresPool {
+    /// Runs `body` in a transaction: commits when it returns, rolls back when it throws or its task has been cancelled.
+    ///
+    /// The transaction has a connection to itself. There are ``PostgresSettings/exclusiveConnections`` on a loop, so `body` does
+    /// nothing slow that is not the database's, and never waits for another transaction of the same loop.
+    ///
+    /// - Throws: what `body` throws; ``PostgresError``; `CancellationError`. ``PostgresError/Code/overloaded`` and
+    ///   ``PostgresError/Code/timedOut`` also when no connection becomes free. When the commit itself is not answered
+    ///   (``PostgresError/Code/connectionLost``), the transaction may have been committed.
+    package func withTransaction<Result: Sendable>(
+        _ body: (PostgresTransaction) async throws -> Result
+    ) async throws -> Result {
+        let session = try await lease()
+        do {
+            _ = try await session.uninterruptedQuery("BEGIN")
+            let result = try await body(PostgresTransaction(session: session))
+            try Task.checkCancellation()
+            let commit = try await session.uninterruptedQuery("COMMIT")
+            // A transaction in which a statement failed is rolled back by its COMMIT, which calls that a success.
+            guard commit.commandTag == "COMMIT" else {
+                throw PostgresError(.server, sqlState: "25P02", detail: "a statement of the transaction had failed")
+            }
+            release(session)
+            return result
+        } catch {
+            await rollBack(session)
+            release(session)
+            throw error
+        }
+    }
+
+    /// Runs `body` with a connection of its own and no transaction: for scripts, and for statements that cannot be in one.
+    ///
+    /// The connection is closed afterwards, and with it goes whatever `body` has left behind: settings, temporary tables, locks.
+    ///
+    /// - Throws: what `body` throws; ``PostgresError``; `CancellationError`.
+    package func withConnection<Result: Sendable>(
+        _ body: (PostgresSession) async throws -> Result
+    ) async throws -> Result {
+        let session = try await lease()
+        loop.execute { session.connection.assumeIsolated { $0.mark() } }
+        defer { release(session) }
+        return try await body(session)
+    }
+
+    /// Leaves a connection that can be lent out again, or one that cannot and is closed when it comes back: the server rolls back
+    /// what a closed connection leaves open.
+    private func rollBack(_ session: PostgresSession) async {
+        let isBusy = try? await Promise<Bool>.uninterruptedValue(on: loop) { promise in
+            promise.answer(.success(session.connection.assumeIsolated { $0.isBusy }))
+        }
+        // A statement that nobody waits for any more is still under way: do not wait for it either.
+        guard isBusy == false else { return }
+        _ = try? await session.uninterruptedQuery("ROLLBACK")
+    }
+}

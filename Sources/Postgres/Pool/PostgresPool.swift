@@ -1,0 +1,173 @@
+package import EventLoop
+package import Logging
+
+/// The connections of one loop to the database.
+///
+/// Reads share a connection in pipeline mode, writes share another, and transactions have one each while they last
+/// (``PostgresSettings``). A call suspends its task and blocks nothing. Connections that are lost are made again by themselves;
+/// while that fails, calls fail at once with ``PostgresError/Code/unavailable``.
+///
+/// A task that is cancelled is answered with `CancellationError` at once. What it has sent keeps its place and is run: a write
+/// may be committed or not.
+package final class PostgresPool: Sendable {
+    package let loop: EventLoop
+    private let settings: PostgresSettings
+    private let reads: [PostgresLane]
+    private let writes: [PostgresLane]
+    private let exclusive: ExclusivePool
+
+    /// How long ``shutdown()`` waits for what is in hand.
+    private static let shutdownTimeout: Duration = .seconds(5)
+
+    package init(settings: PostgresSettings, loop: EventLoop, logger: Logger) {
+        self.loop = loop
+        self.settings = settings
+        let resolver = HostResolver(hosts: settings.hostsToResolve, loop: loop)
+        func lanes(_ kind: PostgresLane.Kind) -> [PostgresLane] {
+            var settings = settings
+            settings.isReadOnly = kind == .reads
+            return (0..<max(1, settings.sharedConnections)).map { _ in
+                PostgresLane(kind: kind, settings: settings, loop: loop, resolver: resolver, logger: logger)
+            }
+        }
+        reads = lanes(.reads)
+        writes = lanes(.writes)
+        exclusive = ExclusivePool(settings: settings, loop: loop, resolver: resolver, logger: logger)
+    }
+
+    /// Begins to connect. Callable from anywhere; returns at once. Calls may be made before: they wait.
+    package func start() {
+        loop.execute {
+            for lane in self.reads + self.writes { lane.assumeIsolated { $0.start() } }
+        }
+    }
+
+    /// Lets what is in hand finish, for five seconds at most, then closes every connection. What comes later is refused.
+    ///
+    /// A transaction that is open after that loses its connection and with it everything it did.
+    package func shutdown() async {
+        do {
+            try await Promise<Void>.uninterruptedValue(on: loop) { promise in
+                let timer = self.loop.schedule(after: Self.shutdownTimeout) {
+                    self.close()
+                    promise.answer(.success(()))
+                }
+                self.whenIdle {
+                    self.loop.cancel(timer)
+                    self.close()
+                    promise.answer(.success(()))
+                }
+            }
+        } catch {
+            // Nobody fails the promise.
+        }
+    }
+
+    /// Runs a statement that changes nothing, on the connection that all reads of this loop share.
+    ///
+    /// All reads that are asked for in one tick of the loop travel together. One that fails does not disturb the others: they are
+    /// run again. A statement that changes something might so be run twice, or be rolled back for another's sake, and the server
+    /// refuses it (SQLSTATE 25006): use ``write(_:_:)``.
+    ///
+    /// - Throws: ``PostgresError``.
+    package func read(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
+        try await run(sql, parameters, on: reads)
+    }
+
+    /// Runs one statement as a transaction of its own.
+    ///
+    /// - Throws: ``PostgresError``. With ``PostgresError/Code/connectionLost`` and ``PostgresError/Code/timedOut`` without an
+    ///   SQLSTATE the statement may have been committed.
+    @discardableResult
+    package func write(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
+        try await run(sql, parameters, on: writes)
+    }
+
+    /// The same for what lives on the loop: calls `callback` on it, maybe before it returns.
+    func write(
+        _ sql: String,
+        _ parameters: [PostgresValue],
+        callback: @escaping @Sendable (Swift.Result<PostgresRows, PostgresError>) -> Void
+    ) {
+        submit(sql, parameters, .callback(callback), to: writes)
+    }
+
+    private func run(
+        _ sql: String,
+        _ parameters: [PostgresValue],
+        on lanes: [PostgresLane]
+    ) async throws -> PostgresRows {
+        try await Promise.value(on: loop) { promise in self.submit(sql, parameters, .task(promise), to: lanes) }
+    }
+
+    private func submit(
+        _ sql: String,
+        _ parameters: [PostgresValue],
+        _ receiver: PostgresCommand.Receiver,
+        to lanes: [PostgresLane]
+    ) {
+        let command = PostgresCommand(
+            sql: sql,
+            work: .statement(parameters),
+            deadline: loop.now + settings.waitTimeout.wholeMilliseconds,
+            receiver: receiver
+        )
+        var lane = lanes[0]
+        // Only with more than one is there anything to choose.
+        for other in lanes.dropFirst() {
+            let isLighter = lane.assumeIsolated { $0.load } > other.assumeIsolated { $0.load }
+            if isLighter { lane = other }
+        }
+        lane.assumeIsolated { $0.submit(command) }
+    }
+
+    // MARK: Connections of one's own
+
+    /// Lends out a connection until ``release(_:)``.
+    ///
+    /// - Throws: ``PostgresError``: at once with ``PostgresError/Code/unavailable`` while the shared connections cannot be made.
+    func lease() async throws -> PostgresSession {
+        let (exclusive, lane) = (exclusive, reads[0])
+        return try await Promise.value(on: loop) { promise in
+            if let refusal = lane.assumeIsolated({ $0.refusal }) {
+                promise.answer(.failure(refusal))
+            } else {
+                exclusive.assumeIsolated { $0.lease(promise) }
+            }
+        }
+    }
+
+    func release(_ session: PostgresSession) {
+        let exclusive = exclusive
+        loop.execute { exclusive.assumeIsolated { $0.release(session) } }
+    }
+
+    /// Calls `body` on the loop as soon as no part of the pool has anything in hand. Nothing new is taken from now on.
+    fileprivate func whenIdle(_ body: @escaping @Sendable () -> Void) {
+        let parts = Countdown(reads.count + writes.count + 1, body)
+        exclusive.assumeIsolated { $0.whenIdle { parts.next() } }
+        for lane in reads + writes { lane.assumeIsolated { $0.whenIdle { parts.next() } } }
+    }
+
+    fileprivate func close() {
+        for lane in reads + writes { lane.assumeIsolated { $0.close() } }
+        exclusive.assumeIsolated { $0.close() }
+    }
+}
+
+/// Calls something when all of several things have happened.
+private final class Countdown: @unchecked Sendable {
+    // Touched on the pool's loop only: made there, and handed to actors of that loop.
+    private var remaining: Int
+    private let body: @Sendable () -> Void
+
+    init(_ count: Int, _ body: @escaping @Sendable () -> Void) {
+        remaining = count
+        self.body = body
+    }
+
+    func next() {
+        remaining -= 1
+        if remaining == 0 { body() }
+    }
+}

@@ -1,0 +1,125 @@
+internal import CLibpq
+internal import Glibc
+
+/// Where the database is and how it is spoken to.
+///
+/// Prints without its password, and without anything else of the connection string that is not on a short list.
+package struct PostgresSettings: Sendable {
+    /// How long an attempt to connect may take, host names and handshakes included.
+    package var connectTimeout: Duration = .seconds(5)
+    /// How long a statement may run before the server cancels it; `nil` for ever. The client itself gives up
+    /// ``answerGrace`` later and drops the connection, for a server that does not answer at all.
+    package var statementTimeout: Duration? = .seconds(5)
+    /// How long a statement, or a caller that wants a connection of its own, may wait before anything is sent.
+    package var waitTimeout: Duration = .seconds(5)
+    /// Connections a loop on which all its reads travel, in pipeline mode, and as many again for its writes: a read does not
+    /// wait behind a commit.
+    package var sharedConnections = 1
+    /// Connections a loop, at most, for transactions and scripts. They are opened when they are first wanted.
+    package var exclusiveConnections = 4
+    /// What `pg_stat_activity` calls us, unless the connection string says otherwise.
+    package var applicationName = "push-server"
+    /// Silence after which the kernel asks whether the peer is still there, and the time between its questions.
+    package var keepAliveIdle: Duration = .seconds(30)
+    package var keepAliveInterval: Duration = .seconds(10)
+    /// How long sent bytes may stay unacknowledged before the kernel gives the connection up.
+    package var tcpUserTimeout: Duration = .seconds(15)
+
+    /// What the client waits on top of ``statementTimeout``: for the way there and back, so that the server comes first.
+    var answerGrace: Duration = .seconds(2)
+
+    /// Whether the server is to refuse statements that change something.
+    var isReadOnly = false
+
+    /// The connection string's own parameters, as libpq has parsed them.
+    private var connection: [String: String]
+
+    /// Takes a connection string in either of libpq's forms: `postgresql://user@host:port/database?parameter=value`, or
+    /// `host=… dbname=…` (libpq manual, "Connection Strings").
+    ///
+    /// - Throws: ``PostgresError/Code/settings``. The error does not quote the string: it may hold a password.
+    package init(url: String) throws(PostgresError) {
+        guard let options = PQconninfoParse(url, nil) else {
+            throw PostgresError(
+                .settings,
+                detail: "neither a postgresql:// URL nor a list of keyword=value that libpq understands"
+            )
+        }
+        defer { PQconninfoFree(options) }
+        connection = [:]
+        var option = options
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val { connection[String(cString: keyword)] = String(cString: value) }
+            option += 1
+        }
+    }
+
+    /// The hosts to try, in order: names, addresses, or directories of Unix sockets. Empty for libpq's default directory.
+    ///
+    /// Empty also when the string gives addresses already.
+    var hostsToResolve: [String] {
+        guard connection["hostaddr"] == nil else { return [] }
+        let hosts = connection["host"] ?? getenv("PGHOST").map { String(cString: $0) } ?? ""
+        return hosts.isEmpty ? [] : hosts.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    /// The keywords and values for `PQconnectStartParams`.
+    ///
+    /// - Parameter addresses: for each of ``hostsToResolve``, its numeric addresses: none for a directory, `nil` for a name that
+    ///   nobody knows, which is left out. A host with several addresses is listed once for each, as libpq wants it.
+    func parameters(addresses: [[String]?]) -> [(keyword: String, value: String)] {
+        var parameters = [
+            "application_name": applicationName,
+            // Kerberos would ask its servers while the loop waits.
+            "gssencmode": "disable",
+            "keepalives_idle": "\(keepAliveIdle.components.seconds)",
+            "keepalives_interval": "\(keepAliveInterval.components.seconds)",
+            "keepalives_count": "3",
+            "tcp_user_timeout": "\(milliseconds(tcpUserTimeout))",
+        ]
+        parameters.merge(connection) { _, given in given }
+        parameters["client_encoding"] = "UTF8"
+        var options = connection["options"].map { [$0] } ?? []
+        if let statementTimeout { options.append("-c statement_timeout=\(milliseconds(statementTimeout))") }
+        if isReadOnly { options.append("-c default_transaction_read_only=on") }
+        if !options.isEmpty { parameters["options"] = options.joined(separator: " ") }
+        if addresses.contains(where: { $0?.isEmpty == false }) {
+            let ports = (connection["port"] ?? "").split(separator: ",", omittingEmptySubsequences: false)
+            var hosts: [String] = []
+            var numeric: [String] = []
+            var repeatedPorts: [String] = []
+            for (index, (host, found)) in zip(hostsToResolve, addresses).enumerated() {
+                guard let found else { continue }
+                for address in found.isEmpty ? [""] : found {
+                    hosts.append(host)
+                    numeric.append(address)
+                    if ports.count > 1, index < ports.count { repeatedPorts.append(String(ports[index])) }
+                }
+            }
+            parameters["host"] = hosts.joined(separator: ",")
+            parameters["hostaddr"] = numeric.joined(separator: ",")
+            if ports.count > 1 { parameters["port"] = repeatedPorts.joined(separator: ",") }
+        }
+        return parameters.map { (keyword: $0.key, value: $0.value) }
+    }
+
+    private func milliseconds(_ duration: Duration) -> Int64 {
+        let (seconds, attoseconds) = duration.components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
+    }
+}
+
+extension PostgresSettings: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// What may be printed: everything else is left out, for a parameter of tomorrow may be a secret too.
+    private static let printable = ["host", "hostaddr", "port", "dbname", "user", "sslmode", "application_name"]
+
+    package var description: String {
+        let shown = Self.printable.compactMap { keyword in connection[keyword].map { "\(keyword)=\($0)" } }
+        let masked = connection["password"] == nil ? [] : ["password=…"]
+        return "PostgresSettings(\((shown + masked).joined(separator: " ")))"
+    }
+
+    package var debugDescription: String { description }
+
+    package var customMirror: Mirror { Mirror(self, children: ["connection": description]) }
+}

@@ -1,0 +1,38 @@
+internal import Glibc
+
+/// Where PostgreSQL's server programs are.
+struct Installation: Sendable {
+    let directory: String
+
+    var initdb: String { "\(directory)/initdb" }
+    var postgres: String { "\(directory)/postgres" }
+
+    /// Looks where `pg_config --bindir` says, then where Debian and Ubuntu have them, newest version first.
+    static func find(user: ServiceUser) async throws -> Installation {
+        var candidates: [String] = []
+        if let pgConfig = Program.find("pg_config") {
+            candidates += try await Program(path: pgConfig, user: user).run(["--bindir"]).output
+        }
+        candidates += versions(in: "/usr/lib/postgresql").map { "/usr/lib/postgresql/\($0)/bin" }
+        for candidate in candidates {
+            let installation = Installation(directory: candidate)
+            if access(installation.initdb, X_OK) == 0, access(installation.postgres, X_OK) == 0 { return installation }
+        }
+        throw PrivatePostgresError(
+            "PostgreSQL's server programs were not found. On Debian and Ubuntu: apt-get install postgresql"
+        )
+    }
+
+    private static func versions(in directory: String) -> [Int] {
+        guard let stream = opendir(directory) else { return [] }
+        defer { closedir(stream) }
+        var versions: [Int] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafeBytes(of: entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if let version = Int(name) { versions.append(version) }
+        }
+        return versions.sorted(by: >)
+    }
+}

@@ -1,0 +1,115 @@
+internal import Glibc
+internal import Subprocess
+internal import SystemPackage
+
+/// One run of the server, from its start to its end.
+actor ServerProcess {
+    enum Phase: Equatable {
+        /// Can transition to `ready`, `ended`.
+        case starting
+        /// It accepts connections. Can transition to `ended`.
+        case ready
+        case ended
+    }
+
+    /// What it prints when it accepts connections. Its messages are in English: `lc_messages` is C.
+    private static let readyMessage = "database system is ready to accept connections"
+    /// Lines that are kept to explain a failure.
+    private static let keptLines = 12
+
+    private let signals: AsyncStream<Signal>.Continuation
+    private let incomingSignals: AsyncStream<Signal>
+    private let onLine: @Sendable (String) -> Void
+    private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
+    private var nextWaiter = 0
+
+    private(set) var phase = Phase.starting
+    private(set) var processIdentifier: Int32?
+    private(set) var lastLines: [String] = []
+
+    init(onLine: @escaping @Sendable (String) -> Void) {
+        self.onLine = onLine
+        (incomingSignals, signals) = AsyncStream.makeStream(of: Signal.self)
+    }
+
+    /// Starts it.
+    nonisolated func launch(_ program: Program, _ arguments: [String]) {
+        // Detached: it ends when it is told to, or by itself, and not with whoever started it.
+        Task.detached { [incomingSignals] in
+            do {
+                _ = try await Subprocess.run(
+                    .path(FilePath(program.path)),
+                    arguments: Arguments(arguments),
+                    environment: Program.environment,
+                    workingDirectory: FilePath("/"),
+                    platformOptions: program.options,
+                    input: .none,
+                    output: .sequence,
+                    error: .combinedWithOutput
+                ) { execution in
+                    await self.launched(execution.processIdentifier.value)
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        group.addTask {
+                            for await signal in incomingSignals { try? execution.send(signal: signal) }
+                        }
+                        // Ends with the last process that holds the pipe: the server and all its children.
+                        for try await line in execution.standardOutput.strings() { await self.received(line) }
+                        group.cancelAll()
+                    }
+                }
+            } catch {
+                await self.received("\(error)")
+            }
+            await self.moved(to: .ended)
+        }
+    }
+
+    /// Waits until it accepts connections or has ended. Returns the phase it is in then, or when the time is up.
+    func waitUntilReady(within bound: Duration) async -> Phase {
+        await wait(within: bound) { $0 != .starting }
+        return phase
+    }
+
+    /// Sends it a signal and waits for its end. Returns whether that came in time.
+    func end(with signal: Signal, within bound: Duration) async -> Bool {
+        signals.yield(signal)
+        await wait(within: bound) { $0 == .ended }
+        return phase == .ended
+    }
+
+    private func launched(_ process: pid_t) {
+        processIdentifier = process
+    }
+
+    private func received(_ line: String) {
+        guard !line.isEmpty else { return }
+        onLine(line)
+        lastLines.append(line)
+        if lastLines.count > Self.keptLines { lastLines.removeFirst() }
+        if phase == .starting, line.hasSuffix(Self.readyMessage) { moved(to: .ready) }
+    }
+
+    private func moved(to phase: Phase) {
+        self.phase = phase
+        if phase == .ended { signals.finish() }
+        let waiting = waiting
+        self.waiting = [:]
+        for continuation in waiting.values { continuation.resume() }
+    }
+
+    // MARK: Waiting
+
+    private func wait(within bound: Duration, until isDone: (Phase) -> Bool) async {
+        let deadline = ContinuousClock.now + bound
+        while !isDone(phase), ContinuousClock.now < deadline {
+            let waiter = nextWaiter
+            nextWaiter += 1
+            let timer = Task {
+                try await Task.sleep(until: deadline, clock: .continuous)
+                waiting.removeValue(forKey: waiter)?.resume()
+            }
+            await withCheckedContinuation { waiting[waiter] = $0 }
+            timer.cancel()
+        }
+    }
+}

@@ -1,0 +1,92 @@
+internal import FoundationEssentials
+internal import Postgres
+
+/// The link callbacks in PostgreSQL.
+final class LinkCallbackStore: Sendable {
+    private let pool: PostgresPool
+    private let inserts: WriteCoalescer<LinkCallback, Void>
+
+    init(pool: PostgresPool) {
+        self.pool = pool
+        inserts = WriteCoalescer(
+            pool: pool,
+            statement: """
+                INSERT INTO link_callbacks (key, id, chat_type, hash_chat_id, template_id, args, received_at)
+                SELECT *
+                FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[])
+                ON CONFLICT (key) DO NOTHING
+                """,
+            parameters: { items in
+                [
+                    .texts(items.map { $0.resourceID ?? $0.id.lowercased }),
+                    .uuids(items.map(\.id)),
+                    .texts(items.map(\.chatType)),
+                    .texts(items.map(\.hashChatID)),
+                    .int64s(items.map(\.templateID)),
+                    .jsonbs(items.map(\.args)),
+                    .timestamps(items.map(\.receivedAt)),
+                ]
+            },
+            decode: { _, count in [Void](repeating: (), count: count) }
+        )
+    }
+
+    /// Stores a callback, once for each resource id. Returns when it is committed.
+    func insert(_ callback: LinkCallback) async throws {
+        try await inserts.submit(callback)
+    }
+
+    /// Which callbacks are asked for. What is `nil` does not restrict.
+    struct Filter: Sendable {
+        var since: Date?
+        var until: Date?
+        var chatType: String?
+        var templateID: Int64?
+        /// A JSON object of custom arguments that a callback must have.
+        var args: [UInt8]?
+        /// Only what was received before this one.
+        var before: UUID?
+    }
+
+    /// The callbacks that pass `filter`, the latest first, at most `limit` of them.
+    func list(_ filter: Filter, limit: Int) async throws -> [LinkCallback] {
+        let rows = try await pool.read(
+            """
+            SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, received_at
+            FROM link_callbacks
+            WHERE ($1::timestamptz IS NULL OR received_at >= $1)
+                AND ($2::timestamptz IS NULL OR received_at < $2)
+                AND ($3::text IS NULL OR chat_type = $3)
+                AND ($4::bigint IS NULL OR template_id = $4)
+                AND ($5::jsonb IS NULL OR args @> $5)
+                AND ($6::uuid IS NULL OR id < $6)
+            ORDER BY id DESC
+            LIMIT $7
+            """,
+            [
+                .timestamp(filter.since), .timestamp(filter.until), .text(filter.chatType), .int64(filter.templateID),
+                .jsonb(filter.args), .uuid(filter.before), .int64(Int64(limit)),
+            ]
+        )
+        return try rows.map { row in
+            let (id, resourceID, chatType, hashChatID, templateID, args, receivedAt) = try row.decode(
+                UUID.self,
+                String?.self,
+                String.self,
+                String.self,
+                Int64?.self,
+                [UInt8].self,
+                Date.self
+            )
+            return LinkCallback(
+                id: id,
+                resourceID: resourceID,
+                chatType: chatType,
+                hashChatID: hashChatID,
+                templateID: templateID,
+                args: args,
+                receivedAt: receivedAt
+            )
+        }
+    }
+}

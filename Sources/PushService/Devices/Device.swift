@@ -1,0 +1,67 @@
+internal import FoundationEssentials
+internal import KakaoAPI
+
+/// Which device of which user: what a registration is found by, here and at Kakao.
+struct DeviceKey: Hashable, Sendable {
+    let userID: Int64
+    let deviceID: String
+    let pushType: PushType
+}
+
+/// A device as its app describes it.
+struct DeviceRegistration: Sendable {
+    let key: DeviceKey
+    let pushToken: String
+    var locale: String?
+    var timezone: String?
+    var appVersion: String?
+    var tags: [String] = []
+}
+
+/// A device as it is stored.
+struct Device: Sendable {
+    let key: DeviceKey
+    let pushToken: String
+    let locale: String?
+    let timezone: String?
+    let appVersion: String?
+    let tags: [String]
+    let createdAt: Date
+    let updatedAt: Date
+    /// Kakao knows of it as it stands here.
+    let isSettled: Bool
+    /// When Kakao drops the token; `nil` for never, and while Kakao has yet to hear of it.
+    let expiresAt: Date?
+    let failures: Int
+}
+
+/// Something that Kakao has yet to hear of a device, and the lease under which it is told.
+struct UnsettledDevice: Sendable {
+    let key: DeviceKey
+    let pushToken: String
+    /// The app took it back: Kakao is to deregister it.
+    let isWithdrawn: Bool
+    /// What Kakao will have heard of once it was told.
+    let revision: Int64
+    let lease: UUID
+    /// How often Kakao was asked about this revision and could not be reached.
+    let attempts: Int
+}
+
+extension PushType {
+    /// The name it is stored under, whatever version of Kakao's API it came by.
+    var storedName: String {
+        switch self {
+        case .apns: "apns"
+        case .fcm: "fcm"
+        }
+    }
+
+    init?(storedName: String) {
+        switch storedName {
+        case "apns": self = .apns
+        case "fcm": self = .fcm
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,464 @@
+internal import FoundationEssentials
+internal import JSON
+internal import KakaoAPI
+internal import Postgres
+
+/// The devices in PostgreSQL.
+///
+/// A change that an app asks for raises the device's revision; once Kakao has confirmed it, `kakao_revision` follows. In between the
+/// row is unsettled, and whoever holds its lease tells Kakao. So nothing is lost in a restart, one call about a device follows
+/// another, and the last change wins.
+final class DeviceStore: Sendable {
+    /// How long a lease lasts: longer than a call to Kakao may take, shorter than anybody wants to wait for a dead server.
+    static let leaseSeconds: Int32 = 20
+
+    private let pool: PostgresPool
+    private let registrations: WriteCoalescer<DeviceRegistration, [UnsettledDevice]>
+    private let confirmations: WriteCoalescer<Confirmation, Bool>
+
+    private struct Confirmation: Sendable {
+        let device: UnsettledDevice
+        let expiresAt: Date?
+    }
+
+    init(pool: PostgresPool) {
+        self.pool = pool
+        registrations = WriteCoalescer(
+            pool: pool,
+            statement: Self.registerStatement,
+            parameters: Self.registerParameters,
+            decode: Self.decodeRegistered
+        )
+        confirmations = WriteCoalescer(
+            pool: pool,
+            statement: Self.confirmStatement,
+            parameters: Self.confirmParameters,
+            decode: Self.decodeConfirmed
+        )
+    }
+
+    // MARK: Registration
+
+    /// Stores a registration. Whoever else held the same token has it withdrawn: a phone belongs to one user.
+    ///
+    /// - Returns: What the caller is to tell Kakao, in this order; empty when somebody else is telling Kakao about this device at the
+    ///   moment, and will go on with this.
+    func register(_ registration: DeviceRegistration) async throws -> [UnsettledDevice] {
+        try await registrations.submit(registration)
+    }
+
+    /// Rows are locked in the order of their key, so that two of these statements never wait for each other in a circle. Of two
+    /// registrations of one device in the same statement the later one counts, and so of two of one token.
+    private static let registerStatement = """
+        WITH given AS (
+            SELECT *,
+                row_number() OVER (PARTITION BY user_id, device_id, push_type ORDER BY place DESC) = 1 AS is_last,
+                row_number() OVER (PARTITION BY push_token ORDER BY place DESC) = 1 AS holds_token
+            FROM unnest(
+                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::uuid[]
+            ) WITH ORDINALITY AS item (
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, lease, place
+            )
+        ),
+        displaced AS (
+            UPDATE devices AS device
+            SET withdrawn = true,
+                revision = device.revision + 1,
+                updated_at = now(),
+                attempts = 0,
+                next_attempt_at = now(),
+                lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE given.lease END,
+                lease_ends_at = CASE
+                    WHEN device.lease_ends_at > now() THEN device.lease_ends_at
+                    ELSE now() + make_interval(secs => $10)
+                END
+            FROM given
+            WHERE given.holds_token
+                AND device.push_token = given.push_token
+                AND NOT device.withdrawn
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM given AS own
+                    WHERE (own.user_id, own.device_id, own.push_type)
+                        = (device.user_id, device.device_id, device.push_type)
+                )
+            RETURNING given.place, device.user_id, device.device_id, device.push_type, device.push_token, true AS withdrawn,
+                device.revision, device.lease, device.lease = given.lease AS is_ours
+        ),
+        stored AS (
+            INSERT INTO devices AS device (
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, withdrawn, lease, lease_ends_at
+            )
+            SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version,
+                ARRAY(SELECT jsonb_array_elements_text(tags)), NOT holds_token, lease, now() + make_interval(secs => $10)
+            FROM given
+            WHERE is_last
+            ORDER BY user_id, device_id, push_type
+            ON CONFLICT (user_id, device_id, push_type) DO UPDATE
+            SET push_token = excluded.push_token,
+                locale = excluded.locale,
+                timezone = excluded.timezone,
+                app_version = excluded.app_version,
+                tags = excluded.tags,
+                created_at = CASE WHEN device.withdrawn THEN now() ELSE device.created_at END,
+                updated_at = now(),
+                withdrawn = excluded.withdrawn,
+                revision = device.revision + 1,
+                attempts = 0,
+                next_attempt_at = now(),
+                failures = 0,
+                last_failure_at = NULL,
+                lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
+                lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END
+            RETURNING device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.revision,
+                device.lease
+        )
+        SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, lease, is_ours
+        FROM displaced
+        UNION ALL
+        SELECT given.place, stored.user_id, stored.device_id, stored.push_type, stored.push_token, stored.withdrawn,
+            stored.revision, stored.lease, stored.lease = given.lease
+        FROM stored
+        JOIN given USING (user_id, device_id, push_type)
+        WHERE given.is_last
+        """
+
+    private static func registerParameters(_ items: [DeviceRegistration]) -> [PostgresValue] {
+        [
+            .int64s(items.map(\.key.userID)),
+            .texts(items.map(\.key.deviceID)),
+            .texts(items.map(\.key.pushType.storedName)),
+            .texts(items.map(\.pushToken)),
+            .texts(items.map(\.locale)),
+            .texts(items.map(\.timezone)),
+            .texts(items.map(\.appVersion)),
+            .jsonbs(items.map { JSONValue.array($0.tags.map { .string($0) }).bytes() }),
+            .uuids(items.map { _ in UUID() }),
+            .float64(Double(leaseSeconds)),
+        ]
+    }
+
+    private static func decodeRegistered(_ rows: PostgresRows, _ count: Int) throws -> [[UnsettledDevice]] {
+        var results = [[UnsettledDevice]](repeating: [], count: count)
+        for row in rows {
+            let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs) = try row.decode(
+                Int64.self,
+                Int64.self,
+                String.self,
+                String.self,
+                String.self,
+                Bool.self,
+                Int64.self,
+                UUID.self,
+                Bool.self
+            )
+            guard isOurs, let pushType = PushType(storedName: pushType), results.indices.contains(Int(place) - 1) else {
+                continue
+            }
+            let device = UnsettledDevice(
+                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                pushToken: pushToken,
+                isWithdrawn: isWithdrawn,
+                revision: revision,
+                lease: lease,
+                attempts: 0
+            )
+            results[Int(place) - 1].append(device)
+        }
+        // The row that was displaced comes before the registration that displaced it.
+        return results.map { $0.sorted { $0.isWithdrawn && !$1.isWithdrawn } }
+    }
+
+    // MARK: Withdrawal
+
+    /// Takes a device back. One that is unknown here is noted all the same: Kakao may know it.
+    ///
+    /// - Returns: What the caller is to tell Kakao; `nil` when somebody else is at it.
+    func withdraw(_ key: DeviceKey) async throws -> UnsettledDevice? {
+        let lease = UUID()
+        let rows = try await pool.write(
+            """
+            INSERT INTO devices AS device (
+                user_id, device_id, push_type, push_token, withdrawn, lease, lease_ends_at
+            )
+            VALUES ($1, $2, $3, '', true, $4, now() + make_interval(secs => $5))
+            ON CONFLICT (user_id, device_id, push_type) DO UPDATE
+            SET withdrawn = true,
+                revision = device.revision + 1,
+                updated_at = now(),
+                attempts = 0,
+                next_attempt_at = now(),
+                lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
+                lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END
+            RETURNING push_token, revision, lease
+            """,
+            [
+                .int64(key.userID), .text(key.deviceID), .text(key.pushType.storedName), .uuid(lease),
+                .float64(Double(Self.leaseSeconds)),
+            ]
+        )
+        guard let row = rows.first else { return nil }
+        let (pushToken, revision, holder) = try row.decode(String.self, Int64.self, UUID.self)
+        guard holder == lease else { return nil }
+        return UnsettledDevice(
+            key: key,
+            pushToken: pushToken,
+            isWithdrawn: true,
+            revision: revision,
+            lease: lease,
+            attempts: 0
+        )
+    }
+
+    /// Notes that Kakao could not deliver to a token, and withdraws the device at the last straw.
+    ///
+    /// A report that came before, or that is older than the registration, counts for nothing.
+    ///
+    /// - Returns: Whether the device was withdrawn by it.
+    func noteFailure(userID: Int64, pushToken: String, at date: Date, pruneAfter limit: Int) async throws -> Bool {
+        let rows = try await pool.write(
+            """
+            UPDATE devices
+            SET failures = failures + 1,
+                last_failure_at = $3,
+                withdrawn = failures + 1 >= $4,
+                revision = CASE WHEN failures + 1 >= $4 THEN revision + 1 ELSE revision END,
+                next_attempt_at = CASE WHEN failures + 1 >= $4 THEN now() ELSE next_attempt_at END
+            WHERE user_id = $1
+                AND push_token = $2
+                AND NOT withdrawn
+                AND updated_at <= $3
+                AND (last_failure_at IS NULL OR last_failure_at < $3)
+            RETURNING withdrawn
+            """,
+            [.int64(userID), .text(pushToken), .timestamp(date), .int32(Int32(clamping: limit))]
+        )
+        return try rows.contains { try $0.decode(Bool.self) }
+    }
+
+    // MARK: Settling with Kakao
+
+    /// Takes leases on devices of which Kakao has yet to hear, the longest waiting first.
+    ///
+    /// A registration waits until the withdrawals of the same token are settled.
+    func claimUnsettled(limit: Int) async throws -> [UnsettledDevice] {
+        let rows = try await pool.write(
+            """
+            WITH claimed AS (
+                SELECT user_id, device_id, push_type
+                FROM devices AS device
+                WHERE kakao_revision < revision
+                    AND next_attempt_at <= now()
+                    AND (lease_ends_at IS NULL OR lease_ends_at <= now())
+                    AND (withdrawn OR NOT EXISTS (
+                        SELECT 1
+                        FROM devices AS other
+                        WHERE other.push_token = device.push_token
+                            AND other.withdrawn
+                            AND other.kakao_revision < other.revision
+                    ))
+                ORDER BY next_attempt_at
+                LIMIT $1
+                FOR UPDATE SKIP LOCKED
+            )
+            UPDATE devices AS device
+            SET lease = $2,
+                lease_ends_at = now() + make_interval(secs => $3)
+            FROM claimed
+            WHERE (device.user_id, device.device_id, device.push_type)
+                = (claimed.user_id, claimed.device_id, claimed.push_type)
+            RETURNING device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.revision,
+                device.lease, device.attempts
+            """,
+            [.int32(Int32(limit)), .uuid(UUID()), .float64(Double(Self.leaseSeconds))]
+        )
+        return try rows.compactMap { row in
+            let (userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, attempts) = try row.decode(
+                Int64.self,
+                String.self,
+                String.self,
+                String.self,
+                Bool.self,
+                Int64.self,
+                UUID.self,
+                Int32.self
+            )
+            guard let pushType = PushType(storedName: pushType) else { return nil }
+            return UnsettledDevice(
+                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                pushToken: pushToken,
+                isWithdrawn: isWithdrawn,
+                revision: revision,
+                lease: lease,
+                attempts: Int(attempts)
+            )
+        }
+    }
+
+    /// Kakao has confirmed what it was told. A device that was withdrawn is thereby gone.
+    ///
+    /// - Parameter expiresAt: When Kakao drops the token; `nil` for never.
+    /// - Returns: Whether more was asked for this device meanwhile, so that it is still unsettled.
+    func confirm(_ device: UnsettledDevice, expiresAt: Date?) async throws -> Bool {
+        try await confirmations.submit(Confirmation(device: device, expiresAt: expiresAt))
+    }
+
+    private static let confirmStatement = """
+        WITH given AS (
+            SELECT *
+            FROM unnest(
+                $1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::timestamptz[]
+            ) WITH ORDINALITY AS item (user_id, device_id, push_type, revision, lease, expires_at, place)
+        ),
+        gone AS (
+            DELETE FROM devices AS device
+            USING given
+            WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
+                AND device.lease = given.lease
+                AND device.withdrawn
+                AND device.revision = given.revision
+            RETURNING given.place
+        ),
+        settled AS (
+            UPDATE devices AS device
+            SET kakao_revision = given.revision,
+                expires_at = given.expires_at,
+                attempts = 0,
+                lease = NULL,
+                lease_ends_at = NULL
+            FROM given
+            WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
+                AND device.lease = given.lease
+                AND NOT (device.withdrawn AND device.revision = given.revision)
+            RETURNING given.place, device.revision > given.revision AS is_unsettled
+        )
+        SELECT place, is_unsettled
+        FROM settled
+        UNION ALL
+        SELECT place, false
+        FROM gone
+        """
+
+    private static func confirmParameters(_ items: [Confirmation]) -> [PostgresValue] {
+        [
+            .int64s(items.map(\.device.key.userID)),
+            .texts(items.map(\.device.key.deviceID)),
+            .texts(items.map(\.device.key.pushType.storedName)),
+            .int64s(items.map(\.device.revision)),
+            .uuids(items.map(\.device.lease)),
+            .timestamps(items.map(\.expiresAt)),
+        ]
+    }
+
+    private static func decodeConfirmed(_ rows: PostgresRows, _ count: Int) throws -> [Bool] {
+        // A row that is missing was confirmed under a lease that had ended: its new holder tells Kakao again.
+        var results = [Bool](repeating: true, count: count)
+        for row in rows {
+            let (place, isUnsettled) = try row.decode(Int64.self, Bool.self)
+            if results.indices.contains(Int(place) - 1) { results[Int(place) - 1] = isUnsettled }
+        }
+        return results
+    }
+
+    /// Kakao could not be reached: another try is made after `delay`.
+    func postpone(_ device: UnsettledDevice, by delay: Duration) async throws {
+        _ = try await pool.write(
+            """
+            UPDATE devices
+            SET attempts = attempts + 1,
+                next_attempt_at = now() + make_interval(secs => $5),
+                lease = NULL,
+                lease_ends_at = NULL
+            WHERE user_id = $1
+                AND device_id = $2
+                AND push_type = $3
+                AND lease = $4
+            """,
+            key(device) + [.uuid(device.lease), .float64(delay.inSeconds)]
+        )
+    }
+
+    /// Kakao refuses the registration for good: the device is withdrawn, so that what stands here and what stands at Kakao agree.
+    func refuse(_ device: UnsettledDevice) async throws {
+        _ = try await pool.write(
+            """
+            UPDATE devices
+            SET withdrawn = true,
+                revision = revision + 1,
+                attempts = 0,
+                next_attempt_at = now(),
+                lease = NULL,
+                lease_ends_at = NULL
+            WHERE user_id = $1
+                AND device_id = $2
+                AND push_type = $3
+                AND lease = $4
+                AND revision = $5
+            """,
+            key(device) + [.uuid(device.lease), .int64(device.revision)]
+        )
+    }
+
+    private func key(_ device: UnsettledDevice) -> [PostgresValue] {
+        [.int64(device.key.userID), .text(device.key.deviceID), .text(device.key.pushType.storedName)]
+    }
+
+    // MARK: Reading
+
+    /// The devices of some users, in the order of user and device.
+    func devices(ofUsers userIDs: [Int64]) async throws -> [Device] {
+        let rows = try await pool.read(
+            """
+            SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
+                kakao_revision = revision, expires_at, failures
+            FROM devices
+            WHERE user_id = ANY ($1)
+                AND NOT withdrawn
+            ORDER BY user_id, device_id, push_type
+            """,
+            [.int64s(userIDs)]
+        )
+        return try rows.compactMap { row in
+            let (
+                userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
+                isSettled,
+                expiresAt, failures
+            ) = try row.decode(
+                Int64.self,
+                String.self,
+                String.self,
+                String.self,
+                String?.self,
+                String?.self,
+                String?.self,
+                [String].self,
+                Date.self,
+                Date.self,
+                Bool.self,
+                Date?.self,
+                Int32.self
+            )
+            guard let pushType = PushType(storedName: pushType) else { return nil }
+            return Device(
+                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                pushToken: pushToken,
+                locale: locale,
+                timezone: timezone,
+                appVersion: appVersion,
+                tags: tags,
+                createdAt: createdAt,
+                updatedAt: updatedAt,
+                isSettled: isSettled,
+                expiresAt: expiresAt,
+                failures: Int(failures)
+            )
+        }
+    }
+}
+
+extension Duration {
+    /// As a number of seconds, for `make_interval`.
+    var inSeconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) / 1e18
+    }
+}

@@ -1,0 +1,210 @@
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+
+/// The parameters of a request, whether they came as JSON, as a form, or in the query.
+///
+/// A form's values are texts, and Kakao puts JSON text into them where a value is an array or an object: both are read alike here, so
+/// that each endpoint says once what a field may hold.
+struct Parameters {
+    private enum Value {
+        /// From a form or a query.
+        case text(String)
+        case json(JSONValue)
+    }
+
+    private var values: [String: Value] = [:]
+    /// The names in the order they came.
+    private(set) var names: [String] = []
+
+    /// Reads the body of a request that has one; the query of one that has none.
+    ///
+    /// - Throws: ``Problem``: 415 for a body of another media type, 400 for one that cannot be read or names a field twice.
+    init(_ request: Request) throws {
+        guard request.method != .get && request.method != .head else {
+            try self.init(pairs: request.queryItems())
+            return
+        }
+        switch request.contentType {
+        case "application/json":
+            try self.init(json: request.body)
+        case "application/x-www-form-urlencoded":
+            try self.init(pairs: FormURLEncoded.parse(request.body[...]))
+        default:
+            throw Problem(
+                .unsupportedMediaType,
+                "The body must be application/json or application/x-www-form-urlencoded, as Content-Type says."
+            )
+        }
+    }
+
+    private init(pairs: [(name: String, value: String)]) throws {
+        for (name, value) in pairs {
+            guard values[name] == nil else { throw Problem.field(name, "given once") }
+            values[name] = .text(value)
+            names.append(name)
+        }
+    }
+
+    private init(json: [UInt8]) throws {
+        let value: JSONValue
+        do {
+            value = try JSONValue(parsing: json)
+        } catch {
+            throw Problem(
+                .badRequest,
+                kind: "invalid-json",
+                "The body is not JSON: \(error.message) at byte \(error.offset)."
+            )
+        }
+        guard case .object(let object) = value else {
+            throw Problem(.badRequest, kind: "invalid-json", "The body must be a JSON object.")
+        }
+        for (name, value) in object.members where !value.isNull {
+            values[name] = .json(value)
+            names.append(name)
+        }
+    }
+
+    /// Whether a field was given.
+    func has(_ name: String) -> Bool { values[name] != nil }
+
+    // MARK: Kinds of field
+
+    /// A user's number.
+    func userID(_ name: String) throws -> Int64 {
+        let allowed = "an integer from 1 to 9223372036854775807"
+        let number: Int64? =
+            switch values[name] {
+            case .text(let text), .json(.string(let text)): Int64(decimal: text)
+            case .json(let value): value.integer
+            case nil: nil
+            }
+        guard let number, number > 0 else { throw Problem.field(name, allowed) }
+        return number
+    }
+
+    /// Several users' numbers: an array, or in a form the text of a JSON array.
+    func userIDs(_ name: String, count: ClosedRange<Int>) throws -> [Int64] {
+        let allowed =
+            "an array of \(count.lowerBound) to \(count.upperBound) integers from 1 to 9223372036854775807"
+        guard let elements = try structured(name, allowed)?.array, count.contains(elements.count) else {
+            throw Problem.field(name, allowed)
+        }
+        return try elements.map { element in
+            let number = element.string.map { Int64(decimal: $0) } ?? element.integer
+            guard let number, number > 0 else { throw Problem.field(name, allowed) }
+            return number
+        }
+    }
+
+    /// A text of `length` characters without control characters.
+    func text(_ name: String, length: ClosedRange<Int>) throws -> String {
+        guard let text = try optionalText(name, length: length) else {
+            throw Problem.field(name, Self.allowedText(length))
+        }
+        return text
+    }
+
+    /// The same for a field that may be left out.
+    func optionalText(_ name: String, length: ClosedRange<Int>) throws -> String? {
+        switch values[name] {
+        case nil:
+            return nil
+        case .text(let text), .json(.string(let text)):
+            guard Self.isText(text, length) else { throw Problem.field(name, Self.allowedText(length)) }
+            return text
+        case .json:
+            throw Problem.field(name, Self.allowedText(length))
+        }
+    }
+
+    /// Several short texts: an array, or in a form the text of a JSON array. Empty when left out.
+    func texts(_ name: String, count: Int, length: ClosedRange<Int>) throws -> [String] {
+        guard has(name) else { return [] }
+        let allowed = "an array of at most \(count) texts of \(length.lowerBound) to \(length.upperBound) characters"
+        guard let elements = try structured(name, allowed)?.array, elements.count <= count else {
+            throw Problem.field(name, allowed)
+        }
+        return try elements.map { element in
+            guard let text = element.string, Self.isText(text, length) else { throw Problem.field(name, allowed) }
+            return text
+        }
+    }
+
+    /// A JSON object: itself, or its text.
+    func object(_ name: String) throws -> JSONObject {
+        let allowed = "a JSON object"
+        guard let object = try structured(name, allowed)?.object else { throw Problem.field(name, allowed) }
+        return object
+    }
+
+    /// `true` or `false`.
+    func boolean(_ name: String, default value: Bool) throws -> Bool {
+        switch values[name] {
+        case nil: value
+        case .text("true"), .json(.bool(true)), .json(.string("true")): true
+        case .text("false"), .json(.bool(false)), .json(.string("false")): false
+        default: throw Problem.field(name, "true or false")
+        }
+    }
+
+    /// An integer of 64 bits.
+    func optionalInteger(_ name: String, in range: ClosedRange<Int64>) throws -> Int64? {
+        let number: Int64?
+        switch values[name] {
+        case nil: return nil
+        case .text(let text), .json(.string(let text)): number = Int64(decimal: text)
+        case .json(let value): number = value.integer
+        }
+        guard let number, range.contains(number) else {
+            throw Problem.field(name, "an integer from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    /// Any value as text: a text as it is, anything else as its JSON.
+    func anyText(_ name: String) -> String? {
+        switch values[name] {
+        case nil: nil
+        case .text(let text), .json(.string(let text)): text
+        case .json(let value): String(decoding: value.bytes(), as: UTF8.self)
+        }
+    }
+
+    /// A value with a structure: JSON as it came, or read from a form's text.
+    private func structured(_ name: String, _ allowed: String) throws -> JSONValue? {
+        switch values[name] {
+        case nil: return nil
+        case .json(.string(let text)), .text(let text):
+            do {
+                return try JSONValue(parsing: Array(text.utf8))
+            } catch {
+                throw Problem.field(name, "\(allowed); it is not JSON: \(error.message) at byte \(error.offset)")
+            }
+        case .json(let value): return value
+        }
+    }
+
+    private static func isText(_ text: String, _ length: ClosedRange<Int>) -> Bool {
+        // Counted in Unicode scalars, as PostgreSQL and Kakao's Java count; bounded in bytes first, since counting is linear.
+        text.utf8.count <= length.upperBound * 4 && length.contains(text.unicodeScalars.count)
+            && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+    }
+
+    private static func allowedText(_ length: ClosedRange<Int>) -> String {
+        "a text of \(length.lowerBound) to \(length.upperBound) characters, without control characters"
+    }
+}
+
+extension Int64 {
+    /// The number that `text` spells in decimal: no sign but a leading minus, no leading zeros, nothing else.
+    init?(decimal text: String) {
+        let digits = text.hasPrefix("-") ? text.utf8.dropFirst() : text.utf8[...]
+        guard let first = digits.first, first != 0x30 || text == "0", digits.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
+        else {
+            return nil
+        }
+        self.init(text)
+    }
+}

@@ -1,0 +1,230 @@
+internal import EventLoop
+internal import HTTPClient
+internal import HTTPServer
+internal import HTTPTypes
+internal import KakaoAPI
+package import Logging
+internal import Postgres
+internal import ServiceLifecycle
+
+/// The whole server, wired: what each loop has, what runs in the background, and the order in which it all begins and ends.
+package final class PushServer: Service {
+    /// On `SIGTERM` the server is gone within 10 s: so much of it goes to requests that are in hand.
+    private static let drainTime = Duration.seconds(7)
+
+    /// What each loop has of its own, so that a request never leaves it.
+    private struct LoopServices {
+        let loop: EventLoop
+        let pool: PostgresPool
+        let client: HTTPClient
+        let push: KakaoPushAPI
+    }
+
+    private let settings: Settings
+    private let logger: Logger
+    private let migrator: Migrator
+    private let loops: EventLoopGroup
+    private let services: [LoopServices]
+    private let server: HTTPServer
+    private let sender: BatchSender
+    private let syncWorker: DeviceSyncWorker
+    private let databaseSettings: PostgresSettings
+    private let onListening: @Sendable (PushServer) throws -> Void
+
+    /// Makes everything and binds the port; nothing is served before ``run()``.
+    ///
+    /// - Parameters:
+    ///   - migrations: The folder of the SQL files.
+    ///   - onListening: Called once, when the server has begun to take requests.
+    /// - Throws: ``SettingsError`` for files that cannot be used; ``SystemError`` when the address cannot be listened on.
+    package init(
+        settings: Settings,
+        migrations: String,
+        logger: Logger,
+        onListening: @escaping @Sendable (PushServer) throws -> Void = { _ in }
+    ) throws {
+        self.settings = settings
+        self.onListening = onListening
+        self.logger = logger
+        migrator = Migrator(directory: migrations)
+        databaseSettings = try PostgresSettings(url: settings.databaseURL.revealed)
+        loops = try EventLoopGroup()
+        services = try loops.loops.map { [databaseSettings] loop in
+            let client = try HTTPClient(
+                settings: HTTPClientSettings(
+                    maximumConnections: settings.kakao.maximumConcurrentRequests,
+                    caCertificateFile: settings.kakao.caCertificateFile
+                ),
+                loop: loop
+            )
+            let kakaoSettings = KakaoAPISettings(
+                apiURL: settings.kakao.apiURL,
+                adminKey: AdminKey(settings.kakao.adminKey.revealed),
+                pushVersion: settings.kakao.pushVersion
+            )
+            return LoopServices(
+                loop: loop,
+                pool: PostgresPool(settings: databaseSettings, loop: loop, logger: logger),
+                client: client,
+                push: KakaoPushAPI(settings: kakaoSettings, client: client)
+            )
+        }
+        let standing = KakaoStanding(logger: logger)
+        guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
+        let sendWakeup = Wakeup(loop: first.loop)
+        let syncWakeup = Wakeup(loop: last.loop)
+        server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
+            [services, migrator] loop in
+            guard let own = services.first(where: { $0.loop === loop }) else {
+                preconditionFailure("each loop has services")
+            }
+            let authenticator = Authenticator(
+                operatorKey: settings.operatorKey,
+                adminKey: settings.kakao.adminKey,
+                keys: OperatorKeyStore(pool: own.pool)
+            )
+            let devices = DeviceStore(pool: own.pool)
+            let sync = DeviceSync(store: devices, push: own.push, standing: standing, wakeup: syncWakeup)
+            let pushes = PushStore(pool: own.pool)
+            let callbacks = LinkCallbackStore(pool: own.pool)
+            var router = Router()
+            HealthRoutes(pool: own.pool, migrator: migrator, standing: standing).add(to: &router)
+            DeviceRoutes(authenticator: authenticator, store: devices, sync: sync).add(to: &router)
+            PushRoutes(authenticator: authenticator, store: pushes, wakeup: sendWakeup).add(to: &router)
+            LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
+            FeedbackRoutes(
+                secret: settings.feedbackSecret,
+                pruneAfterFailures: settings.pruneAfterFailures,
+                store: devices,
+                sync: sync,
+                logger: logger
+            ).add(to: &router)
+            let accessLog = AccessLog(
+                logger: logger,
+                quietPaths: HealthRoutes.quietPaths,
+                secretPrefixes: [FeedbackRoutes.path]
+            )
+            return Application(router: router, middleware: [RequestIdentifier(), accessLog], logger: logger)
+        }
+        sender = BatchSender(
+            loop: first.loop,
+            store: BatchStore(pool: first.pool),
+            push: first.push,
+            version: settings.kakao.pushVersion,
+            standing: standing,
+            returnURL: settings.returnURL(port: server.port),
+            limit: settings.kakao.maximumConcurrentRequests,
+            wakeup: sendWakeup,
+            logger: logger
+        )
+        let sync = DeviceSync(
+            store: DeviceStore(pool: last.pool),
+            push: last.push,
+            standing: standing,
+            wakeup: syncWakeup
+        )
+        syncWorker = DeviceSyncWorker(loop: last.loop, sync: sync, logger: logger)
+    }
+
+    /// The port it listens on.
+    package var port: Int { server.port }
+
+    /// Serves until the process is told to end, then finishes what is in hand.
+    ///
+    /// - Throws: ``PostgresError`` when the migrations and the database do not agree.
+    package func run() async throws {
+        for service in services { service.pool.start() }
+        try await prepareDatabase()
+        server.start()
+        logger.notice("Listening", metadata: ["address": "\(settings.http.host):\(port)"])
+        try onListening(self)
+        let background = Task(executorPreference: loops.loops[0]) { [sender, syncWorker] in
+            async let sending: Void = sender.run()
+            async let syncing: Void = syncWorker.run()
+            _ = await (sending, syncing)
+        }
+        try? await gracefulShutdown()
+        await shutdown(background)
+    }
+
+    /// Brings the database up to date, or sees that it is. A database that does not answer is waited for.
+    private func prepareDatabase() async throws {
+        while true {
+            do {
+                try await applyMigrations()
+                return
+            } catch let error as PostgresError where error.isTransient {
+                logger.warning("Waiting for the database", metadata: ["error": "\(String(reflecting: error))"])
+                try await loops.loops[0].sleep(for: .seconds(1))
+            }
+        }
+    }
+
+    private func applyMigrations() async throws {
+        guard settings.migratesOnStart else {
+            let pending = try await migrator.pending(services[0].pool)
+            guard pending.isEmpty else {
+                throw SettingsError(
+                    place: SettingKey.databaseMigrate.rawValue,
+                    message: "\(pending.count) migrations have not run; run push-server migrate first."
+                )
+            }
+            return
+        }
+        _ = try await migrator.migrate(settings: databaseSettings, loop: loops.loops[0], logger: logger)
+    }
+
+    private func shutdown(_ background: Task<Void, Never>) async {
+        logger.notice("Shutting down")
+        await server.shutdown(within: Self.drainTime)
+        await sender.stop()
+        await syncWorker.stop()
+        await background.value
+        for service in services {
+            await service.client.shutdown()
+            await service.pool.shutdown()
+        }
+        loops.shutdown()
+        logger.notice("Stopped")
+    }
+}
+
+extension PostgresError {
+    /// The database is away, or busy; it may be back the next moment.
+    fileprivate var isTransient: Bool {
+        switch code {
+        case .unavailable, .connectionLost, .timedOut, .overloaded: true
+        case .server, .invalidParameter, .decoding, .migration, .settings: false
+        }
+    }
+}
+
+extension Settings {
+    /// Where Kakao reports tokens that failed, if it can reach us.
+    fileprivate func returnURL(port: Int) -> String? {
+        guard let publicURL, let feedbackSecret else { return nil }
+        let base: String =
+            switch publicURL {
+            case .given(let url): url
+            case .own: "\(http.tls == nil && certificateFile == nil ? "http" : "https")://\(http.host):\(port)"
+            }
+        return base + FeedbackRoutes.path + feedbackSecret.revealed
+    }
+
+    /// The server's settings with the certificate read.
+    fileprivate func httpServer() throws -> HTTPServerSettings {
+        var http = http
+        guard let certificateFile, let privateKeyFile else { return http }
+        func contents(_ path: String, _ key: SettingKey) throws -> [UInt8] {
+            guard let bytes = FileContents.read(path) else {
+                throw SettingsError(place: key.rawValue, message: "The file \(path) cannot be read.")
+            }
+            return bytes
+        }
+        http.tls = try TLSContext(
+            certificateChain: contents(certificateFile, .httpTLSCertificateFile),
+            privateKey: contents(privateKeyFile, .httpTLSPrivateKeyFile)
+        )
+        return http
+    }
+}

@@ -1,0 +1,53 @@
+internal import KakaoAPI
+
+/// What becomes of a batch after one attempt to send it. The whole table stands in `docs/delivery.md`.
+enum BatchOutcome: Sendable {
+    /// Kakao took it.
+    case sent
+    /// It is tried again after a while. `mayRepeat`: Kakao may have had it, so that its users may be reached twice.
+    case retry(after: Duration, mayRepeat: Bool, KakaoError)
+    /// A quota is used up: the whole sender waits; no attempt is burnt.
+    case wait(KakaoError)
+    /// Kakao refuses the key or the API: the push is halted; no attempt is burnt.
+    case halt(KakaoError)
+    /// Kakao refuses this batch, or it was tried often enough.
+    case failed(KakaoError)
+    /// It was sent, not answered, and is to be sent at most once.
+    case uncertain(KakaoError)
+
+    /// After so many attempts a batch has failed.
+    static let maximumAttempts = 10
+    private static let longestDelay = Duration.seconds(600)
+
+    /// Decides by what Kakao answered, or how it did not.
+    ///
+    /// - Parameters:
+    ///   - attempts: How often the batch has been tried, this time included.
+    ///   - jitter: From 0.8 to 1.2, so that batches that failed together are not tried together.
+    init(_ error: KakaoError, attempts: Int, delivery: Delivery, jitter: Double) {
+        switch error.disposition {
+        case .retry:
+            // A clear refusal means that nothing was sent; silence after the body had left may mean anything.
+            let mayRepeat: Bool =
+                switch error.kind {
+                case .refused: false
+                case .unreachable, .badAnswer: error.bodyBytesLeft
+                }
+            if mayRepeat && delivery == .atMostOnce {
+                self = .uncertain(error)
+            } else if attempts >= Self.maximumAttempts {
+                self = .failed(error)
+            } else {
+                let delay = min(Duration.seconds(1 << min(attempts - 1, 20)), Self.longestDelay) * jitter
+                let asked = min(error.retryAfter ?? .zero, Self.longestDelay)
+                self = .retry(after: max(delay, asked), mayRepeat: mayRepeat, error)
+            }
+        case .wait:
+            self = .wait(error)
+        case .halt:
+            self = .halt(error)
+        case .invalid, .fail:
+            self = .failed(error)
+        }
+    }
+}

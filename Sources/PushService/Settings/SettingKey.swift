@@ -1,0 +1,77 @@
+/// Every setting, by the name that it has in `config/push-server.yaml`.
+///
+/// The environment overrides the file: `http.port` is `HTTP_PORT`. A secret may also come from a file: `OPERATOR_KEY_FILE`, or
+/// `operator.key_file`.
+enum SettingKey: String, CaseIterable {
+    /// The numeric address to listen on; `127.0.0.1`.
+    case httpHost = "http.host"
+    /// The port to listen on, 0 to 65535, 0 for any that is free; `8080`.
+    case httpPort = "http.port"
+    /// Where Kakao reaches this server, `https://push.example.com`: goes into each push as `return_url`; none.
+    case httpPublicURL = "http.public_url"
+    /// The server's certificate chain, PEM; none for plain HTTP behind a proxy.
+    case httpTLSCertificateFile = "http.tls.certificate_file"
+    /// The certificate's private key, PEM; goes with `http.tls.certificate_file`.
+    case httpTLSPrivateKeyFile = "http.tls.private_key_file"
+    /// The largest request body in bytes, 1 KiB to 1 GiB; 1 MiB.
+    case httpMaxBodyBytes = "http.max_body_bytes"
+    /// The largest request head in bytes, 1 KiB to 1 MiB; 16 KiB.
+    case httpMaxHeaderBytes = "http.max_header_bytes"
+    /// Seconds from the first byte of a request to its last header, 1 to 3600; 10.
+    case httpHeaderTimeout = "http.header_timeout_seconds"
+    /// Seconds from the last header of a request to the end of its body, 1 to 3600; 30.
+    case httpBodyTimeout = "http.body_timeout_seconds"
+    /// Seconds between two requests on a connection, 1 to 3600; 75.
+    case httpIdleTimeout = "http.idle_timeout_seconds"
+    /// Connections at a time, 1 to 1,000,000; 10,000.
+    case httpMaxConnections = "http.max_connections"
+    /// How PostgreSQL is reached: `postgres://user:password@host:5432/name`. Secret. Required.
+    case databaseURL = "database.url"
+    /// Whether `serve` applies pending migrations on start; `true`.
+    case databaseMigrate = "database.migrate"
+    /// The first operator's key, at least 32 characters. Secret. Required.
+    case operatorKey = "operator.key"
+    /// The app's Admin key at Kakao. Secret. Required.
+    case kakaoAdminKey = "kakao.admin_key"
+    /// The app's number at Kakao.
+    case kakaoAppID = "kakao.app_id"
+    /// The app's REST API key at Kakao.
+    case kakaoRESTAPIKey = "kakao.rest_api_key"
+    /// The app's native app key at Kakao.
+    case kakaoNativeAppKey = "kakao.native_app_key"
+    /// Where Kakao's API is; `https://kapi.kakao.com`.
+    case kakaoAPIURL = "kakao.api_url"
+    /// Where Kakao Login is; `https://kauth.kakao.com`.
+    case kakaoAuthURL = "kakao.auth_url"
+    /// Certificates (PEM) to trust at Kakao's addresses in place of the system's: for the sandbox; none.
+    case kakaoCACertificateFile = "kakao.ca_certificate_file"
+    /// The version of Kakao's Push API that is spoken to Kakao, `v1` or `v2`; `v1`.
+    case kakaoPushVersion = "kakao.push_version"
+    /// Pushes under way to Kakao at a time, 1 to 1000; 32.
+    case kakaoMaxConcurrentRequests = "kakao.max_concurrent_requests"
+    /// Pushes begun to Kakao in a second, 1 to 100,000; no limit.
+    case kakaoRequestsPerSecond = "kakao.requests_per_second"
+    /// The secret part of the address that Kakao reports failed tokens to, at least 16 letters, digits, `-` and `_`. Secret.
+    case feedbackSecret = "feedback.secret"
+    /// Failures of a token after which its device is deregistered, 1 to 1000; 3.
+    case devicesPruneAfterFailures = "devices.prune_after_failures"
+    /// Days before a token expires at Kakao that it is registered again, 1 to 365; 7.
+    case devicesRenewDaysBeforeExpiry = "devices.renew_days_before_expiry"
+    /// The least severe lines to log: `trace debug info notice warning error critical`; `info`.
+    case logLevel = "log.level"
+    /// `text` or `json`; `text`.
+    case logFormat = "log.format"
+
+    /// Never printed, and may come from a file.
+    var isSecret: Bool {
+        switch self {
+        case .databaseURL, .operatorKey, .kakaoAdminKey, .feedbackSecret: true
+        default: false
+        }
+    }
+
+    /// `HTTP_PORT` for `http.port`.
+    var environmentName: String {
+        String(rawValue.map { $0 == "." ? "_" : Character($0.uppercased()) })
+    }
+}

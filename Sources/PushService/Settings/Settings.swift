@@ -1,0 +1,128 @@
+package import HTTPServer
+package import KakaoAPI
+package import LogOutput
+package import Logging
+
+/// What the server was told to do: `docs/settings.md` has the table.
+package struct Settings: Sendable {
+    package var http = HTTPServerSettings()
+    package var certificateFile: String?
+    package var privateKeyFile: String?
+    package var publicURL: PublicURL?
+    /// How PostgreSQL is reached.
+    package var databaseURL: Secret
+    package var migratesOnStart = true
+    package var operatorKey: Secret
+    package var kakao: Kakao
+    package var feedbackSecret: Secret?
+    package var pruneAfterFailures = 3
+    package var renewDaysBeforeExpiry = 7
+    package var logLevel = Logger.Level.info
+    package var logFormat = LogFormat.text
+
+    /// Where Kakao reaches the server.
+    package enum PublicURL: Sendable {
+        case given(String)
+        /// At the address it listens on: for a sandbox on the same machine.
+        case own
+    }
+
+    /// What concerns Kakao.
+    package struct Kakao: Sendable {
+        package var adminKey: Secret
+        package var appID: String?
+        package var restAPIKey: String?
+        package var nativeAppKey: String?
+        package var apiURL = "https://kapi.kakao.com"
+        package var authURL = "https://kauth.kakao.com"
+        package var caCertificateFile: String?
+        package var pushVersion = PushVersion.v1
+        package var maximumConcurrentRequests = 32
+        package var requestsPerSecond: Int?
+    }
+
+    /// The settings that cannot be done without; everything else has its default.
+    package init(databaseURL: Secret, operatorKey: Secret, adminKey: Secret) {
+        self.databaseURL = databaseURL
+        self.operatorKey = operatorKey
+        kakao = Kakao(adminKey: adminKey)
+        http.port = 8080
+    }
+
+    /// Reads the settings of a server.
+    ///
+    /// - Parameters:
+    ///   - environment: The process's environment, which overrides the file.
+    ///   - yaml: The text of `config/push-server.yaml`, if there is one.
+    ///   - path: The name of that file, for messages.
+    ///   - readFile: Reads a file that holds a secret.
+    /// - Throws: ``SettingsError`` for the first setting that is missing, unknown or wrong.
+    package init(
+        environment: [String: String],
+        yaml: String?,
+        path: String,
+        readFile: @escaping (String) throws -> String
+    ) throws {
+        let file = try yaml.map { try SettingsFile(yaml: $0, path: path) }
+        let reader = SettingsReader(environment: environment, file: file, readFile: readFile)
+        func required(_ key: SettingKey, atLeast length: Int = 1) throws -> Secret {
+            guard let secret = try reader.secret(key, atLeast: length) else { throw reader.error(key, "is required.") }
+            return secret
+        }
+        self.init(
+            databaseURL: try required(.databaseURL),
+            operatorKey: try required(.operatorKey, atLeast: 32),
+            adminKey: try required(.kakaoAdminKey)
+        )
+        try readHTTP(reader)
+        try readKakao(reader)
+        if let migrates = try reader.boolean(.databaseMigrate) { migratesOnStart = migrates }
+        feedbackSecret = try reader.secret(.feedbackSecret, atLeast: 16)
+        if let secret = feedbackSecret?.revealed, !secret.utf8.allSatisfy(Self.isUnreserved) {
+            throw reader.error(.feedbackSecret, "must be of letters, digits, - and _ only: it is part of an address.")
+        }
+        pruneAfterFailures = try reader.integer(.devicesPruneAfterFailures, in: 1...1000) ?? pruneAfterFailures
+        renewDaysBeforeExpiry = try reader.integer(.devicesRenewDaysBeforeExpiry, in: 1...365) ?? renewDaysBeforeExpiry
+        logLevel = try reader.choice(.logLevel, Logger.Level.self) ?? logLevel
+        logFormat = try reader.choice(.logFormat, LogFormat.self) ?? logFormat
+    }
+
+    private mutating func readHTTP(_ reader: SettingsReader) throws {
+        http.host = try reader.text(.httpHost) ?? http.host
+        http.port = try reader.integer(.httpPort, in: 0...65_535) ?? http.port
+        publicURL = try reader.url(.httpPublicURL).map { .given($0) }
+        certificateFile = try reader.text(.httpTLSCertificateFile)
+        privateKeyFile = try reader.text(.httpTLSPrivateKeyFile)
+        guard (certificateFile == nil) == (privateKeyFile == nil) else {
+            let missing: SettingKey = certificateFile == nil ? .httpTLSCertificateFile : .httpTLSPrivateKeyFile
+            throw reader.error(missing, "is required: a certificate and its key go together.")
+        }
+        http.maximumBodyBytes = try reader.integer(.httpMaxBodyBytes, in: 1024...(1 << 30)) ?? http.maximumBodyBytes
+        let headerBytes = try reader.integer(.httpMaxHeaderBytes, in: 1024...(1 << 20))
+        http.headLimits.headerBytes = headerBytes ?? http.headLimits.headerBytes
+        http.headerTimeout = try reader.seconds(.httpHeaderTimeout, default: 10)
+        http.bodyTimeout = try reader.seconds(.httpBodyTimeout, default: 30)
+        http.idleTimeout = try reader.seconds(.httpIdleTimeout, default: 75)
+        http.maximumConnections = try reader.integer(.httpMaxConnections, in: 1...1_000_000) ?? http.maximumConnections
+    }
+
+    private mutating func readKakao(_ reader: SettingsReader) throws {
+        kakao.appID = try reader.text(.kakaoAppID)
+        kakao.restAPIKey = try reader.text(.kakaoRESTAPIKey)
+        kakao.nativeAppKey = try reader.text(.kakaoNativeAppKey)
+        kakao.apiURL = try reader.url(.kakaoAPIURL) ?? kakao.apiURL
+        kakao.authURL = try reader.url(.kakaoAuthURL) ?? kakao.authURL
+        kakao.caCertificateFile = try reader.text(.kakaoCACertificateFile)
+        kakao.pushVersion = try reader.choice(.kakaoPushVersion, PushVersion.self) ?? kakao.pushVersion
+        let concurrent = try reader.integer(.kakaoMaxConcurrentRequests, in: 1...1000)
+        kakao.maximumConcurrentRequests = concurrent ?? kakao.maximumConcurrentRequests
+        kakao.requestsPerSecond = try reader.integer(.kakaoRequestsPerSecond, in: 1...100_000)
+    }
+
+    private static func isUnreserved(_ octet: UInt8) -> Bool {
+        switch octet {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): true
+        default: false
+        }
+    }
+}

@@ -1,5 +1,0 @@
-import Configuration
-import HTTPTypes
-import Logging
-import ServiceLifecycle
-import Yams

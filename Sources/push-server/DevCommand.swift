@@ -1,0 +1,163 @@
+internal import ArgumentParser
+internal import FoundationEssentials
+internal import Glibc
+internal import LogOutput
+internal import Logging
+internal import PrivatePostgres
+internal import PushService
+
+struct DevCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dev",
+        abstract: "Run everything on this machine, with nothing configured.",
+        discussion: """
+            A private PostgreSQL in .local/, the migrations, the sandbox as Kakao (over HTTPS, with a certificate that only this \
+            server trusts), and the server. One log, one Ctrl-C. The addresses and keys are written to .local/dev.env.
+            """
+    )
+
+    @OptionGroup var options: SettingsOptions
+
+    @Option(help: "Where the database and the keys are kept.")
+    var directory = ".local"
+
+    @Option(help: "The server's port; 0 for one that is free. (default: HTTP_PORT, or 8080)")
+    var port: UInt16?
+
+    @Option(help: "The sandbox's port; 0 for one that is free.")
+    var sandboxPort: UInt16 = 0
+
+    @concurrent
+    func run() async throws {
+        try await reportingFailures {
+            let sink = LogSink()
+            defer { sink.flush() }
+            try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+            // Of the last run: whoever waits for it is to wait for this one's.
+            unlink("\(directory)/dev.env")
+            let keys = try DevKeys(directory: directory)
+            let cluster = PostgresCluster(directory: "\(directory)/postgres") { line in
+                sink.write(Array("postgres | \(line)\n".utf8))
+            }
+            let databaseURL = try await cluster.start()
+            do {
+                try await runServer(keys, databaseURL, sink)
+            } catch {
+                await cluster.stop()
+                throw error
+            }
+            await cluster.stop()
+        }
+    }
+
+    private func runServer(_ keys: DevKeys, _ databaseURL: String, _ sink: LogSink) async throws {
+        let certificateFile = "\(absolute(directory))/sandbox.pem"
+        let sandbox = SandboxProcess { line in sink.write(Array("sandbox  | \(line)\n".utf8)) }
+        let sandboxURL = try await sandbox.start(
+            port: sandboxPort,
+            adminKey: keys.adminKey,
+            certificateFile: certificateFile
+        )
+        do {
+            let settings = try settings(keys, databaseURL, sandboxURL, certificateFile)
+            let logger = settings.logger(sink)
+            let directory = directory
+            let server = try PushServer(
+                settings: settings,
+                migrations: try options.migrationsFolder(),
+                logger: logger
+            ) { server in
+                let url = "http://127.0.0.1:\(server.port)"
+                try PrivateFile.write(
+                    variables: [
+                        ("SERVER_URL", url),
+                        ("SANDBOX_URL", sandboxURL),
+                        ("SANDBOX_CERTIFICATE", certificateFile),
+                        ("OPERATOR_KEY", keys.operatorKey),
+                        ("KAKAO_ADMIN_KEY", keys.adminKey),
+                        ("FEEDBACK_SECRET", keys.feedbackSecret),
+                        ("DATABASE_URL", databaseURL),
+                    ],
+                    to: "\(directory)/dev.env"
+                )
+                logger.notice(
+                    "Everything is up; keys and addresses are in \(directory)/dev.env",
+                    metadata: ["server": "\(url)"]
+                )
+            }
+            try await server.runUntilSignal(logger)
+        } catch {
+            await sandbox.stop()
+            throw error
+        }
+        await sandbox.stop()
+    }
+
+    /// The settings of this machine's environment, with what is missing filled in.
+    private func settings(
+        _ keys: DevKeys,
+        _ databaseURL: String,
+        _ sandboxURL: String,
+        _ certificateFile: String
+    ) throws -> Settings {
+        var environment = ProcessInfo.processInfo.environment
+        environment["DATABASE_URL"] = databaseURL
+        environment["OPERATOR_KEY"] = keys.operatorKey
+        environment["KAKAO_ADMIN_KEY"] = keys.adminKey
+        environment["KAKAO_API_URL"] = sandboxURL
+        environment["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile
+        environment["FEEDBACK_SECRET"] = keys.feedbackSecret
+        if let port { environment["HTTP_PORT"] = String(port) }
+        var settings = try options.load(environment: environment)
+        settings.publicURL = settings.publicURL ?? .own
+        return settings
+    }
+}
+
+/// The keys of a development server: made once, kept beside its database.
+struct DevKeys {
+    let operatorKey: String
+    let adminKey: String
+    let feedbackSecret: String
+
+    init(directory: String) throws {
+        func key(_ name: String) throws -> String {
+            let path = "\(directory)/\(name)"
+            if let text = FileContents.read(path), !text.isEmpty { return String(decoding: text, as: UTF8.self) }
+            var generator = SystemRandomNumberGenerator()
+            let key = (0..<2).map { _ in
+                let digits = String(generator.next() as UInt64, radix: 16)
+                return String(repeating: "0", count: 16 - digits.utf8.count) + digits
+            }.joined()
+            try PrivateFile.write(key, to: path)
+            return key
+        }
+        operatorKey = try key("operator.key")
+        adminKey = try key("kakao-admin.key")
+        feedbackSecret = try key("feedback.secret")
+    }
+}
+
+/// Files that only their owner may read.
+enum PrivateFile {
+    /// Writes a file that a shell can read.
+    static func write(variables: [(name: String, value: String)], to path: String) throws {
+        try write(variables.map { "\($0.name)='\($0.value)'\n" }.joined(), to: path)
+    }
+
+    /// Writes `text` in one step: a reader sees the old file or the new one.
+    static func write(_ text: String, to path: String) throws {
+        let temporary = "\(path).new"
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw SettingsError(place: path, message: "The file cannot be written.") }
+        defer { close(descriptor) }
+        let bytes = Array(text.utf8)
+        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count, rename(temporary, path) == 0 else {
+            throw SettingsError(place: path, message: "The file cannot be written.")
+        }
+    }
+}
+
+private func absolute(_ path: String) -> String {
+    path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
+}

@@ -1,0 +1,113 @@
+internal import ArgumentParser
+internal import EventLoop
+internal import FoundationEssentials
+internal import LogOutput
+internal import Postgres
+internal import PushService
+
+struct KeysCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "keys",
+        abstract: "Make, list and revoke operators' keys.",
+        subcommands: [Create.self, List.self, Revoke.self]
+    )
+
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a key and print it, once.",
+            discussion: "The key is stored nowhere: what is lost is revoked and made anew."
+        )
+
+        @OptionGroup var options: SettingsOptions
+
+        @Option(help: "Whose key it is.")
+        var name: String
+
+        @Option(help: "What it allows, as often as needed: devices, send, read, admin.", transform: parseScope)
+        var scope: [Scope]
+
+        @Option(help: "Days until it ends. (default: never)")
+        var days: UInt16?
+
+        func validate() throws {
+            guard !scope.isEmpty else { throw ValidationError("A key without --scope allows nothing.") }
+            guard (1...100).contains(name.count) else { throw ValidationError("--name has 1 to 100 characters.") }
+        }
+
+        @concurrent
+        func run() async throws {
+            try await withKeyStore(options) { store in
+                let expiresAt = days.map { Date() + Double($0) * 86_400 }
+                print(try await store.create(name: name, scopes: Set(scope), expiresAt: expiresAt))
+            }
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the keys, without the keys themselves.")
+
+        @OptionGroup var options: SettingsOptions
+
+        @concurrent
+        func run() async throws {
+            try await withKeyStore(options) { store in
+                for key in try await store.list() {
+                    let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
+                    let end =
+                        key.revokedAt.map { "revoked \($0.ISO8601Format())" }
+                        ?? key.expiresAt.map { "until \($0.ISO8601Format())" } ?? "for ever"
+                    print("\(key.name)\t\(scopes)\tmade \(key.createdAt.ISO8601Format())\t\(end)")
+                }
+            }
+        }
+    }
+
+    struct Revoke: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End every key of a name, at once and on every server."
+        )
+
+        @OptionGroup var options: SettingsOptions
+
+        @Option(help: "Whose key it is.")
+        var name: String
+
+        @concurrent
+        func run() async throws {
+            try await withKeyStore(options) { store in
+                let count = try await store.revoke(name: name)
+                guard count > 0 else { throw ValidationError("There is no key in force named \(name).") }
+                print("revoked \(count)")
+            }
+        }
+    }
+}
+
+private func parseScope(_ text: String) throws -> Scope {
+    guard let scope = Scope(rawValue: text) else { throw ValidationError("There is no scope \(text).") }
+    return scope
+}
+
+/// Connects to the database for one command.
+private func withKeyStore(_ options: SettingsOptions, _ body: (OperatorKeyStore) async throws -> Void) async throws {
+    try await reportingFailures {
+        let settings = try options.load()
+        let sink = LogSink()
+        defer { sink.flush() }
+        let loops = try EventLoopGroup(count: 1)
+        defer { loops.shutdown() }
+        let pool = PostgresPool(
+            settings: try PostgresSettings(url: settings.databaseURL.revealed),
+            loop: loops.loops[0],
+            logger: settings.logger(sink)
+        )
+        pool.start()
+        do {
+            try await body(OperatorKeyStore(pool: pool))
+        } catch {
+            await pool.shutdown()
+            throw error
+        }
+        await pool.shutdown()
+    }
+}

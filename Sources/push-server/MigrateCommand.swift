@@ -1,0 +1,38 @@
+internal import ArgumentParser
+internal import EventLoop
+internal import LogOutput
+internal import Logging
+internal import Postgres
+internal import PushService
+
+struct MigrateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "migrate",
+        abstract: "Bring the database up to date.",
+        discussion: """
+            Applies the SQL files of migrations/ that have not run yet, in order. Safe beside running servers and beside another \
+            migrate: one waits for the other.
+            """
+    )
+
+    @OptionGroup var options: SettingsOptions
+
+    @concurrent
+    func run() async throws {
+        try await reportingFailures {
+            let settings = try options.load()
+            let sink = LogSink()
+            defer { sink.flush() }
+            let loops = try EventLoopGroup(count: 1)
+            defer { loops.shutdown() }
+            let migrator = Migrator(directory: try options.migrationsFolder())
+            let applied = try await migrator.migrate(
+                settings: PostgresSettings(url: settings.databaseURL.revealed),
+                loop: loops.loops[0],
+                logger: settings.logger(sink)
+            )
+            for migration in applied { print("applied \(migration.name)") }
+            if applied.isEmpty { print("nothing to apply") }
+        }
+    }
+}

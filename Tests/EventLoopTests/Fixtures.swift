@@ -1,0 +1,111 @@
+import Dispatch
+import EventLoop
+import Glibc
+import Synchronization
+import Testing
+
+/// Runs `body` with a loop that is running, and ends the loop afterwards.
+func withLoop<Value>(_ body: (EventLoop) async throws -> Value) async throws -> Value {
+    let loop = try EventLoop(label: "test")
+    loop.start()
+    do {
+        let value = try await body(loop)
+        await loop.end()
+        return value
+    } catch {
+        await loop.end()
+        throw error
+    }
+}
+
+extension EventLoop {
+    /// Runs `body` on the loop and waits for what it returns; ends at the test's time limit, whatever the loop does.
+    func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+        let (results, result) = AsyncStream.makeStream(of: Result<Value, any Error>.self)
+        execute { result.yield(Result { try body() }) }
+        return try await first(of: results).get()
+    }
+
+    /// Lets the loop take two more turns: whatever was due has then happened.
+    func turn() async throws {
+        try await run {}
+        try await run {}
+    }
+
+    func end() async {
+        stop()
+        await withCheckedContinuation { ended in
+            EventLoop.blocking.async {
+                self.join()
+                ended.resume()
+            }
+        }
+    }
+}
+
+/// The first element, or an error when the test is cancelled at its time limit before there is one.
+func first<Element>(of stream: AsyncStream<Element>) async throws -> Element {
+    for await element in stream { return element }
+    throw CancellationError()
+}
+
+/// What happened, in order, noted from any thread.
+final class Journal<Entry: Sendable & Equatable>: Sendable {
+    private let noted = Mutex<[Entry]>([])
+
+    var entries: [Entry] { noted.withLock { $0 } }
+
+    func note(_ entry: Entry) {
+        noted.withLock { $0.append(entry) }
+    }
+}
+
+/// Two sockets that are each other's peer, non-blocking.
+struct SocketPair: ~Copyable, Sendable {
+    let near: FileDescriptor
+    let far: FileDescriptor
+
+    init() throws {
+        var ends: [Int32] = [0, 0]
+        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &ends) == 0 else {
+            throw SystemError(call: "socketpair")
+        }
+        near = FileDescriptor(owning: ends[0])
+        far = FileDescriptor(owning: ends[1])
+    }
+}
+
+/// A socket whose peer is gone.
+func orphan() throws -> FileDescriptor {
+    let sockets = try SocketPair()
+    return FileDescriptor(owning: dup(sockets.near.rawValue))
+}
+
+/// Writes one byte, which fits.
+func send(_ byte: UInt8, to descriptor: Int32) throws {
+    var byte = byte
+    guard write(descriptor, &byte, 1) == 1 else { throw SystemError(call: "write") }
+}
+
+/// The byte that comes next, or `nil` if there is none yet, or no more.
+func receive(from descriptor: Int32) -> UInt8? {
+    var byte: UInt8 = 0
+    return read(descriptor, &byte, 1) == 1 ? byte : nil
+}
+
+/// Numbers that look random and are the same in every run (Steele, Lea and Flood, "SplitMix", 2014).
+struct SplitMix64: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

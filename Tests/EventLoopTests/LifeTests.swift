@@ -1,0 +1,118 @@
+import Dispatch
+import EventLoop
+import Glibc
+import Testing
+
+@Suite("Life of a loop", .timeLimit(.minutes(1)))
+struct LifeTests {
+    @Test("A loop that is stopped ends, whether it sleeps, works or has not yet begun")
+    func stop() async throws {
+        let asleep = try EventLoop(label: "asleep")
+        asleep.start()
+        try await asleep.run {}
+        await asleep.end()
+
+        let busy = try EventLoop(label: "busy")
+        busy.start()
+        let task = Task(executorPreference: busy) {
+            while !Task.isCancelled { await Task.yield() }
+        }
+        try await busy.run { task.cancel() }
+        await task.value
+        await busy.end()
+
+        let early = try EventLoop(label: "early")
+        early.stop()
+        early.start()
+        await early.end()
+    }
+
+    @Test("What was posted before a loop is stopped still runs")
+    func postedBeforeStop() async throws {
+        for _ in 0..<200 {
+            let loop = try EventLoop(label: "short")
+            let journal = Journal<Int>()
+            for number in 0..<3 { loop.execute { journal.note(number) } }
+            loop.start()
+            loop.execute { journal.note(3) }
+            await loop.end()
+            #expect(journal.entries == [0, 1, 2, 3])
+        }
+    }
+
+    @Test("A loop may stop itself, in the middle of a tick, and finishes that tick")
+    func stopItself() async throws {
+        let loop = try EventLoop(label: "self")
+        let journal = Journal<String>()
+        loop.start()
+        try await loop.run {
+            _ = loop.addEndOfTickHook { journal.note("hook") }
+            loop.stop()
+            journal.note("stopped")
+        }
+        await loop.end()
+        #expect(journal.entries.prefix(2) == ["stopped", "hook"])
+    }
+
+    @Test("Nobody is on a loop that has ended, and it is freed with everything that it held")
+    func freed() async throws {
+        weak var weakHeld: Journal<Int>?
+        weak var weakLoop: EventLoop?
+        do {
+            let loop = try EventLoop(label: "freed")
+            let inner = Journal<Int>()
+            weakLoop = loop
+            weakHeld = inner
+            loop.start()
+            try await loop.run {
+                loop.schedule(after: .seconds(3600)) { inner.note(1) }
+                _ = loop.addEndOfTickHook { _ = inner.entries }
+            }
+            await loop.end()
+            #expect(!loop.isOnLoop)
+        }
+        // The block that ran the loop lets go of it a moment after it has ended.
+        while weakLoop != nil, !Task.isCancelled { await Task.yield() }
+        #expect(weakLoop == nil)
+        #expect(weakHeld == nil)
+    }
+
+    @Test("A group's loops are threads of their own, one a core, and end together")
+    func group() async throws {
+        let group = try EventLoopGroup(count: 3)
+        var threads: Set<UInt> = []
+        for loop in group.loops { threads.insert(try await loop.run { UInt(pthread_self()) }) }
+        #expect(threads.count == 3)
+        await withCheckedContinuation { ended in
+            EventLoop.blocking.async {
+                group.shutdown()
+                ended.resume()
+            }
+        }
+        #expect(group.loops.allSatisfy { !$0.isOnLoop })
+        #expect(EventLoopGroup.coreCount >= 1)
+    }
+
+    @Test("A peer that closes while we write is an error of that write, not the end of the process")
+    func brokenPipe() async throws {
+        _ = try EventLoopGroup(count: 0)
+        let near = try orphan()
+        let error = #expect(throws: SystemError.self) { try send(1, to: near.rawValue) }
+        #expect(error?.code == EPIPE)
+        #expect(error?.description == "write: Broken pipe (errno \(EPIPE))")
+    }
+
+    @Test("A descriptor is open for as long as its owner has it, and closed when he lets go")
+    func fileDescriptor() throws {
+        let sockets = try SocketPair()
+        let owner = FileDescriptor(owning: dup(sockets.near.rawValue))
+        letGo(sockets.near)
+        var byte: UInt8 = 0
+        #expect(read(sockets.far.rawValue, &byte, 1) == -1)
+        #expect(errno == EAGAIN)
+        letGo(owner)
+        #expect(read(sockets.far.rawValue, &byte, 1) == 0)
+    }
+
+    private func letGo(_ descriptor: consuming FileDescriptor) {}
+}

@@ -1,0 +1,234 @@
+import Dispatch
+import EventLoop
+import Testing
+
+@Suite("Timers, sleep and hooks", .timeLimit(.minutes(1)))
+struct TimerTests {
+    @Test("Timers fire on the loop, each once, earliest first")
+    func order() async throws {
+        try await withLoop { loop in
+            let journal = Journal<Int>()
+            let (ends, end) = AsyncStream.makeStream(of: Bool.self)
+            try await loop.run {
+                for delay in [30, 1, 20, 0, 10] {
+                    loop.schedule(after: .milliseconds(delay)) { journal.note(delay) }
+                }
+                loop.schedule(after: .milliseconds(31)) { end.yield(loop.isOnLoop) }
+            }
+            #expect(try await first(of: ends))
+            #expect(journal.entries == [0, 1, 10, 20, 30])
+        }
+    }
+
+    @Test("A timer that is cancelled does not fire, not even if it is due in the same tick as the one that cancels it")
+    func cancel() async throws {
+        try await withLoop { loop in
+            let journal = Journal<String>()
+            let (ends, end) = AsyncStream.makeStream(of: Void.self)
+            try await loop.run {
+                let early = loop.schedule(after: .milliseconds(1)) { journal.note("cancelled early") }
+                loop.cancel(early)
+                loop.cancel(early)
+                let pair = TimerPair()
+                // Neither knows which of them is first.
+                for mine in 0...1 {
+                    pair.timers.append(
+                        loop.schedule(after: .milliseconds(2)) {
+                            journal.note("one of two")
+                            loop.cancel(pair.timers[1 - mine])
+                        }
+                    )
+                }
+                loop.schedule(after: .milliseconds(3)) { end.yield() }
+            }
+            try await first(of: ends)
+            #expect(journal.entries == ["one of two"])
+        }
+    }
+
+    @Test("A timer that schedules itself again for now lets the loop do everything else")
+    func again() async throws {
+        try await withLoop { loop in
+            let repeating = Repeating(loop: loop)
+            try await loop.run { repeating.fire() }
+            // Each of these needs a tick of its own.
+            for _ in 0..<100 { try await loop.run {} }
+            let count = try await loop.run {
+                repeating.isOver = true
+                return repeating.count
+            }
+            #expect(count > 0)
+        }
+    }
+
+    @Test("Nobody sleeps less than he asked for, however often the loop looks at its timers")
+    func sleepIsLongEnough() async throws {
+        try await withLoop { loop in
+            let repeating = Repeating(loop: loop)
+            try await loop.run { repeating.fire() }
+            let clock = SuspendingClock()
+            for milliseconds in 0..<40 {
+                let delay = Duration.milliseconds(milliseconds % 4)
+                let slept = try await clock.measure { try await loop.sleep(for: delay) }
+                #expect(slept >= delay)
+            }
+            try await loop.run { repeating.isOver = true }
+        }
+    }
+
+    @Test("A delay counts from the call, not from the beginning of a tick that has taken long")
+    func delayInALongTick() async throws {
+        try await withLoop { loop in
+            let clock = SuspendingClock()
+            let delay = Duration.milliseconds(20)
+            let (waits, wait) = AsyncStream.makeStream(of: Duration.self)
+            try await loop.run {
+                let begin = clock.now
+                while begin.duration(to: clock.now) < delay {}
+                let asked = clock.now
+                loop.schedule(after: delay) { wait.yield(asked.duration(to: clock.now)) }
+            }
+            #expect(try await first(of: waits) >= delay)
+        }
+    }
+
+    @Test("A sleep that is cancelled ends at once with CancellationError, before it began, in between or never minding")
+    func sleepCancelled() async throws {
+        try await withLoop { loop in
+            let asleep = (0..<50).map { index in
+                Task(executorPreference: index.isMultiple(of: 2) ? loop : nil) {
+                    // An hour: only cancelling ends it within the test.
+                    try await loop.sleep(for: .seconds(3600))
+                }
+            }
+            for (index, task) in asleep.enumerated() {
+                if index.isMultiple(of: 5) { try await loop.turn() }
+                task.cancel()
+            }
+            for task in asleep {
+                await #expect(throws: CancellationError.self) { try await task.value }
+            }
+            let late = Task { try await loop.sleep(for: .zero) }
+            try await late.value
+            late.cancel()
+            try await loop.turn()
+        }
+    }
+
+    @Test("One tick: first events, then jobs, then hooks")
+    func tick() async throws {
+        let sockets = try SocketPair()
+        let near = sockets.near.rawValue
+        try send(1, to: sockets.far.rawValue)
+        try await withLoop { loop in
+            let journal = Journal<String>()
+            try await loop.run {
+                _ = loop.addEndOfTickHook { journal.note("hook") }
+                _ = try loop.register(near, interest: .read) { _ in
+                    guard receive(from: near) != nil else { return }
+                    Task(executorPreference: loop) { journal.note("job") }
+                    journal.note("event")
+                }
+            }
+            try await loop.turn()
+            let entries = journal.entries
+            let event = try #require(entries.firstIndex(of: "event"))
+            #expect(entries[event...].prefix(3) == ["event", "job", "hook"])
+        }
+    }
+
+    @Test("Hooks run at the end of every tick, in the order added, until they are removed")
+    func hooks() async throws {
+        try await withLoop { loop in
+            let journal = Journal<String>()
+            let hooks = try await loop.run { ["a", "b"].map { name in loop.addEndOfTickHook { journal.note(name) } } }
+            for _ in 0..<3 { try await loop.run {} }
+            try await loop.run { loop.removeEndOfTickHook(hooks[0]) }
+            let before = journal.entries.count
+            try await loop.turn()
+            let entries = journal.entries
+            #expect(entries.prefix(6) == ["a", "b", "a", "b", "a", "b"])
+            #expect(entries.count > before)
+            #expect(!entries[before...].contains("a"))
+        }
+    }
+
+    @Test("A hook that another hook removes does not run any more, not even in that tick")
+    func hookRemovedByHook() async throws {
+        try await withLoop { loop in
+            let journal = Journal<String>()
+            try await loop.run {
+                let hooks = HookNames()
+                let first = loop.addEndOfTickHook {
+                    for name in hooks.names { loop.removeEndOfTickHook(name) }
+                    journal.note("first")
+                }
+                hooks.names = [first, loop.addEndOfTickHook { journal.note("second") }]
+            }
+            try await loop.turn()
+            #expect(journal.entries == ["first"])
+        }
+    }
+
+    @Test("What a timer leaves for the hooks does not wait until something else wakes the loop")
+    func hooksAfterTimers() async throws {
+        try await withLoop { loop in
+            let (flushes, flush) = AsyncStream.makeStream(of: Bool.self)
+            try await loop.run {
+                let output = Output()
+                _ = loop.addEndOfTickHook {
+                    if output.isWaiting { flush.yield(true) }
+                    output.isWaiting = false
+                }
+                loop.schedule(after: .milliseconds(5)) {
+                    output.isWaiting = true
+                    // Nothing else happens on this loop: were the hooks left out, they would be so for ever.
+                    EventLoop.blocking.asyncAfter(deadline: .now() + 5) { flush.yield(false) }
+                }
+            }
+            #expect(try await first(of: flushes))
+        }
+    }
+
+    @Test("A delay is rounded up to whole milliseconds; a negative one is none")
+    func wholeMilliseconds() {
+        #expect(Duration.zero.wholeMilliseconds == 0)
+        #expect(Duration.nanoseconds(1).wholeMilliseconds == 1)
+        #expect(Duration.milliseconds(1).wholeMilliseconds == 1)
+        #expect(Duration.microseconds(1001).wholeMilliseconds == 2)
+        #expect(Duration.seconds(3).wholeMilliseconds == 3000)
+        #expect(Duration.milliseconds(-1).wholeMilliseconds == 0)
+        #expect(Duration.seconds(-5).wholeMilliseconds == 0)
+        #expect((Duration.seconds(1) - .nanoseconds(1)).wholeMilliseconds == 1000)
+    }
+}
+
+// Touched on the loop of their test only.
+
+private final class TimerPair {
+    var timers: [TimerID] = []
+}
+
+private final class HookNames {
+    var names: [Int] = []
+}
+
+private final class Output {
+    var isWaiting = false
+}
+
+private final class Repeating: @unchecked Sendable {
+    private let loop: EventLoop
+    private(set) var count = 0
+    var isOver = false
+
+    init(loop: EventLoop) {
+        self.loop = loop
+    }
+
+    func fire() {
+        guard !isOver else { return }
+        count += 1
+        loop.schedule(after: .zero) { self.fire() }
+    }
+}

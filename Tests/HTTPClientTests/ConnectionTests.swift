@@ -1,0 +1,147 @@
+import EventLoop
+import HTTPClient
+import HTTPTypes
+import Testing
+
+/// When a connection is made, kept and given up.
+@Suite struct ConnectionTests {
+    @Test("Requests that follow each other share one connection")
+    func keepAlive() async throws {
+        try await withServer(Script.echo) { server in
+            try await withClient { client, _ in
+                for index in 0..<5 {
+                    let response = try await client.send(HTTPClientRequest(url: server.url("/\(index)")))
+                    #expect(String(decoding: response.body, as: UTF8.self) == "/\(index)")
+                }
+            }
+            #expect(server.connectionCount == 1)
+        }
+    }
+
+    @Test("A connection that the server will close is not used again")
+    func connectionClose() async throws {
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            while connection.readRequest() != nil { connection.answer("", head: "Connection: close\r\n") }
+        }
+        try await withServer(script) { server in
+            try await withClient { client, _ in
+                for _ in 0..<3 { _ = try await client.send(HTTPClientRequest(url: server.url())) }
+            }
+            #expect(server.connectionCount == 3)
+        }
+    }
+
+    @Test("200 requests at once are all answered, each with its own answer, over no more connections than are allowed")
+    func manyAtOnce() async throws {
+        try await withServer(Script.echo) { server in
+            try await withClient(HTTPClientSettings(maximumConnections: 8)) { client, _ in
+                let answers = try await withThrowingTaskGroup(of: (Int, HTTPClientResponse).self) { group in
+                    for index in 0..<200 {
+                        group.addTask {
+                            let path = server.url("/\(index)")
+                            return (index, try await client.send(HTTPClientRequest(method: .post, url: path, body: [65])))
+                        }
+                    }
+                    return try await group.reduce(into: [:]) { $0[$1.0] = String(decoding: $1.1.body, as: UTF8.self) }
+                }
+                #expect(answers == Dictionary(uniqueKeysWithValues: (0..<200).map { ($0, "/\($0)") }))
+            }
+            #expect(server.requests.count == 200)
+            #expect(server.connectionCount <= 8)
+        }
+    }
+
+    @Test("A task on the loop sends without leaving it")
+    func fromTheLoop() async throws {
+        try await withServer(Script.echo) { server in
+            try await withClient { client, loop in
+                let request = HTTPClientRequest(url: server.url("/here"))
+                let task = Task(executorPreference: loop) {
+                    let response = try await client.send(request)
+                    return (response.body, loop.isOnLoop)
+                }
+                let (body, isOnLoop) = try await task.value
+                #expect(String(decoding: body, as: UTF8.self) == "/here")
+                #expect(isOnLoop)
+            }
+        }
+    }
+
+    @Test("A request that finds no connection and no place in the line fails at once")
+    func overloaded() async throws {
+        let (arrived, gate) = (Signal(), Gate())
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            while connection.readRequest() != nil {
+                arrived.fire()
+                gate.wait()
+                connection.answer("")
+            }
+        }
+        try await withServer(script) { server in
+            let settings = HTTPClientSettings(maximumConnections: 1, maximumWaitingRequests: 0)
+            try await withClient(settings) { client, _ in
+                let request = HTTPClientRequest(method: .post, url: server.url(), body: [65])
+                async let first = client.send(request)
+                await arrived.wait()
+                let error = await failure(client, request)
+                #expect(error?.code == .overloaded)
+                #expect(error?.bodyBytesLeft == false)
+                gate.open()
+                let response = try await first
+                #expect(response.status == 200)
+                #expect(await status(client, request) == 200)
+            }
+        }
+    }
+
+    @Test("A request whose time is up while it waits for a connection was never sent")
+    func timeOutInLine() async throws {
+        let (arrived, gate) = (Signal(), Gate())
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            while connection.readRequest() != nil {
+                arrived.fire()
+                gate.wait()
+                connection.answer("")
+            }
+        }
+        try await withServer(script) { server in
+            try await withClient(HTTPClientSettings(maximumConnections: 1)) { client, _ in
+                let request = HTTPClientRequest(method: .post, url: server.url(), body: [65])
+                async let first = client.send(request)
+                await arrived.wait()
+                var hasty = request
+                hasty.totalTimeout = .milliseconds(20)
+                let error = await failure(client, hasty)
+                #expect(error?.code == .timedOut)
+                #expect(error?.bodyBytesLeft == false)
+                gate.open()
+                let response = try await first
+                #expect(response.status == 200)
+            }
+            #expect(server.requests.count == 1)
+        }
+    }
+
+    @Test("The line to one host does not hold up another")
+    func linesByHost() async throws {
+        let (arrived, gate) = (Signal(), Gate())
+        let slow: @Sendable (RawConnection) -> Void = { connection in
+            guard connection.readRequest() != nil else { return }
+            arrived.fire()
+            gate.wait()
+            connection.answer("slow")
+        }
+        try await withServer(slow) { slowServer in
+            try await withServer(Script.echo) { server in
+                try await withClient(HTTPClientSettings(maximumConnections: 1)) { client, _ in
+                    async let first = client.send(HTTPClientRequest(url: slowServer.url()))
+                    await arrived.wait()
+                    #expect(await status(client, HTTPClientRequest(url: server.url())) == 200)
+                    gate.open()
+                    let response = try await first
+                    #expect(response.status == 200)
+                }
+            }
+        }
+    }
+}

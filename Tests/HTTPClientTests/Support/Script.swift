@@ -1,0 +1,29 @@
+/// What servers do in more than one test.
+enum Script {
+    /// Answers each request with its path.
+    static let echo: @Sendable (RawConnection) -> Void = { connection in
+        while let request = connection.readRequest() {
+            let words = request.head.split(separator: " ")
+            connection.answer(words.count > 1 ? String(words[1]) : "")
+        }
+    }
+
+    /// Answers each request with the same bytes.
+    static func answering(_ text: String) -> @Sendable (RawConnection) -> Void {
+        { connection in
+            while connection.readRequest() != nil { connection.write(text) }
+        }
+    }
+
+    /// Answers one request with the same bytes, and closes.
+    static func answeringOnce(_ text: String) -> @Sendable (RawConnection) -> Void {
+        { connection in
+            if connection.readRequest() != nil { connection.write(text) }
+        }
+    }
+
+    /// Reads, and never answers.
+    static let silence: @Sendable (RawConnection) -> Void = { connection in
+        connection.waitForEnd()
+    }
+}

@@ -1,0 +1,46 @@
+import EventLoop
+import HTTPClient
+
+/// Makes a loop with a client for a test, and ends both afterwards.
+func withClient<Result>(
+    _ settings: HTTPClientSettings = HTTPClientSettings(),
+    _ body: (HTTPClient, EventLoop) async throws -> Result
+) async throws -> Result {
+    let group = try EventLoopGroup(count: 1)
+    defer { group.shutdown() }
+    let loop = group.loops[0]
+    let client = try HTTPClient(settings: settings, loop: loop)
+    do {
+        let result = try await body(client, loop)
+        await client.shutdown()
+        return result
+    } catch {
+        await client.shutdown()
+        throw error
+    }
+}
+
+/// Runs a script as a server for the time of a test.
+func withServer<Result>(
+    _ script: @escaping @Sendable (RawConnection) -> Void,
+    _ body: (RawServer) async throws -> Result
+) async throws -> Result {
+    let server = try RawServer(script)
+    defer { server.stop() }
+    return try await body(server)
+}
+
+/// Sends a request that is to fail, and returns how it failed; `nil` if it did not.
+func failure(_ client: HTTPClient, _ request: HTTPClientRequest) async -> HTTPClientError? {
+    do throws(HTTPClientError) {
+        _ = try await client.send(request)
+        return nil
+    } catch {
+        return error
+    }
+}
+
+/// Sends a request, and returns the status of its response; `nil` if there is none.
+func status(_ client: HTTPClient, _ request: HTTPClientRequest) async -> Int? {
+    try? await client.send(request).status
+}

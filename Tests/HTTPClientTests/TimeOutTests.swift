@@ -1,0 +1,91 @@
+import EventLoop
+import Glibc
+import HTTPClient
+import HTTPTypes
+import Testing
+
+/// Servers that keep one waiting.
+@Suite struct TimeOutTests {
+    @Test("A server that never answers is given up when the time is up, and the body had left")
+    func noAnswer() async throws {
+        try await withServer(Script.silence) { server in
+            try await withClient(HTTPClientSettings(totalTimeout: .milliseconds(100))) { client, _ in
+                let error = await failure(client, HTTPClientRequest(method: .post, url: server.url(), body: [65]))
+                #expect(error?.code == .timedOut)
+                #expect(error?.bodyBytesLeft == true)
+            }
+        }
+    }
+
+    @Test("An answer that trickles in does not put the end off")
+    func trickle() async throws {
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            guard connection.readRequest() != nil else { return }
+            connection.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            // Until the client hangs up.
+            while !connection.hasEnded(within: 5) { connection.write("x") }
+        }
+        try await withServer(script) { server in
+            try await withClient { client, _ in
+                let error = await failure(client, HTTPClientRequest(url: server.url(), totalTimeout: .milliseconds(100)))
+                #expect(error?.code == .timedOut)
+            }
+        }
+    }
+
+    @Test("A connection that is never accepted is given up before anything left")
+    func noConnection() async throws {
+        // A listener whose queue is full leaves further callers unanswered.
+        let (listener, port) = try RawServer.listen(backlog: 0)
+        defer { close(listener) }
+        let settings = HTTPClientSettings(connectTimeout: .milliseconds(100), maximumConnections: 64)
+        try await withClient(settings) { client, _ in
+            let errors = await withTaskGroup(of: HTTPClientError?.self) { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        let request = HTTPClientRequest(method: .post, url: "http://127.0.0.1:\(port)/", body: [65])
+                        return await failure(client, request)
+                    }
+                }
+                // Those who got into the queue wait for an answer; they are of no interest here.
+                var errors: [HTTPClientError] = []
+                for await error in group where error?.bodyBytesLeft == false {
+                    if let error { errors.append(error) }
+                    group.cancelAll()
+                }
+                return errors
+            }
+            #expect(errors.contains { $0.code == .timedOut })
+        }
+    }
+
+    @Test("A TLS handshake that is never answered is given up before anything left")
+    func noHandshake() async throws {
+        try await withServer(Script.silence) { server in
+            try await withClient(HTTPClientSettings(connectTimeout: .milliseconds(100))) { client, _ in
+                let url = "https://127.0.0.1:\(server.port)/"
+                let error = await failure(client, HTTPClientRequest(method: .post, url: url, body: [65]))
+                #expect(error?.code == .timedOut)
+                #expect(error?.bodyBytesLeft == false)
+            }
+        }
+    }
+
+    @Test("A request that has timed out leaves no timer and no connection behind to disturb the next")
+    func afterTimeOut() async throws {
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            if connection.number == 1 { Script.silence(connection) } else { Script.echo(connection) }
+        }
+        try await withServer(script) { server in
+            try await withClient(HTTPClientSettings(maximumConnections: 1)) { client, _ in
+                let error = await failure(client, HTTPClientRequest(url: server.url(), totalTimeout: .milliseconds(50)))
+                #expect(error?.code == .timedOut)
+                for _ in 0..<3 {
+                    let response = try await client.send(HTTPClientRequest(url: server.url("/next")))
+                    #expect(response.body == Array("/next".utf8))
+                }
+            }
+            #expect(server.connectionCount == 2)
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import Dispatch
+import EventLoop
+import Glibc
+import Synchronization
+
+/// A client that sends the bytes it is told to and reads the answers, over a blocking socket of its own.
+///
+/// What blocks, blocks on queues of the client's own and not on the tasks' threads; a read that takes 20 seconds fails.
+final class RawClient: Sendable {
+    /// An answer, taken apart by rules of our own and not by those of the server.
+    struct Answer {
+        let status: Int
+        let fields: [(name: String, value: String)]
+        var body: [UInt8] = []
+
+        var text: String { String(decoding: body, as: UTF8.self) }
+
+        subscript(name: String) -> String? {
+            fields.first { $0.name == name.lowercased() }?.value
+        }
+    }
+
+    struct Malformed: Error {
+        let bytes: String
+    }
+
+    private let descriptor: FileDescriptor
+    private let sending = DispatchQueue(label: "client-send")
+    private let receiving = DispatchQueue(label: "client-receive")
+    /// Received and not taken yet. Locked by `receiving`'s closures one after the other.
+    private let unread = Mutex<[UInt8]>([])
+
+    /// Connects to the loopback address.
+    ///
+    /// - Parameter receiveBuffer: The kernel's room for what is not read, in bytes; `nil` for the kernel's choice.
+    init(port: Int, receiveBuffer: Int32? = nil) throws {
+        let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard number >= 0 else { throw SystemError(call: "socket") }
+        descriptor = FileDescriptor(owning: number)
+        if var size = receiveBuffer {
+            setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        }
+        var limit = timeval(tv_sec: 20, tv_usec: 0)
+        setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        var one: Int32 = 1
+        setsockopt(number, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        let result = withUnsafePointer(to: &address) { address in
+            address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(number, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard result == 0 else { throw SystemError(call: "connect") }
+    }
+
+    /// Sends all of `text`.
+    func send(_ text: String) async throws {
+        try await send(Array(text.utf8))
+    }
+
+    func send(_ bytes: [UInt8]) async throws {
+        try await Self.run(on: sending) { [self] in
+            var offset = 0
+            while offset < bytes.count {
+                let count = bytes.withUnsafeBytes {
+                    Glibc.send(
+                        descriptor.rawValue,
+                        $0.baseAddress?.advanced(by: offset),
+                        $0.count - offset,
+                        Int32(MSG_NOSIGNAL)
+                    )
+                }
+                guard count > 0 else { throw SystemError(call: "send") }
+                offset += count
+            }
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    func shutdownWrite() {
+        shutdown(descriptor.rawValue, Int32(SHUT_WR))
+    }
+
+    /// Has the connection reset when it is closed, as when a peer crashes.
+    func resetOnClose() {
+        var value = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor.rawValue, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
+    }
+
+    /// Sends a request and reads its answer.
+    func exchange(_ request: String) async throws -> Answer {
+        try await send(request)
+        return try await receive()
+    }
+
+    /// Reads one answer.
+    ///
+    /// - Parameter isHead: It answers HEAD: its length is told and its body is not there.
+    func receive(isHead: Bool = false) async throws -> Answer {
+        try await Self.run(on: receiving) { [self] in
+            try unread.withLock { unread in
+                var head: Range<Int>?
+                while true {
+                    head = unread.firstRange(of: Array("\r\n\r\n".utf8))
+                    guard head == nil else { break }
+                    guard try more(&unread) else { throw Malformed(bytes: String(decoding: unread, as: UTF8.self)) }
+                }
+                guard let head, var answer = Self.parse(unread[..<head.lowerBound]) else {
+                    throw Malformed(bytes: String(decoding: unread, as: UTF8.self))
+                }
+                unread.removeFirst(head.upperBound)
+                let length = isHead ? 0 : answer["content-length"].flatMap { Int($0) } ?? 0
+                while unread.count < length {
+                    guard try more(&unread) else { throw Malformed(bytes: "the body ends early") }
+                }
+                answer.body = Array(unread[..<length])
+                unread.removeFirst(length)
+                return answer
+            }
+        }
+    }
+
+    /// Reads until the server closes. What came before the end is returned, and a reset is an error.
+    func receiveToEnd() async throws -> String {
+        try await Self.run(on: receiving) { [self] in
+            try unread.withLock { unread in
+                while try more(&unread) {}
+                defer { unread = [] }
+                return String(decoding: unread, as: UTF8.self)
+            }
+        }
+    }
+
+    /// Reads once. Returns false at the end.
+    private func more(_ unread: inout [UInt8]) throws -> Bool {
+        var buffer = [UInt8](repeating: 0, count: 64 * 1024)
+        let count = recv(descriptor.rawValue, &buffer, buffer.count, 0)
+        guard count >= 0 else { throw SystemError(call: "recv") }
+        unread += buffer[..<count]
+        return count > 0
+    }
+
+    private static func parse(_ head: ArraySlice<UInt8>) -> Answer? {
+        let lines = String(decoding: head, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)
+        let words = lines[0].split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
+        guard words.count == 3, words[0] == "HTTP/1.1", let status = Int(words[1]) else { return nil }
+        let fields = lines.dropFirst().map { line in
+            let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            return (name: parts[0].lowercased(), value: String(parts.last?.drop { $0 == " " } ?? ""))
+        }
+        return Answer(status: status, fields: fields)
+    }
+
+    private static func run<Value: Sendable>(
+        on queue: DispatchQueue,
+        _ body: @escaping @Sendable () throws -> Value
+    ) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Result { try body() }) }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+import EventLoop
+import Synchronization
+
+@testable import HTTPServer
+
+/// A server on a port of the kernel's choice, with a log that can be read.
+struct TestServer: Sendable {
+    let server: HTTPServer
+    let log: CollectedLog
+
+    var port: Int { server.port }
+
+    func connect(receiveBuffer: Int32? = nil) throws -> RawClient {
+        try RawClient(port: port, receiveBuffer: receiveBuffer)
+    }
+}
+
+/// Settings with `change` made to them.
+func settings(_ change: (inout HTTPServerSettings) -> Void) -> HTTPServerSettings {
+    var settings = HTTPServerSettings()
+    change(&settings)
+    return settings
+}
+
+/// Runs `body` with a server, and ends the server after it.
+func withServer(
+    _ settings: HTTPServerSettings = HTTPServerSettings(),
+    loops: Int = 1,
+    middleware: [any Middleware] = [],
+    routes: (inout Router) -> Void = { _ in },
+    _ body: (TestServer) async throws -> Void
+) async throws {
+    let loops = try EventLoopGroup(count: loops)
+    defer { loops.shutdown() }
+    let log = CollectedLog()
+    var router = Router()
+    routes(&router)
+    let application = Application(router: router, middleware: middleware, logger: log.logger)
+    let server = try HTTPServer(settings: settings, loops: loops, logger: log.logger) { _ in application }
+    server.start()
+    do {
+        try await body(TestServer(server: server, log: log))
+    } catch {
+        await server.shutdown(within: .zero)
+        throw error
+    }
+    await server.shutdown(within: .zero)
+}
+
+/// Holds whoever waits at it until it is opened.
+final class Gate: Sendable {
+    private struct State {
+        var isOpen = false
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state = Mutex(State())
+
+    func open() {
+        let waiters = state.withLock { state in
+            state.isOpen = true
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+
+    func wait() async {
+        await withCheckedContinuation { continuation in
+            let isOpen = state.withLock { state in
+                if !state.isOpen { state.waiters.append(continuation) }
+                return state.isOpen
+            }
+            if isOpen { continuation.resume() }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+import HTTPTypes
+import Testing
+
+@testable import HTTPServer
+
+/// A connection's state and the bytes that it has not taken, so that a test reads as a transcript.
+private struct Transcript {
+    var state: ConnectionState
+    private var input: [UInt8] = []
+    private(set) var body = ""
+
+    init(maximumBodyBytes: Int = 1 << 20) {
+        state = ConnectionState(limits: HeadLimits(), maximumBodyBytes: maximumBodyBytes)
+    }
+
+    /// More bytes come: what the state makes of all it has not taken.
+    mutating func read(_ text: String = "") -> String {
+        input += Array(text.utf8)
+        var received: [UInt8] = []
+        let (taken, action) = input.withUnsafeBytes { state.read($0) { received += $0 } }
+        body += String(decoding: received, as: UTF8.self)
+        input.removeFirst(taken)
+        return action.text
+    }
+
+    mutating func readBody() throws -> Bool { try state.readBody() }
+    mutating func answered() -> String { state.answered().text }
+    mutating func peerClosed() -> String { state.peerClosed().text }
+    mutating func timedOut() -> String { state.timedOut().text }
+    mutating func shutDown() -> String { state.shutDown().text }
+    var unread: Int { input.count }
+}
+
+extension ConnectionState.Action {
+    fileprivate var text: String {
+        switch self {
+        case .needsInput: "needs input"
+        case .decide(let head): "decide \(head.path)"
+        case .handle(let head): "handle \(head.path)"
+        case .refuse(let error): "refuse \(error.status.code)"
+        case .linger: "linger"
+        case .close: "close"
+        }
+    }
+}
+
+private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+
+private func post(_ length: Int, _ fields: String = "") -> String {
+    "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: \(length)\r\n\(fields)\r\n"
+}
+
+@Suite("The state of a connection")
+struct ConnectionStateTests {
+    @Test("A request is decided about, read, handled and answered, and the next one follows")
+    func exchange() throws {
+        var connection = Transcript()
+        #expect(connection.state.wait == .nextRequest)
+        #expect(connection.read(post(5) + "he") == "decide /p")
+        #expect(try connection.readBody() == false)
+        #expect(connection.read() == "needs input")
+        #expect(connection.state.wait == .body)
+        #expect(connection.read("llo") == "handle /p")
+        #expect(connection.body == "hello")
+        #expect(connection.state.wait == .handler)
+        #expect(!connection.state.closesAfterAnswer)
+        #expect(connection.answered() == "needs input")
+        #expect(connection.state.wait == .nextRequest)
+        #expect(connection.read(get) == "decide /a")
+    }
+
+    @Test("A pipelined request waits unread until the one before it is answered")
+    func pipelining() throws {
+        var connection = Transcript()
+        #expect(connection.read(get + get) == "decide /a")
+        _ = try connection.readBody()
+        #expect(connection.read() == "handle /a")
+        #expect(!connection.state.readsInput)
+        #expect(connection.read() == "needs input")
+        #expect(connection.unread == get.utf8.count)
+        #expect(connection.answered() == "needs input")
+        #expect(connection.read() == "decide /a")
+        #expect(connection.unread == 0)
+    }
+
+    @Test("Leave to send the body is given once it is wanted, and not when there is none")
+    func continues() throws {
+        var connection = Transcript()
+        #expect(connection.read(post(5, "Expect: 100-continue\r\n")) == "decide /p")
+        #expect(try connection.readBody() == true)
+        #expect(connection.read() == "needs input")
+        #expect(connection.read("hello") == "handle /p")
+        var bare = Transcript()
+        #expect(bare.read(post(0, "Expect: 100-continue\r\n")) == "decide /p")
+        #expect(try bare.readBody() == false)
+    }
+
+    @Test("An early answer to a small body has the rest of it thrown away and keeps the connection")
+    func drains() {
+        var connection = Transcript()
+        #expect(connection.read(post(5) + "he") == "decide /p")
+        #expect(!connection.state.closesAfterAnswer)
+        #expect(connection.answered() == "needs input")
+        #expect(connection.state.wait == .body)
+        #expect(connection.read() == "needs input")
+        #expect(connection.read("llo" + get) == "needs input")
+        #expect(connection.body == "")
+        #expect(connection.read() == "decide /a")
+    }
+
+    @Test("An early answer to a large body ends the connection")
+    func earlyAnswerToLargeBody() {
+        var connection = Transcript()
+        #expect(connection.read(post(ConnectionState.drainLimit + 1)) == "decide /p")
+        #expect(connection.state.closesAfterAnswer)
+        #expect(connection.answered() == "linger")
+        #expect(connection.read("whatever") == "needs input")
+        #expect(connection.unread == 0)
+    }
+
+    @Test("An early answer to a client that waits for leave ends the connection: it may send the body or not")
+    func earlyAnswerToExpectation() {
+        var connection = Transcript()
+        #expect(connection.read(post(5, "Expect: 100-continue\r\n")) == "decide /p")
+        #expect(connection.state.closesAfterAnswer)
+        #expect(connection.answered() == "linger")
+    }
+
+    @Test("A chunked body is thrown away up to a limit, and then the connection ends")
+    func drainsChunks() {
+        let head = "POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        var connection = Transcript()
+        #expect(connection.read(head) == "decide /p")
+        #expect(connection.answered() == "needs input")
+        #expect(connection.read("1\r\na\r\n") == "needs input")
+        let chunk = "8000\r\n" + String(repeating: "a", count: 0x8000) + "\r\n"
+        #expect(connection.read(chunk) == "needs input")
+        #expect(connection.read(chunk) == "linger")
+    }
+
+    @Test("A malformed body whose request has been answered ends the connection without a second answer")
+    func malformedWhileDraining() {
+        var connection = Transcript()
+        #expect(connection.read("POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n") == "decide /p")
+        #expect(connection.answered() == "needs input")
+        #expect(connection.read("x\r\n") == "linger")
+    }
+
+    @Test("A body that announces more than the limit is refused before any of it comes")
+    func announcedTooLarge() {
+        var connection = Transcript(maximumBodyBytes: 4)
+        #expect(connection.read(post(5)) == "decide /p")
+        let error = #expect(throws: ProtocolError.self) { try connection.readBody() }
+        #expect(error?.status == .contentTooLarge)
+        #expect(connection.state.closesAfterAnswer)
+        #expect(connection.answered() == "linger")
+    }
+
+    @Test("A body of exactly the limit is taken")
+    func largestBody() throws {
+        var connection = Transcript(maximumBodyBytes: 5)
+        #expect(connection.read(post(5)) == "decide /p")
+        _ = try connection.readBody()
+        #expect(connection.read("hello") == "handle /p")
+    }
+
+    @Test("A refusal swallows what came with it, and is the last answer")
+    func refusal() {
+        var connection = Transcript()
+        #expect(connection.read("GET / FOO\r\n\r\n" + get) == "refuse 400")
+        #expect(connection.unread == 0)
+        #expect(connection.state.closesAfterAnswer)
+        #expect(connection.answered() == "linger")
+        #expect(connection.state.wait == .peerClose)
+        #expect(connection.read(get) == "needs input")
+        #expect(connection.unread == 0)
+    }
+
+    @Test("HTTP/1.0 ends the connection after its answer unless it asked to keep it")
+    func http10() throws {
+        var connection = Transcript()
+        #expect(connection.read("GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n") == "decide /a")
+        _ = try connection.readBody()
+        #expect(connection.read() == "handle /a")
+        #expect(connection.answered() == "needs input")
+        #expect(connection.read("GET /a HTTP/1.0\r\n\r\n") == "decide /a")
+        _ = try connection.readBody()
+        #expect(connection.read() == "handle /a")
+        #expect(connection.answered() == "linger")
+    }
+
+    @Test("A peer that shuts its side is answered before the connection closes")
+    func peerClosesWhileHandled() throws {
+        var connection = Transcript()
+        #expect(connection.read(get) == "decide /a")
+        _ = try connection.readBody()
+        #expect(connection.read() == "handle /a")
+        #expect(connection.peerClosed() == "needs input")
+        #expect(connection.answered() == "needs input")
+        #expect(connection.peerClosed() == "close")
+    }
+
+    @Test("A peer that shuts its side in the middle of a request is not answered", arguments: ["", "GET", post(5), post(5) + "he"])
+    func peerClosesEarly(sent: String) throws {
+        var connection = Transcript()
+        if connection.read(sent).hasPrefix("decide") {
+            _ = try connection.readBody()
+            #expect(connection.read() == "needs input")
+        }
+        #expect(connection.peerClosed() == "close")
+    }
+
+    @Test("A head that takes too long is told so")
+    func slowHead() {
+        var connection = Transcript()
+        #expect(connection.read("GET / HT") == "needs input")
+        #expect(connection.state.wait == .head)
+        #expect(connection.timedOut() == "refuse 408")
+        #expect(connection.answered() == "linger")
+    }
+
+    @Test("A body that takes too long is told so")
+    func slowBody() throws {
+        var connection = Transcript()
+        #expect(connection.read(post(5)) == "decide /p")
+        _ = try connection.readBody()
+        #expect(connection.read("he") == "needs input")
+        #expect(connection.timedOut() == "refuse 408")
+        #expect(connection.answered() == "linger")
+    }
+
+    @Test("A connection without a request, or whose body is being thrown away, is closed when its time is over")
+    func idle() {
+        var connection = Transcript()
+        #expect(connection.timedOut() == "close")
+        var draining = Transcript()
+        #expect(draining.read(post(5)) == "decide /p")
+        #expect(draining.answered() == "needs input")
+        #expect(draining.timedOut() == "close")
+    }
+
+    @Test("A shutdown ends an idle connection, and nothing that is sent to it later is read")
+    func shutDownIdle() {
+        var connection = Transcript()
+        #expect(connection.shutDown() == "linger")
+        #expect(connection.read(get) == "needs input")
+    }
+
+    @Test("A shutdown lets the request in hand be answered, says that it was the last, and reads no other")
+    func shutDownBusy() throws {
+        var connection = Transcript()
+        #expect(connection.read(post(5) + "he") == "decide /p")
+        _ = try connection.readBody()
+        #expect(connection.read() == "needs input")
+        #expect(connection.shutDown() == "needs input")
+        #expect(connection.read("llo" + get) == "handle /p")
+        #expect(connection.state.closesAfterAnswer)
+        #expect(connection.answered() == "linger")
+        #expect(connection.read() == "needs input")
+    }
+
+    @Test("A shutdown while a body is thrown away ends the connection with that body")
+    func shutDownDraining() {
+        var connection = Transcript()
+        #expect(connection.read(post(5)) == "decide /p")
+        #expect(connection.answered() == "needs input")
+        #expect(connection.shutDown() == "needs input")
+        #expect(connection.read("hello") == "linger")
+    }
+}

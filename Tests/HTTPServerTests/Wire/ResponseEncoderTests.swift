@@ -1,0 +1,88 @@
+import HTTPTypes
+import Testing
+
+@testable import HTTPServer
+
+@Suite("Responses as bytes")
+struct ResponseEncoderTests {
+    private let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+
+    private func encode(
+        _ response: Response,
+        omitsBody: Bool = false,
+        closes: Bool = false,
+        saysKeepAlive: Bool = false
+    ) -> String {
+        var encoder = ResponseEncoder()
+        var output = Array("before|".utf8)
+        let ending = ResponseEncoder.Ending(omitsBody: omitsBody, closes: closes, saysKeepAlive: saysKeepAlive)
+        encoder.encode(response, ending: ending, unixSeconds: 784_111_777, into: &output)
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    @Test("A response is its line, Date, fields, length, empty line and body, after what stood in the buffer")
+    func whole() {
+        #expect(
+            encode(.text("hello")) == "before|HTTP/1.1 200 OK\r\n\(date)Content-Type: text/plain;charset=UTF-8\r\n"
+                + "Content-Length: 5\r\n\r\nhello"
+        )
+    }
+
+    @Test("The answer to HEAD tells the length and has no body")
+    func head() {
+        #expect(
+            encode(Response(.ok, body: Array("hello".utf8)), omitsBody: true)
+                == "before|HTTP/1.1 200 OK\r\n\(date)Content-Length: 5\r\n\r\n"
+        )
+    }
+
+    @Test("204 and 304 have neither length nor body", arguments: [204, 304])
+    func withoutBody(code: Int) {
+        let response = Response(HTTPResponse.Status(code: code, reasonPhrase: "Nothing"), body: [1, 2, 3])
+        #expect(encode(response) == "before|HTTP/1.1 \(code) Nothing\r\n\(date)\r\n")
+    }
+
+    @Test("An empty body has the length 0")
+    func empty() {
+        #expect(encode(Response(.ok)).hasSuffix("Content-Length: 0\r\n\r\n"))
+    }
+
+    @Test("The end of the connection is told, and so is its being kept to a client that asked")
+    func connection() {
+        #expect(encode(Response(.ok), closes: true).contains("\r\nConnection: close\r\n"))
+        #expect(encode(Response(.ok), saysKeepAlive: true).contains("\r\nConnection: keep-alive\r\n"))
+        #expect(!encode(Response(.ok)).contains("Connection"))
+    }
+
+    @Test("A field cannot end its line: what a handler puts there starts no header of its own")
+    func injection() {
+        let fields: HTTPFields = [.location: "/a\r\nSet-Cookie: x\r\n\r\nbody"]
+        let text = encode(Response(.ok, headerFields: fields))
+        #expect(!text.contains("\r\nSet-Cookie"))
+        #expect(text.components("\r\n\r\n") == 2)
+    }
+
+    @Test("Date follows the clock")
+    func dates() {
+        var encoder = ResponseEncoder()
+        let ending = ResponseEncoder.Ending(omitsBody: false, closes: false, saysKeepAlive: false)
+        var output: [UInt8] = []
+        encoder.encode(Response(.ok), ending: ending, unixSeconds: 0, into: &output)
+        encoder.encode(Response(.ok), ending: ending, unixSeconds: 1, into: &output)
+        let text = String(decoding: output, as: UTF8.self)
+        #expect(text.contains("01 Jan 1970 00:00:00 GMT"))
+        #expect(text.contains("01 Jan 1970 00:00:01 GMT"))
+    }
+}
+
+extension String {
+    /// The parts between occurrences of `separator`.
+    fileprivate func components(_ separator: String) -> Int {
+        var (count, rest) = (1, self[...])
+        while let range = rest.firstRange(of: separator) {
+            count += 1
+            rest = rest[range.upperBound...]
+        }
+        return count
+    }
+}

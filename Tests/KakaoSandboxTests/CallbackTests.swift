@@ -1,0 +1,164 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import Testing
+
+/// The calls that Kakao makes: Link callbacks and reports of tokens that failed.
+@Suite(.timeLimit(.minutes(1))) struct CallbackTests {
+    private static let callback = "/kakao/link/callback"
+
+    @Test(
+        "A shared message comes back once, with Kakao's headers and the arguments beside Kakao's own",
+        arguments: LinkShare.Method.allCases
+    )
+    func share(method: LinkShare.Method) async throws {
+        try await withReceiver(path: Self.callback) { server in
+            try await withSandbox { kakao in
+                kakao.sandbox.sendCallbacks(to: server.url)
+                let share: JSONValue = [
+                    "method": .string(method.rawValue), "chat_type": "DirectChat", "hash_chat_id": "hash",
+                    "template_id": 9_223_372_036_854_775_807, "resource_id": "Rvy1",
+                    "args": ["product": "1 & 한글", "n": 5],
+                ]
+                let answer = try await kakao.control(.post, "/sandbox/link/share", share)
+                #expect(answer.json == ["sent": true, "status": 200, "resource_id": "Rvy1", "reason": nil])
+
+                let received = try #require(await server.next())
+                #expect(received.headerFields[.authorization] == "KakaoAK sandbox-admin-key")
+                #expect(received.headerFields[.userAgent] == "KakaoOpenAPI/1.0")
+                #expect(received.headerFields[try #require(HTTPField.Name("X-Kakao-Resource-ID"))] == "Rvy1")
+                let expected = [
+                    "CHAT_TYPE": "DirectChat", "HASH_CHAT_ID": "hash", "TEMPLATE_ID": "9223372036854775807",
+                    "product": "1 & 한글", "n": "5",
+                ]
+                switch method {
+                case .get:
+                    #expect(received.method == .get)
+                    #expect(received.fields == expected)
+                case .postForm:
+                    #expect(received.method == .post)
+                    #expect(received.fields == expected)
+                case .postJSON:
+                    #expect(received.headerFields[.contentType] == "application/json;charset=UTF-8")
+                    let json: JSONValue = [
+                        "CHAT_TYPE": "DirectChat", "HASH_CHAT_ID": "hash", "TEMPLATE_ID": 9_223_372_036_854_775_807,
+                        "product": "1 & 한글", "n": 5,
+                    ]
+                    #expect(try JSONValue(parsing: received.body) == json)
+                }
+                #expect(kakao.sandbox.stats.linkCallbacks.sent == 1)
+            }
+        }
+    }
+
+    @Test("Without arguments nobody is called, and the answer says so")
+    func noArguments() async throws {
+        try await withReceiver(path: Self.callback) { server in
+            try await withSandbox { kakao in
+                kakao.sandbox.sendCallbacks(to: server.url)
+                for share: JSONValue in [[:], ["args": [:]]] {
+                    let answer = try await kakao.control(.post, "/sandbox/link/share", share).json
+                    #expect(answer?["sent"] == false)
+                    #expect(answer?["reason"]?.string?.isEmpty == false)
+                }
+                #expect(kakao.sandbox.stats.linkCallbacks.sent == 0)
+            }
+        }
+    }
+
+    @Test("A callback that the server refuses is told and not repeated")
+    func refused() async throws {
+        try await withReceiver(status: .internalServerError, path: Self.callback) { server in
+            try await withSandbox { kakao in
+                kakao.sandbox.sendCallbacks(to: server.url + "/")
+                var share = LinkShare()
+                share.arguments = ["a": "b"]
+                let outcome = await kakao.sandbox.share(share)
+                #expect(outcome.status == 500)
+                #expect(outcome.resourceID?.count == 24)
+                #expect(kakao.sandbox.stats.linkCallbacks == LinkCounts(sent: 1, accepted: 0))
+            }
+        }
+    }
+
+    @Test("A callback that reaches nobody is told without a status")
+    func unreachable() async throws {
+        try await withSandbox { kakao in
+            var share = LinkShare()
+            share.arguments = ["a": "b"]
+            #expect(await kakao.sandbox.share(share).isSent == false)
+            // Port 1 of loopback: nobody listens there.
+            kakao.sandbox.sendCallbacks(to: "http://127.0.0.1:1")
+            let outcome = await kakao.sandbox.share(share)
+            #expect(outcome.isSent)
+            #expect(outcome.status == nil)
+            #expect(outcome.reason?.isEmpty == false)
+        }
+    }
+
+    @Test(
+        "A share that cannot be is refused with the field that is wrong",
+        arguments: [
+            (["method": "POST"], "method"), (["chat_type": "Chat"], "chat_type"), (["args": []], "args"),
+            (["args": ["CHAT_TYPE": "x"]], "args"), (["resource_id": "a\r\nb"], "resource_id"),
+            (["template_id": "x"], "template_id"), (["arguments": [:]], "arguments"),
+        ] as [(JSONValue, String)]
+    )
+    func badShare(share: JSONValue, field: String) async throws {
+        try await withSandbox { kakao in
+            let response = try await kakao.control(.post, "/sandbox/link/share", share)
+            #expect(response.status == 400)
+            #expect(response.json?["field"]?.string == field)
+        }
+    }
+
+    @Test(
+        "A send to a token that fails is accepted, and its failure comes to return_url as a form",
+        arguments: [("v1", "gcm"), ("v2", "fcm")]
+    )
+    func feedback(version: String, type: String) async throws {
+        try await withReceiver(path: "/feedback/secret") { server in
+            try await withSandbox { kakao in
+                _ = try await kakao.register(.max, "good", type: type, version: version)
+                _ = try await kakao.register(.max, "bad:+ &", type: type, version: version)
+                let told = try await kakao.control(.post, "/sandbox/tokens/fail", ["push_token": "bad:+ &"])
+                #expect(told.status == 204)
+                let part: JSONValue = ["return_url": .string(server.url + "/feedback/secret")]
+                let message: JSONValue = type == "gcm" ? ["for_gcm": part] : ["for_fcm": part]
+                let sent = try await kakao.send("[9223372036854775807]", message, version: version)
+                #expect(sent.status == 200)
+
+                let report = try #require(await server.next())
+                #expect(report.method == .post)
+                #expect(report.headerFields[.contentType] == "application/x-www-form-urlencoded")
+                #expect(Set(report.fields.keys) == ["userId", "pushToken", "date"])
+                #expect(report.fields["userId"] == "9223372036854775807")
+                #expect(report.fields["pushToken"] == "bad:+ &")
+                let deliveries = kakao.sandbox.deliveries()
+                #expect(deliveries.map(\.outcome) == [.delivered, .failed])
+                // Milliseconds: the very time of the delivery.
+                #expect(report.fields["date"] == deliveries.last.map { String($0.deliveredAt) })
+            }
+        }
+    }
+
+    @Test(
+        "A token that fails without a return_url, or for APNS, is reported to nobody; one that is healed is delivered to"
+    )
+    func noFeedback() async throws {
+        try await withSandbox { kakao in
+            _ = try await kakao.register(1, "android")
+            _ = try await kakao.register(1, "iphone", type: "apns")
+            kakao.sandbox.failToken("android")
+            kakao.sandbox.failToken("iphone")
+            let message: JSONValue = ["for_gcm": [:], "for_apns": ["return_url": "http://127.0.0.1:1/"]]
+            _ = try await kakao.send("[1]", message)
+            #expect(kakao.sandbox.deliveries().map(\.outcome) == [.failed, .failed])
+            #expect(kakao.sandbox.stats.feedback == FeedbackCounts())
+            #expect(try await kakao.control(.delete, "/sandbox/tokens/fail").status == 204)
+            _ = try await kakao.send("[1]", message)
+            #expect(kakao.sandbox.deliveries(after: 2).map(\.outcome) == [.delivered, .delivered])
+        }
+    }
+}

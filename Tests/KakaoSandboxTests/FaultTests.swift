@@ -1,0 +1,216 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import Testing
+
+/// Faults, switched on over HTTP as a chaos script does it.
+@Suite(.timeLimit(.minutes(1))) struct FaultTests {
+    private static func add(_ fault: JSONValue, _ kakao: Fixture) async throws {
+        let response = try await kakao.control(.post, "/sandbox/faults", fault)
+        try #require(response.status == 201, "\(response.text)")
+    }
+
+    @Test("A status with a code is Kakao's error, and the push is not sent unless the fault says so")
+    func status() async throws {
+        try await withSandbox { kakao in
+            let fault: JSONValue = [
+                "kind": "status", "path": "/v1/push/send", "status": 429, "code": -10, "msg": "API limit",
+                "retry_after": 7,
+                "times": 1,
+            ]
+            try await Self.add(fault, kakao)
+            let response = try await kakao.send("[1]", [:])
+            #expect(response.status == 429)
+            #expect(response.json == ["msg": "API limit", "code": -10])
+            #expect(response.headerFields[.retryAfter] == "7")
+            #expect(kakao.sandbox.stats.sends == 0)
+            #expect(try await kakao.send("[1]", [:]).status == 200)
+
+            try await Self.add(["kind": "status", "status": 500, "code": -1, "delivered": true], kakao)
+            #expect(try await kakao.send("[1]", [:]).status == 500)
+            #expect(kakao.sandbox.stats.sends == 2)
+        }
+    }
+
+    @Test("A status without a code is a gateway's page")
+    func gateway() async throws {
+        try await withSandbox { kakao in
+            try await Self.add(["kind": "status", "status": 502], kakao)
+            let response = try await kakao.register(1, "a")
+            #expect(response.status == 502)
+            #expect(response.headerFields[.contentType] == "text/html")
+            #expect(response.json == nil)
+        }
+    }
+
+    @Test("A fault befalls its path only, and never the sandbox's own")
+    func path() async throws {
+        try await withSandbox { kakao in
+            try await Self.add(["kind": "status", "status": 500, "path": "/v1/push/register"], kakao)
+            #expect(try await kakao.register(1, "a").status == 500)
+            #expect(try await kakao.register(1, "a", type: "fcm", version: "v2").status == 200)
+            try await Self.add(["kind": "down"], kakao)
+            #expect(try await kakao.control(.get, "/sandbox/stats").status == 200)
+        }
+    }
+
+    @Test("A fault for some users befalls only the sends that name one of them")
+    func users() async throws {
+        try await withSandbox { kakao in
+            let fault: JSONValue = ["kind": "status", "status": 400, "code": -2, "user_ids": [7, "8"]]
+            try await Self.add(fault, kakao)
+            #expect(try await kakao.send("[6,7]", [:]).code == -2)
+            #expect(try await kakao.send("[\"8\"]", [:]).code == -2)
+            #expect(try await kakao.send("[5,6]", [:]).status == 200)
+            #expect(try await kakao.register(7, "a").code == -2)
+        }
+    }
+
+    @Test("Down, every connection is closed at its first request, until Kakao is up again")
+    func down() async throws {
+        try await withSandbox { kakao in
+            try await Self.add(["kind": "down"], kakao)
+            for _ in 0..<2 {
+                let error = await failure { try await kakao.send("[1]", [:]) }
+                #expect(error?.code == .connectionLost)
+            }
+            #expect(try await kakao.control(.delete, "/sandbox/faults").status == 204)
+            #expect(try await kakao.send("[1]", [:]).status == 200)
+            #expect(kakao.sandbox.stats.sends == 1)
+        }
+    }
+
+    @Test("Down with a status, a gateway answers for Kakao")
+    func downWithStatus() async throws {
+        try await withSandbox { kakao in
+            try await Self.add(["kind": "down", "status": 503, "retry_after": 1], kakao)
+            let response = try await kakao.send("[1]", [:])
+            #expect(response.status == 503)
+            #expect(response.headerFields[.retryAfter] == "1")
+        }
+    }
+
+    @Test("Dropped before the body is read, nothing is done")
+    func dropBeforeBody() async throws {
+        try await withSandbox { kakao in
+            try await Self.add(["kind": "drop_before_body", "times": 1], kakao)
+            #expect(await failure { try await kakao.send("[1]", [:]) }?.code == .connectionLost)
+            #expect(kakao.sandbox.stats.sends == 0)
+            #expect(kakao.sandbox.stats.requests == ["/v1/push/send": 1])
+        }
+    }
+
+    @Test(
+        "Dropped after the body was read, the push was sent or not, and the caller cannot tell",
+        arguments: [true, false]
+    )
+    func dropAfterBody(delivered: Bool) async throws {
+        try await withSandbox { kakao in
+            try await Self.add(["kind": "drop_after_body", "delivered": .bool(delivered), "times": 1], kakao)
+            let error = await failure { try await kakao.send("[1]", [:]) }
+            #expect(error?.code == .connectionLost)
+            #expect(error?.bodyBytesLeft == true)
+            #expect(kakao.sandbox.stats.sends == (delivered ? 1 : 0))
+            #expect(try await kakao.send("[1]", [:]).status == 200)
+        }
+    }
+
+    @Test("With latency the push is sent at once and the answer comes late")
+    func latency() async throws {
+        try await withSandbox(client: HTTPClientSettings(totalTimeout: .milliseconds(100))) { kakao in
+            try await Self.add(["kind": "latency", "milliseconds": 600_000, "times": 1], kakao)
+            #expect(await failure { try await kakao.send("[1]", [:]) }?.code == .timedOut)
+            #expect(kakao.sandbox.stats.sends == 1)
+            // The fixture's shutdown does not wait for the ten minutes.
+        }
+    }
+
+    @Test("A late answer is the same answer")
+    func shortLatency() async throws {
+        try await withSandbox { kakao in
+            try await Self.add(["kind": "latency", "milliseconds": 20], kakao)
+            #expect(try await kakao.register(1, "a").text == "30")
+        }
+    }
+
+    @Test("The same seed makes the same choices, and another seed others")
+    func seed() async throws {
+        func choices(seed: UInt64) async throws -> [Int] {
+            var settings = KakaoSandboxSettings()
+            settings.seed = seed
+            return try await withSandbox(settings) { kakao in
+                try await Self.add(["kind": "status", "status": 500, "probability": 0.5], kakao)
+                var statuses: [Int] = []
+                for _ in 0..<64 { statuses.append(try await kakao.send("[1]", [:]).status) }
+                return statuses
+            }
+        }
+        let first = try await choices(seed: 1)
+        #expect(Set(first) == [200, 500])
+        #expect(try await choices(seed: 1) == first)
+        #expect(try await choices(seed: 2) != first)
+    }
+
+    @Test("A probability of 0 never strikes and of 1 always")
+    func probability() async throws {
+        try await withSandbox { kakao in
+            try await Self.add(["kind": "down", "probability": 0], kakao)
+            for _ in 0..<20 { #expect(try await kakao.send("[1]", [:]).status == 200) }
+            try await Self.add(["kind": "status", "status": 500, "probability": 1], kakao)
+            for _ in 0..<20 { #expect(try await kakao.send("[1]", [:]).status == 500) }
+        }
+    }
+
+    @Test("Faults are listed with how often they struck, and taken away one by one")
+    func list() async throws {
+        try await withSandbox { kakao in
+            try await Self.add(
+                ["kind": "status", "status": 400, "code": -2, "user_ids": ["9223372036854775807"]],
+                kakao
+            )
+            try await Self.add(["kind": "latency", "milliseconds": 1, "path": "/v1/push/send"], kakao)
+            _ = try await kakao.send("[1]", [:])
+            let faults = try await kakao.control(.get, "/sandbox/faults").json?["items"]
+            #expect(faults?[0]?["user_ids"] == ["9223372036854775807"])
+            #expect(faults?.array?.map { $0["applied"] } == [0, 1])
+            #expect(try await kakao.control(.delete, "/sandbox/faults/1").status == 204)
+            #expect(try await kakao.control(.delete, "/sandbox/faults/1").status == 404)
+            let left = try await kakao.control(.get, "/sandbox/faults").json?["items"]?.array
+            #expect(left?.map { $0["id"] } == [2])
+        }
+    }
+
+    @Test(
+        "A fault that cannot be is refused with the field that is wrong",
+        arguments: [
+            (["status": 500], "kind"), (["kind": "fire"], "kind"), (["kind": "status", "status": 99], "status"),
+            (["kind": "status", "statsu": 500], "statsu"), (["kind": "latency"], "milliseconds"),
+            (["kind": "down", "probability": 2], "probability"), (["kind": "down", "times": 0], "times"),
+            (["kind": "down", "user_ids": [1]], "user_ids"), (["kind": "status", "user_ids": [0]], "user_ids"),
+            (["kind": "down", "path": "v1"], "path"), (["kind": "status", "delivered": 1], "delivered"),
+        ] as [(JSONValue, String)]
+    )
+    func refused(fault: JSONValue, field: String) async throws {
+        try await withSandbox { kakao in
+            let response = try await kakao.control(.post, "/sandbox/faults", fault)
+            #expect(response.status == 400)
+            #expect(response.headerFields[.contentType] == "application/problem+json")
+            #expect(response.json?["field"]?.string == field)
+            #expect(try await kakao.control(.get, "/sandbox/faults").json?["items"] == [])
+        }
+    }
+
+    @Test("More than 100 faults are refused, unless there are spent ones to make room")
+    func tooMany() async throws {
+        try await withSandbox { kakao in
+            var spent = Fault(.status)
+            spent.times = 1
+            kakao.sandbox.add(spent)
+            for _ in 1..<100 { #expect(kakao.sandbox.add(Fault(.latency)) != nil) }
+            #expect(try await kakao.control(.post, "/sandbox/faults", ["kind": "down"]).status == 409)
+            #expect(try await kakao.send("[1]", [:]).status == 500)
+            #expect(try await kakao.control(.post, "/sandbox/faults", ["kind": "down"]).status == 201)
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import Testing
+
+@testable import KakaoSandbox
+
+/// Parameters that Kakao refuses, with -2.
+@Suite(.timeLimit(.minutes(1))) struct ParameterTests {
+    private static let notUsers = [
+        "", "0", "-1", "+5", "1.0", "1e3", "01", " 1", "1 ", "9223372036854775808", "18446744073709551617", "x",
+    ]
+
+    @Test("What is no integer from 1 to 2^63-1 is no user", arguments: notUsers)
+    func user(text: String) async throws {
+        #expect(UserIDs.parseOne(text) == nil)
+        try await withSandbox { kakao in
+            let fields: KeyValuePairs = ["uuid": text, "device_id": "d", "push_type": "gcm", "push_token": "t"]
+            let response = try await kakao.call("/v1/push/register", fields)
+            #expect(response.status == 400)
+            #expect(response.code == -2)
+            #expect(kakao.sandbox.stats.tokens == 0)
+        }
+    }
+
+    @Test(
+        "What is no array of users is no list",
+        arguments: [
+            "", "1", "{}", "[", "[]x", "[1,]", "[,1]", "[1 2]", "[\"1]", "[1\"]", "[\"1\",2\"]", "[null]", "[[1]]",
+            "[1.0]",
+            "[0]", "[-1]", "[9223372036854775808]", "[\" 1\"]", "[1],",
+        ]
+    )
+    func list(text: String) {
+        #expect(UserIDs.parseList(text) == nil)
+    }
+
+    @Test("Users are numbers or strings, to the last digit")
+    func lists() {
+        #expect(UserIDs.parseOne("9223372036854775807") == .max)
+        #expect(UserIDs.parseList("[]") == [])
+        #expect(UserIDs.parseList("[1,\"2\"]") == [1, 2])
+        #expect(
+            UserIDs.parseList("\t[ 1376016924429759228 , \"9223372036854775807\" ]\r\n") == [
+                1_376_016_924_429_759_228, .max,
+            ]
+        )
+    }
+
+    @Test("100 users are sent to at once, and 101, or none, are refused")
+    func tooMany() async throws {
+        try await withSandbox { kakao in
+            let users = (1...101).map(String.init)
+            let hundred = "[\(users.dropLast().joined(separator: ","))]"
+            #expect(try await kakao.send(hundred, [:]).status == 200)
+            for refused in ["[\(users.joined(separator: ","))]", "[]"] {
+                #expect(try await kakao.send(refused, [:]).code == -2)
+                #expect(try await kakao.call("/v1/push/tokens", ["uuids": refused]).code == -2)
+            }
+            #expect(kakao.sandbox.stats.users == 100)
+        }
+    }
+
+    @Test("Each parameter that is required is asked for")
+    func missing() async throws {
+        try await withSandbox { kakao in
+            let device: KeyValuePairs = ["uuid": "1", "device_id": "d", "push_type": "gcm", "push_token": "t"]
+            for left in device.indices {
+                var form = FormBody()
+                for index in device.indices where index != left {
+                    form.append(device[index].key, device[index].value)
+                }
+                let path = "/v1/push/register?" + String(decoding: form.bytes, as: UTF8.self)
+                #expect(try await kakao.call(path).code == -2)
+            }
+            #expect(try await kakao.call("/v1/push/tokens").code == -2)
+            #expect(try await kakao.call("/v1/push/send", ["uuids": "[1]"]).code == -2)
+            #expect(try await kakao.call("/v1/push/send", ["push_message": "{}"]).code == -2)
+            #expect(try await kakao.call("/v1/push/deregister", ["uuid": "1", "device_id": "d"]).code == -2)
+        }
+    }
+
+    @Test("A device that is not as documented is refused in Kakao's words, push token included")
+    func kpusher() async throws {
+        try await withSandbox { kakao in
+            let long = String(repeating: "가", count: 65)
+            for (version, type, device) in [
+                ("v1", "fcm", "d"), ("v2", "gcm", "d"), ("v1", "gcm", long), ("v1", "APNS", "d"),
+            ] {
+                let response = try await kakao.call(
+                    "/\(version)/push/register",
+                    ["uuid": "1", "device_id": device, "push_type": type, "push_token": "secret token"]
+                )
+                let words = "appName=app-123456, uid=1, did=\(device), pushType=\(type), pushToken=secret token"
+                #expect(response.status == 400)
+                #expect(response.json?["msg"]?.string == "[app-123456] Invalid Kpusher Param. ( \(words) )")
+                #expect(response.code == -2)
+            }
+        }
+    }
+
+    @Test("A device id has up to 64 characters, whatever they are made of")
+    func longDeviceID() async throws {
+        try await withSandbox { kakao in
+            let device = String(repeating: "가", count: 64)
+            let fields: KeyValuePairs = ["uuid": "1", "device_id": device, "push_type": "gcm", "push_token": "t"]
+            #expect(try await kakao.call("/v1/push/register", fields).status == 200)
+        }
+    }
+
+    @Test(
+        "A push_message that is no object, or whose parts are none, is refused",
+        arguments: [
+            "", "x", "[]", "1", "{", #"{"for_gcm":1}"#, #"{"for_apns":"x"}"#, #"{"for_gcm":{"custom_field":[]}}"#,
+        ]
+    )
+    func message(text: String) async throws {
+        try await withSandbox { kakao in
+            let response = try await kakao.call("/v1/push/send", ["uuids": "[1]", "push_message": text])
+            #expect(response.status == 400)
+            #expect(response.code == -2)
+            #expect(kakao.sandbox.stats.sends == 0)
+        }
+    }
+
+    @Test("custom_field for Android has up to 4 KB")
+    func customField() async throws {
+        try await withSandbox { kakao in
+            let room = 4096 - #"{"a":""}"#.utf8.count
+            for (count, status) in [(room, 200), (room + 1, 400)] {
+                let text = JSONValue.string(String(repeating: "x", count: count))
+                let response = try await kakao.send("[1]", ["for_gcm": ["custom_field": ["a": text]]])
+                #expect(response.status == status)
+            }
+        }
+    }
+
+    @Test("A form that cannot be decoded is refused in Kakao's shape")
+    func badForm() async throws {
+        try await withSandbox { kakao in
+            let response = try await kakao.call("/v1/push/tokens?uuid=%zz")
+            #expect(response.status == 400)
+            #expect(response.code == -2)
+        }
+    }
+
+    @Test("bypass is true or false")
+    func bypass() async throws {
+        try await withSandbox { kakao in
+            #expect(try await kakao.send("[1]", [:], bypass: "1").code == -2)
+            #expect(try await kakao.send("[1]", [:], bypass: "False").status == 200)
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import EventLoop
+import Glibc
+import HTTPClient
+import KakaoSandbox
+import Testing
+
+/// How a sandbox is run.
+@Suite(.timeLimit(.minutes(1))) struct ServingTests {
+    /// A file name that nobody else has, gone after the test.
+    private static func withTemporaryFile<Result>(_ body: (String) async throws -> Result) async throws -> Result {
+        let path = "/tmp/kakao-sandbox-\(getpid())-\(UInt64.random(in: .min ... .max)).pem"
+        defer { unlink(path) }
+        return try await body(path)
+    }
+
+    @Test("Over HTTPS the sandbox is trusted by whoever was given its certificate, and by nobody else")
+    func tls() async throws {
+        try await Self.withTemporaryFile { file in
+            var settings = KakaoSandboxSettings()
+            settings.tls = true
+            settings.certificateFile = file
+            // Made before the sandbox has written the file, so that the file is read by the client of the test below.
+            try await withSandbox(settings) { kakao in
+                #expect(kakao.sandbox.url.hasPrefix("https://127.0.0.1:"))
+                let error = await failure { try await kakao.register(1, "a") }
+                #expect(error?.code == .tls)
+                #expect(error?.bodyBytesLeft == false)
+
+                let group = try EventLoopGroup(count: 1)
+                defer { group.shutdown() }
+                let client = try HTTPClient(
+                    settings: HTTPClientSettings(caCertificateFile: file),
+                    loop: group.loops[0]
+                )
+                let trusting = Fixture(sandbox: kakao.sandbox, client: client)
+                #expect(try await trusting.register(1, "a").text == "30")
+                await client.shutdown()
+            }
+        }
+    }
+
+    @Test(
+        "The program prints its URL when it is ready, serves, and ends with 0 on a signal",
+        arguments: [SIGTERM, SIGINT]
+    )
+    func command(signal: Int32) async throws {
+        let program = try Program(arguments: ["--port", "0", "--admin-key", "key", "--token-lifetime-days", "-1"])
+        defer { program.kill() }
+        let line = program.readLine()
+        let prefix = "kakao-sandbox is ready at "
+        try #require(line.hasPrefix(prefix + "http://127.0.0.1:"))
+
+        let group = try EventLoopGroup(count: 1)
+        defer { group.shutdown() }
+        let client = try HTTPClient(loop: group.loops[0])
+        var form = FormBody()
+        for (name, value) in ["uuid": "1", "device_id": "d", "push_type": "gcm", "push_token": "t"] {
+            form.append(name, value)
+        }
+        let response = try await client.send(
+            HTTPClientRequest(
+                method: .post,
+                url: line.dropFirst(prefix.count) + "/v1/push/register",
+                headerFields: [.authorization: "KakaoAK key", .contentType: FormBody.contentType],
+                body: form.bytes
+            )
+        )
+        #expect(response.text == "-1")
+        await client.shutdown()
+        #expect(program.end(with: signal) == 0)
+    }
+
+    @Test("A second sandbox on the same port fails to start instead of sharing it")
+    func portTaken() async throws {
+        let first = try Program(arguments: ["--port", "0"])
+        defer { first.kill() }
+        let port = try #require(first.readLine().split(separator: ":").last)
+        let second = try Program(arguments: ["--port", String(port)])
+        defer { second.kill() }
+        #expect(second.readLine().isEmpty)
+        #expect(second.end(with: 0) == 1)
+    }
+}

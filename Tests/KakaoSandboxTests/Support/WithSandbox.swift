@@ -1,0 +1,109 @@
+import EventLoop
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+
+/// A running sandbox, and a client that talks to it as a push server does.
+struct Fixture: Sendable {
+    let sandbox: KakaoSandbox
+    let client: HTTPClient
+
+    /// Calls Kakao's API with the Admin key and a form, or with a query for GET.
+    func call(
+        _ path: String,
+        _ fields: KeyValuePairs<String, String> = [:],
+        method: HTTPRequest.Method = .post,
+        authorization: String? = "KakaoAK sandbox-admin-key"
+    ) async throws -> HTTPClientResponse {
+        var form = FormBody()
+        for (name, value) in fields { form.append(name, value) }
+        var request = HTTPClientRequest(method: method, url: sandbox.url + path)
+        request.headerFields[.authorization] = authorization
+        if method == .get {
+            request.url += "?" + String(decoding: form.bytes, as: UTF8.self)
+        } else {
+            request.headerFields[.contentType] = FormBody.contentType
+            request.body = form.bytes
+        }
+        return try await client.send(request)
+    }
+
+    /// Calls `/sandbox/*`.
+    func control(
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ body: JSONValue? = nil
+    ) async throws -> HTTPClientResponse {
+        let request = HTTPClientRequest(method: method, url: sandbox.url + path, body: body?.bytes() ?? [])
+        return try await client.send(request)
+    }
+
+    /// Registers a token of a device that has the same name.
+    func register(
+        _ userID: Int64,
+        _ token: String,
+        type: String = "gcm",
+        version: String = "v1"
+    ) async throws -> HTTPClientResponse {
+        try await call(
+            "/\(version)/push/register",
+            ["uuid": String(userID), "device_id": "device of \(token)", "push_type": type, "push_token": token]
+        )
+    }
+
+    func send(
+        _ uuids: String,
+        _ message: JSONValue,
+        version: String = "v1",
+        bypass: String? = nil
+    ) async throws -> HTTPClientResponse {
+        guard let bypass else {
+            return try await call("/\(version)/push/send", ["uuids": uuids, "push_message": message.description])
+        }
+        let fields: KeyValuePairs = ["uuids": uuids, "push_message": message.description, "bypass": bypass]
+        return try await call("/\(version)/push/send", fields)
+    }
+}
+
+extension HTTPClientResponse {
+    var text: String { String(decoding: body, as: UTF8.self) }
+
+    var json: JSONValue? { try? JSONValue(parsing: body) }
+
+    /// Kakao's error code.
+    var code: Int64? { json?["code"]?.integer }
+}
+
+/// Runs a sandbox for a test. One loop, so that requests are served in the order in which they come.
+func withSandbox<Result>(
+    _ settings: KakaoSandboxSettings = KakaoSandboxSettings(),
+    client clientSettings: HTTPClientSettings = HTTPClientSettings(),
+    _ body: (Fixture) async throws -> Result
+) async throws -> Result {
+    let group = try EventLoopGroup(count: 1)
+    defer { group.shutdown() }
+    let sandbox = try KakaoSandbox(settings: settings, loops: group)
+    sandbox.start()
+    let client = try HTTPClient(settings: clientSettings, loop: group.loops[0])
+    do {
+        let result = try await body(Fixture(sandbox: sandbox, client: client))
+        await client.shutdown()
+        await sandbox.shutdown()
+        return result
+    } catch {
+        await client.shutdown()
+        await sandbox.shutdown()
+        throw error
+    }
+}
+
+/// Sends what must not be answered, and returns how it failed; `nil` if it was answered.
+func failure(_ body: () async throws -> HTTPClientResponse) async -> HTTPClientError? {
+    do {
+        _ = try await body()
+        return nil
+    } catch {
+        return error as? HTTPClientError
+    }
+}

@@ -1,0 +1,89 @@
+import Testing
+
+@testable import Postgres
+
+/// What libpq may say in pipeline mode, as transcripts.
+@Suite struct AnswerQueueTests {
+    private typealias Queue = AnswerQueue<String, Int>
+    private let error = PostgresError(.server, sqlState: "22012")
+
+    @Test("A command is over at its NULL, and its sync group at the sync that no NULL follows")
+    func oneCommand() {
+        var queue = Queue()
+        queue.sent("a", at: 0)
+        queue.sentSync(at: 0)
+        #expect(queue.received(.rows(1), at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .finish("a", .rows(1)))
+        #expect(!queue.isEmpty)
+        #expect(queue.receivedSync(at: 1) == .wait)
+        #expect(queue.isEmpty)
+    }
+
+    @Test("Commands behind one that failed are aborted up to the sync, and those behind the sync are not")
+    func abortedGroup() {
+        var queue = Queue()
+        for command in ["a", "b"] { queue.sent(command, at: 0) }
+        queue.sentSync(at: 0)
+        queue.sent("c", at: 0)
+        queue.sentSync(at: 0)
+        #expect(queue.received(.failed(error), at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .finish("a", .failed(error)))
+        #expect(queue.received(.aborted, at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .finish("b", .aborted))
+        #expect(queue.receivedSync(at: 1) == .wait)
+        #expect(queue.received(.rows(3), at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .finish("c", .rows(3)))
+        #expect(queue.receivedSync(at: 1) == .wait)
+        #expect(queue.isEmpty)
+    }
+
+    @Test("Of a script's results the first failure counts, else the last")
+    func scripts() {
+        var queue = Queue()
+        queue.sent("a", at: 0)
+        #expect(queue.received(.rows(1), at: 1) == .wait)
+        #expect(queue.received(.rows(2), at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .finish("a", .rows(2)))
+        queue.sent("b", at: 2)
+        #expect(queue.received(.rows(1), at: 3) == .wait)
+        #expect(queue.received(.failed(error), at: 3) == .wait)
+        #expect(queue.received(.rows(9), at: 3) == .wait)
+        #expect(queue.receivedEnd(at: 3) == .finish("b", .failed(error)))
+    }
+
+    @Test("An answer that nobody asked for, or in the wrong order, is noticed")
+    func outOfOrder() {
+        var queue = Queue()
+        #expect(queue.received(.rows(1), at: 0) == .desynchronized)
+        #expect(queue.receivedEnd(at: 0) == .desynchronized)
+        #expect(queue.receivedSync(at: 0) == .desynchronized)
+        queue.sent("a", at: 0)
+        queue.sentSync(at: 0)
+        #expect(queue.receivedSync(at: 0) == .desynchronized)
+        #expect(queue.receivedEnd(at: 0) == .desynchronized)
+    }
+
+    @Test("Time counts from when a command's turn came, not from when it was sent")
+    func waitingSince() {
+        var queue = Queue()
+        queue.sent("a", at: 10)
+        queue.sent("b", at: 20)
+        #expect(queue.waitingSince == 10)
+        _ = queue.received(.rows(1), at: 50)
+        _ = queue.receivedEnd(at: 50)
+        #expect(queue.waitingSince == 50)
+        #expect(queue.first == "b")
+    }
+
+    @Test("A connection that is gone gives back what was not answered, oldest first")
+    func drain() {
+        var queue = Queue()
+        queue.sent("a", at: 0)
+        queue.sentSync(at: 0)
+        queue.sent("b", at: 0)
+        _ = queue.received(.rows(1), at: 1)
+        #expect(queue.drain() == ["a", "b"])
+        #expect(queue.isEmpty)
+        #expect(queue.commandCount == 0)
+    }
+}

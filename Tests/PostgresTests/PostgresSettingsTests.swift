@@ -1,0 +1,80 @@
+import Testing
+
+@testable import Postgres
+
+@Suite struct PostgresSettingsTests {
+    @Test("A URL and a keyword string say the same thing")
+    func forms() throws {
+        for url in [
+            "postgres://me:secret@db.example:5433/push?sslmode=require",
+            "host=db.example port=5433 user=me password=secret dbname=push sslmode=require",
+        ] {
+            let settings = try PostgresSettings(url: url)
+            let parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
+            #expect(parameters["user"] == "me")
+            #expect(parameters["password"] == "secret")
+            #expect(parameters["port"] == "5433")
+            #expect(parameters["sslmode"] == "require")
+            #expect(settings.hostsToResolve == ["db.example"])
+        }
+    }
+
+    @Test("The password is not printed, however the settings are", arguments: ["secret", "s%26cret"])
+    func masked(password: String) throws {
+        let settings = try PostgresSettings(url: "postgres://me:\(password)@db.example/push")
+        var dumped = ""
+        dump(settings, to: &dumped)
+        for text in ["\(settings)", String(reflecting: settings), dumped, "\([settings])"] {
+            #expect(!text.contains("cret"))
+            #expect(text.contains("db.example"))
+        }
+    }
+
+    @Test("What is no connection string is refused, and not quoted", arguments: ["secret", "postgres://me:secret@h:p", "host"])
+    func refused(url: String) {
+        let error = #expect(throws: PostgresError.self) { try PostgresSettings(url: url) }
+        #expect(error?.code == .settings)
+        #expect(error.map { !String(reflecting: $0).contains("secret") } ?? false)
+    }
+
+    @Test("Statement time-out and application name are sent; what the string says of the latter stands")
+    func options() throws {
+        var settings = try PostgresSettings(url: "postgres://h/d?options=-csearch_path%3Da")
+        settings.statementTimeout = .milliseconds(1500)
+        var parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
+        #expect(parameters["options"] == "-csearch_path=a -c statement_timeout=1500")
+        #expect(parameters["application_name"] == "push-server")
+        settings = try PostgresSettings(url: "postgres://h/d?application_name=mine")
+        settings.statementTimeout = nil
+        parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
+        #expect(parameters["options"] == nil)
+        #expect(parameters["application_name"] == "mine")
+    }
+
+    @Test("A host is listed once for each of its addresses, and one that nobody knows is left out")
+    func addresses() throws {
+        let settings = try PostgresSettings(url: "postgres://a:1,b:2,c:3/d")
+        let parameters = Dictionary(
+            uniqueKeysWithValues: settings.parameters(addresses: [["10.0.0.1", "::1"], nil, ["10.0.0.3"]])
+                .map { ($0.keyword, $0.value) }
+        )
+        #expect(parameters["host"] == "a,a,c")
+        #expect(parameters["hostaddr"] == "10.0.0.1,::1,10.0.0.3")
+        #expect(parameters["port"] == "1,1,3")
+    }
+
+    @Test("Paths and numeric addresses need no resolver, names do")
+    func lookUps() {
+        #expect(HostAddresses.withoutLookUp("/run/postgresql") == [])
+        #expect(HostAddresses.withoutLookUp("127.0.0.1") == ["127.0.0.1"])
+        #expect(HostAddresses.withoutLookUp("::1") == ["::1"])
+        #expect(HostAddresses.withoutLookUp("localhost") == nil)
+        #expect(throws: Never.self) {
+            let found = try HostAddresses.lookUp(["localhost", "/tmp", "name.invalid"]).get()
+            #expect(found.count == 3)
+            #expect(found[0]?.isEmpty == false)
+            #expect(found[1] == [])
+            #expect(found[2] == nil)
+        }
+    }
+}

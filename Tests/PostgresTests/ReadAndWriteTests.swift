@@ -1,0 +1,191 @@
+import EventLoop
+import Postgres
+import Testing
+
+@Suite struct ReadAndWriteTests {
+    /// Runs reads so that they are all asked for in one tick of the loop. What each comes to, in order.
+    private func together(
+        _ statements: [String],
+        _ pool: PostgresPool
+    ) async -> [Result<PostgresRows, any Error>] {
+        await Task(executorPreference: pool.loop) {
+            await withTaskGroup(of: (Int, Result<PostgresRows, any Error>).self) { group in
+                for (index, sql) in statements.enumerated() {
+                    group.addTask {
+                        do {
+                            return (index, .success(try await pool.read(sql)))
+                        } catch {
+                            return (index, .failure(error))
+                        }
+                    }
+                }
+                return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.map(\.1)
+            }
+        }.value
+    }
+
+    @Test("Reads of one tick travel in one sync group, which is one transaction of the server")
+    func oneSync() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            _ = try await pool.read("SELECT pg_current_xact_id()::text")
+            let transactions = try await together(
+                (0..<20).map { "SELECT pg_current_xact_id()::text, \($0)" },
+                pool
+            ).map { try $0.get().first?.decode(String.self, Int32.self).0 }
+            #expect(Set(transactions).count == 1)
+        }
+    }
+
+    @Test("A read that fails leaves its neighbours alone, whether it fails when it runs or when it is prepared")
+    func neighbours() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            for bad in ["SELECT 1 / 0", "SELEKT", "SELECT nothing FROM nowhere"] {
+                let results = await together(["SELECT 1", bad, "SELECT 2", bad, "SELECT 3", bad, "SELECT 4"], pool)
+                for (index, number) in zip([0, 2, 4, 6], 1...) {
+                    #expect(try results[index].get().first?.decode(Int32.self) == Int32(number))
+                }
+                for index in [1, 3, 5] {
+                    let error = #expect(throws: PostgresError.self) { try results[index].get() }
+                    #expect(error?.code == .server)
+                    #expect(["22012", "42601", "42P01"].contains(error?.sqlState))
+                }
+            }
+        }
+    }
+
+    @Test("What changes something is refused as a read, for a read may be run twice")
+    func readsDoNotWrite() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await pool.write("CREATE TABLE t (n integer)")
+            let error = try await postgresError { _ = try await pool.read("INSERT INTO t VALUES (1)") }
+            #expect(error.sqlState == "25006")
+        }
+    }
+
+    @Test("Each write is a transaction of its own, also when another of the same tick fails")
+    func writes() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await pool.write("CREATE TABLE t (n integer PRIMARY KEY)")
+            let results = await Task(executorPreference: pool.loop) {
+                await withTaskGroup(of: Bool.self) { group in
+                    for number: Int32 in [1, 2, 2, 3, 3, 4] {
+                        group.addTask {
+                            (try? await pool.write("INSERT INTO t VALUES ($1)", [.int32(number)]))?.affectedRows == 1
+                        }
+                    }
+                    return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+                }
+            }.value
+            #expect(results == 4)
+            let rows = try await pool.read("SELECT n, xmin::text FROM t ORDER BY n")
+            let stored = try rows.map { try $0.decode(Int32.self, String.self) }
+            #expect(stored.map(\.0) == [1, 2, 3, 4])
+            #expect(Set(stored.map(\.1)).count == 4)
+        }
+    }
+
+    @Test("An error carries SQLSTATE and constraint, is safe to print, and keeps the server's words for the log")
+    func errors() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await pool.write("CREATE TABLE t (token text CONSTRAINT token_once UNIQUE)")
+            try await pool.write("INSERT INTO t VALUES ('confidential')")
+            let error = try await postgresError {
+                try await pool.write("INSERT INTO t VALUES ($1)", [.text("confidential")])
+            }
+            #expect(error.code == .server)
+            #expect(error.sqlState == "23505")
+            #expect(error.constraint == "token_once")
+            #expect(error.statement == "INSERT INTO t VALUES ($1)")
+            #expect("\(error)" == "The database refused the statement. (server, SQLSTATE 23505)")
+            #expect(!String(reflecting: error).contains("confidential"))
+        }
+    }
+
+    @Test("The server cancels a statement that takes too long, and the next one runs")
+    func statementTimeout() async throws {
+        try await TestDatabase.withPool {
+            $0.statementTimeout = .milliseconds(50)
+        } _: { pool, _ in
+            let error = try await postgresError { _ = try await pool.read("SELECT pg_sleep(30)") }
+            #expect(error.code == .timedOut)
+            #expect(error.sqlState == "57014")
+            #expect(try await pool.read("SELECT 1").count == 1)
+        }
+    }
+
+    @Test("A caller that is cancelled is told at once, and those behind it get their own answers")
+    func cancellation() async throws {
+        try await TestDatabase.withPool { pool, database in
+            let slow = Task(executorPreference: pool.loop) {
+                try await pool.read("SELECT pg_sleep(0.3), 'slow'::text")
+            }
+            try await eventually("the slow read never ran") {
+                try await pool.withTransaction { transaction in
+                    try await transaction.query(
+                        "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%''slow''%' AND state = 'active' AND pid <> pg_backend_pid()"
+                    ).count == 1
+                }
+            }
+            slow.cancel()
+            await #expect(throws: CancellationError.self) { try await slow.value }
+            #expect(try await pool.read("SELECT 'next'::text").first?.decode(String.self) == "next")
+        }
+    }
+
+    @Test("A statement that is prepared follows a change of its table")
+    func changedTable() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await pool.write("CREATE TABLE t (n integer)")
+            try await pool.write("INSERT INTO t VALUES (1)")
+            #expect(try await pool.read("SELECT * FROM t").columnCount == 1)
+            try await pool.write("ALTER TABLE t ADD COLUMN m integer")
+            #expect(try await pool.read("SELECT * FROM t").columnCount == 2)
+        }
+    }
+
+    @Test("Results larger than any buffer arrive whole while others are under way")
+    func largeResults() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            let results = await together(
+                (0..<8).map { "SELECT repeat('x', 100), g FROM generate_series(1, 20000 + \($0)) AS g" },
+                pool
+            )
+            for (index, result) in results.enumerated() {
+                #expect(try result.get().count == 20000 + index)
+            }
+        }
+    }
+
+    @Test("Statements may be asked for before the pool is started, and are refused after it is shut down")
+    func life() async throws {
+        try await TestDatabase.withPool { _, database in
+            let pool = PostgresPool(settings: database.settings, loop: database.loop, logger: quietLogger)
+            async let early = pool.read("SELECT 1")
+            pool.start()
+            #expect(try await early.count == 1)
+            await pool.shutdown()
+            let error = try await postgresError { _ = try await pool.read("SELECT 1") }
+            #expect(error.code == .unavailable)
+            let refused = try await postgresError { try await pool.withTransaction { _ in } }
+            #expect(refused.code == .unavailable)
+        }
+    }
+
+    @Test("Shutting down lets what is in hand finish")
+    func orderlyShutdown() async throws {
+        try await TestDatabase.withPool { _, database in
+            let pool = PostgresPool(settings: database.settings, loop: database.loop, logger: quietLogger)
+            pool.start()
+            _ = try await pool.read("SELECT 1")
+            let inHand = Task(executorPreference: pool.loop) {
+                async let read = pool.read("SELECT pg_sleep(0.2)")
+                async let write = pool.write("CREATE TABLE t (n integer)")
+                return try await (read.count, write.affectedRows)
+            }
+            // Submitted once the loop has run the task up to its first wait.
+            _ = try await pool.read("SELECT 1")
+            await pool.shutdown()
+            #expect(try await inHand.value == (1, 0))
+        }
+    }
+}
