@@ -82,31 +82,35 @@ let package = Package(
         ),
         target(
             "KakaoSandbox",
-            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", httpTypes, logging, serviceLifecycle]
+            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", httpTypes, logging, serviceLifecycle, unixSignals]
         ),
         target("PrivatePostgres", [subprocess, systemPackage]),
         executable(
             "push-server",
             [
                 "EventLoop", "HTTPClient", "LogOutput", "Postgres", "PrivatePostgres", "PushService", argumentParser,
-                httpTypes,
-                logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
-        executable("kakao-sandbox", ["KakaoSandbox", argumentParser, logging]),
+        executable("kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
 
         tests("EventLoopTests", ["EventLoop"]),
         tests("JSONTests", ["JSON"]),
-        tests("HTTPServerTests", ["HTTPServer", "EventLoop", httpTypes, logging]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "EventLoop"]),
-        tests("PostgresTests", ["Postgres", "PrivatePostgres", "EventLoop"]),
-        tests("KakaoAPITests", ["KakaoAPI", "KakaoSandbox", "HTTPClient", "EventLoop"]),
-        tests("KakaoSandboxTests", ["KakaoSandbox", "HTTPClient", "EventLoop", "JSON"]),
+        tests("HTTPServerTests", ["EventLoop", "HTTPServer", "JSON", httpTypes, logging]),
+        tests("HTTPClientTests", ["CLibcurl", "EventLoop", "HTTPClient", httpTypes]),
+        tests("PostgresTests", ["EventLoop", "Postgres", "PrivatePostgres", logging]),
+        tests("KakaoAPITests", ["EventLoop", "HTTPClient", "KakaoAPI"]),
+        // The programs themselves are started by the tests of what they are made of.
+        tests(
+            "KakaoSandboxTests",
+            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoSandbox", "kakao-sandbox", httpTypes, logging]
+        ),
         tests(
             "PushServiceTests",
             [
-                "PushService", "KakaoSandbox", "PrivatePostgres", "HTTPClient", "Postgres", "EventLoop", "JSON",
-                subprocess,
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "LogOutput", "Postgres",
+                "PrivatePostgres", "PushService", "push-server", httpTypes, logging, serviceLifecycle, subprocess,
+                systemPackage,
             ]
         ),
     ]

@@ -48,6 +48,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private var jobs = Deque<UnownedJob>()
     private var hooks: [(id: Int, run: () -> Void)] = []
     private var nextHook = 0
+    /// Something was done after the hooks of this tick that they have to see.
+    private var mustNotSleep = false
     private var timers: TimerWheel<() -> Void>
 
     /// Milliseconds of the monotonic clock, read once a tick.
@@ -109,21 +111,24 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
             epoll_wait(epoll.rawValue, $0.baseAddress, Int32($0.count), waitMilliseconds())
         }
         now = Self.monotonicMilliseconds()
+        mustNotSleep = false
         if ready > 0 {
             for index in 0..<Int(ready) { dispatch(events[index]) }
         }
         let isStopping = takeInbox()
         runJobs()
-        for hook in hooks { hook.run() }
-        for id in timers.advance(to: now) {
-            timers.cancel(id)?()
-        }
+        // A hook may remove another.
+        for hook in hooks where hooks.contains(where: { $0.id == hook.id }) { hook.run() }
+        let due = timers.advance(to: now)
+        for id in due { timers.cancel(id)?() }
+        // What a timer has left for the hooks must not wait for the next event.
+        if !due.isEmpty { mustNotSleep = true }
         return !isStopping
     }
 
-    /// How long epoll may wait: not at all with jobs in hand, until the next timer otherwise, for ever without one.
+    /// How long epoll may wait: not at all with jobs in hand or hooks to run, until the next timer otherwise, for ever without one.
     private func waitMilliseconds() -> Int32 {
-        guard jobs.isEmpty else { return 0 }
+        guard jobs.isEmpty, !mustNotSleep else { return 0 }
         guard let deadline = timers.nextDeadline else { return -1 }
         return Int32(clamping: deadline - min(deadline, Self.monotonicMilliseconds()))
     }
@@ -277,7 +282,9 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     @discardableResult
     package func schedule(after delay: Duration, _ handler: @escaping () -> Void) -> TimerID {
         preconditionOnLoop()
-        return timers.schedule(at: now + delay.wholeMilliseconds, handler)
+        // From the clock and not from `now`, which a long tick leaves behind; one more, because the clock is read rounded down.
+        let ticks = delay > .zero ? delay.wholeMilliseconds + 1 : 0
+        return timers.schedule(at: Self.monotonicMilliseconds() + ticks, handler)
     }
 
     /// Cancels a timer. One that has fired or was cancelled before is left alone.
@@ -290,6 +297,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     package func addEndOfTickHook(_ hook: @escaping () -> Void) -> Int {
         preconditionOnLoop()
         nextHook += 1
+        mustNotSleep = true
         hooks.append((nextHook, hook))
         return nextHook
     }
@@ -353,6 +361,8 @@ extension Duration {
     package var wholeMilliseconds: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }
-        return UInt64(seconds) * 1000 + UInt64(attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+        // Thirty thousand years, lest a longer one overflow.
+        return UInt64(min(seconds, 1_000_000_000_000)) * 1000 + UInt64(attoseconds + 999_999_999_999_999)
+            / 1_000_000_000_000_000
     }
 }

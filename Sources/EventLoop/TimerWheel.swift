@@ -15,8 +15,9 @@ package struct TimerID: Equatable, Sendable {
 package struct TimerWheel<Payload> {
     private static var levels: Int { 6 }
     private static var none: UInt32 { .max }
-    /// The farthest deadline from now, in ticks (64^6, two years of milliseconds); a later one is brought to it.
-    private static var horizon: UInt64 { (1 << (6 * UInt64(levels))) - 1 }
+    /// The farthest deadline from now, in ticks (63 slots of the last level, two years of milliseconds); a later one is brought to
+    /// it. With one slot more it could fall into the slot that is now, and would look as if it were due.
+    private static var horizon: UInt64 { 63 << (6 * UInt64(levels - 1)) }
 
     private struct Entry {
         var deadline: UInt64 = 0

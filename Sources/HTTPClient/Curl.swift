@@ -22,8 +22,8 @@ enum Curl {
 }
 
 extension HTTPClientSettings {
-    /// - Throws: ``HTTPClientError/Code/invalidSettings`` when the file of certificates cannot be read: libcurl would say so only
-    ///   with the first request.
+    /// - Throws: ``HTTPClientError/Code/invalidSettings`` when the file of certificates cannot be read: libcurl would
+    ///   say so only with the first request.
     func validate() throws(HTTPClientError) {
         guard let caCertificateFile, access(caCertificateFile, R_OK) != 0 else { return }
         throw HTTPClientError(

@@ -4,15 +4,24 @@ internal import Glibc
 
 /// libcurl's sockets as its loop sees them: opened and closed here, waited on as libcurl asks.
 ///
-/// They are numbers and not ``FileDescriptor``s, for their owner is libcurl. The house's rule holds all the same: deregister
-/// first, close last. libcurl closes a connection when it sees fit, long after the request that made it, and not always with a
-/// word to the socket callback before; so closing goes through ``close(_:)``, which looks.
+/// They are numbers and not ``FileDescriptor``s, for their owner is libcurl. The house's rule is to deregister first
+/// and close last. libcurl closes a connection when it sees fit, long after the request that made it; so that goes
+/// through ``close(_:)``, which looks. Only a socket that never came to be connected is closed by libcurl itself,
+/// before it says that it need not be watched (7.88, `cf_socket_close`); ``open(_:)`` and ``watch(_:for:)`` allow for
+/// that.
 final class CurlSockets {
+    private struct Watch {
+        let registration: Registration
+        /// In libcurl's words.
+        let wanted: Int32
+    }
+
     private let loop: EventLoop
     private let onReady: (Int32, Int32) -> Void
-    private var registrations: [Int32: Registration] = [:]
+    private var watches: [Int32: Watch] = [:]
 
-    /// - Parameter onReady: Called on the loop with a socket that is ready, and libcurl's word for what it is ready for.
+    /// - Parameter onReady: Called on the loop with a socket that is ready, and libcurl's word for what it is ready
+    ///   for.
     init(loop: EventLoop, onReady: @escaping (Int32, Int32) -> Void) {
         self.loop = loop
         self.onReady = onReady
@@ -23,9 +32,13 @@ final class CurlSockets {
         pointer.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
     }
 
-    static func open(_ address: curl_sockaddr) -> Int32 {
+    /// Opens a socket. One that libcurl has closed without a word may have had the same number: libcurl then says no
+    /// more of what it wants to know of the new one than it had said of the old.
+    func open(_ address: curl_sockaddr) -> Int32 {
         let flags = Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
-        return socket(address.family, address.socktype | flags, address.protocol)
+        let descriptor = socket(address.family, address.socktype | flags, address.protocol)
+        if let wanted = watches[descriptor]?.wanted { watch(descriptor, for: wanted) }
+        return descriptor
     }
 
     func close(_ descriptor: Int32) {
@@ -33,33 +46,33 @@ final class CurlSockets {
         _ = Glibc.close(descriptor)
     }
 
-    /// Waits on a socket for what libcurl wants (CURLMOPT_SOCKETFUNCTION). Not all of libcurl's sockets were opened here: a
-    /// look-up's thread wakes it through a pair of its own.
+    /// Waits on a socket for what libcurl wants (CURLMOPT_SOCKETFUNCTION). Not all of libcurl's sockets were opened
+    /// here: a look-up's thread wakes it through a pair of its own.
     ///
-    /// A socket that the kernel will not watch (it is out of memory) is left to the request's time-out. The callback's own way to
-    /// report a failure would end every request of the client.
+    /// A socket that the kernel will not watch (it is out of memory) is left to the request's time-out. The callback's
+    /// own way to report a failure would end every request of the client.
     func watch(_ descriptor: Int32, for wanted: Int32) {
-        let interest: Interest
-        switch wanted {
-        case CURL_POLL_IN: interest = .read
-        case CURL_POLL_OUT: interest = .write
-        case CURL_POLL_INOUT: interest = [.read, .write]
-        default:
-            ignore(descriptor)
-            return
+        // Not `EventLoop.setInterest`: it may be another socket of the same number.
+        ignore(descriptor)
+        guard let interest = Self.interest(wanted) else { return }
+        let registration = try? loop.register(descriptor, interest: interest) { [onReady] readiness in
+            onReady(descriptor, Self.events(readiness))
         }
-        if let registration = registrations[descriptor] {
-            loop.setInterest(interest, of: registration)
-        } else {
-            registrations[descriptor] = try? loop.register(descriptor, interest: interest) { [onReady] readiness in
-                onReady(descriptor, Self.events(readiness))
-            }
-        }
+        if let registration { watches[descriptor] = Watch(registration: registration, wanted: wanted) }
     }
 
     private func ignore(_ descriptor: Int32) {
-        guard let registration = registrations.removeValue(forKey: descriptor) else { return }
-        loop.deregister(registration)
+        guard let watch = watches.removeValue(forKey: descriptor) else { return }
+        loop.deregister(watch.registration)
+    }
+
+    private static func interest(_ wanted: Int32) -> Interest? {
+        switch wanted {
+        case CURL_POLL_IN: .read
+        case CURL_POLL_OUT: .write
+        case CURL_POLL_INOUT: [.read, .write]
+        default: nil
+        }
     }
 
     private static func events(_ readiness: Readiness) -> Int32 {

@@ -8,12 +8,14 @@ extension EasyHandle {
     ///
     /// - Parameters:
     ///   - transfer: What the callbacks are given; kept alive by the caller until the handle is reset.
-    ///   - sockets: What closes sockets. A connection outlives its handle, so that this must outlive libcurl's multi handle.
+    ///   - sockets: What closes sockets. A connection outlives its handle, so that this must outlive libcurl's multi
+    ///     handle.
     func configure(
         for transfer: Transfer,
         settings: HTTPClientSettings,
         sockets: CurlSockets
     ) throws(HTTPClientError) {
+        transfer.sockets = sockets
         try setErrorText()
         try setSafety()
         try setTrust(settings)
@@ -28,7 +30,8 @@ extension EasyHandle {
     /// Nothing that the environment, a server or libcurl's long list of features could add to a plain call.
     private func setSafety() throws(HTTPClientError) {
         try set(CURLOPT_NOSIGNAL, 1)
-        // Otherwise a time-out that strikes during a name's look-up waits for the look-up's thread, and with it the loop.
+        // Otherwise a time-out that strikes during a name's look-up waits for the look-up's thread, and with it the
+        // loop.
         try set(CURLOPT_QUICK_EXIT, 1)
         try set(CURLOPT_PROTOCOLS_STR, "http,https")
         try set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
@@ -69,10 +72,12 @@ extension EasyHandle {
         if !isImplied { try set(CURLOPT_CUSTOMREQUEST, request.method.rawValue) }
     }
 
+    /// The body is asked for when the head has left, so that a kept connection that turns out to be dead is known
+    /// before: libcurl does not see that one was reset, and fails with the head.
     private func setBody(_ body: [UInt8]) throws(HTTPClientError) {
         try set(CURLOPT_POST, 1)
         try set(CURLOPT_POSTFIELDSIZE_LARGE, offset: body.count)
-        // Without this an empty body would still be asked for.
+        // An empty body would be asked for, too.
         if body.isEmpty { try set(CURLOPT_COPYPOSTFIELDS, "") }
     }
 
@@ -129,8 +134,10 @@ extension EasyHandle {
         try set(CURLOPT_OPENSOCKETDATA, pointer: transfer)
         try check(
             clibcurl_set_open_function(pointer) { transfer, _, address in
-                guard let address, Transfer.from(transfer)?.mayBeAttempted == true else { return CURL_SOCKET_BAD }
-                return CurlSockets.open(address.pointee)
+                guard let address, let transfer = Transfer.from(transfer), transfer.mayBeAttempted else {
+                    return CURL_SOCKET_BAD
+                }
+                return transfer.sockets?.open(address.pointee) ?? CURL_SOCKET_BAD
             }
         )
     }

@@ -1,7 +1,7 @@
 /// The body of a form, `application/x-www-form-urlencoded` (WHATWG URL, §5.2).
 ///
-/// Every byte that is not unreserved (RFC 3986 §2.3) is percent-encoded, a space too, so that what one decoder and another make
-/// of `+` does not matter. JSON text goes in as a value like any other.
+/// Every byte that is not unreserved (RFC 3986 §2.3) is percent-encoded, a space too, so that what one decoder and
+/// another make of `+` does not matter. JSON text goes in as a value like any other.
 package struct FormBody: Sendable {
     /// What `Content-Type` says of it.
     package static let contentType = "application/x-www-form-urlencoded;charset=utf-8"

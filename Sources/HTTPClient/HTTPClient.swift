@@ -2,12 +2,12 @@ package import EventLoop
 
 /// Calls other servers over HTTP/1.1, with or without TLS, on one loop.
 ///
-/// Beneath it is libcurl's multi interface, which the loop drives. A client belongs to one loop: each loop of a process has its
-/// own, with connections of its own, so that a request is made and answered without a lock or a hop. ``send(_:)`` may be called
-/// from any task; from one that runs on the loop it costs no thread switch.
+/// Beneath it is libcurl's multi interface, which the loop drives. A client belongs to one loop: each loop of a process
+/// has its own, with connections of its own, so that a request is made and answered without a lock or a hop.
+/// ``send(_:)`` may be called from any task; from one that runs on the loop it costs no thread switch.
 ///
-/// Connections are kept and used again. Hosts are verified, redirects are not followed, nothing is unpacked, no proxy, cookie
-/// or password of the environment is used.
+/// Connections are kept and used again. Hosts are verified, redirects are not followed, nothing is unpacked, no proxy,
+/// cookie or password of the environment is used.
 ///
 /// A client is shut down with ``shutdown()`` before its loop is stopped; one that is dropped shuts itself down.
 package final class HTTPClient: Sendable {
@@ -17,8 +17,8 @@ package final class HTTPClient: Sendable {
 
     /// A client with no connections yet. Callable from any thread.
     ///
-    /// - Throws: ``HTTPClientError`` with `invalidSettings` when the file of certificates cannot be read, with `internalFailure`
-    ///   when libcurl is out of memory.
+    /// - Throws: ``HTTPClientError`` with `invalidSettings` when the file of certificates cannot be read, with
+    ///   `internalFailure` when libcurl is out of memory.
     package init(settings: HTTPClientSettings = HTTPClientSettings(), loop: EventLoop) throws(HTTPClientError) {
         self.settings = settings
         self.loop = loop
@@ -32,11 +32,11 @@ package final class HTTPClient: Sendable {
 
     /// Sends a request and returns its response, of whatever status.
     ///
-    /// A request is sent once, or not at all: what had left is never sent again. A cancelled task takes its request along at
-    /// once, and closes the connection that it was on.
+    /// A request is sent once, or not at all: what had left is never sent again. A cancelled task takes its request
+    /// along at once, and closes the connection that it was on.
     ///
-    /// - Throws: ``HTTPClientError`` when there is no response; its ``HTTPClientError/bodyBytesLeft`` tells whether the host may
-    ///   have acted on the request all the same.
+    /// - Throws: ``HTTPClientError`` when there is no response; its ``HTTPClientError/bodyBytesLeft`` tells whether the
+    ///   host may have acted on the request all the same.
     package func send(_ request: HTTPClientRequest) async throws(HTTPClientError) -> HTTPClientResponse {
         let transfer = Transfer(request, maximumResponseBytes: settings.maximumResponseBytes)
         let outcome = await withTaskCancellationHandler {

@@ -35,7 +35,9 @@ package struct HTTPClientError: Error, Sendable, CustomStringConvertible {
     package let code: Code
     /// Whether any byte of the request's body may have left this machine; of its head, when it has no body.
     ///
-    /// Never `false` when a byte may have left: a request of which this is `false` is always safe to send again.
+    /// Never `false` when a byte may have left: a request of which this is `false` is always safe to send again. It is
+    /// `false` when no connection came to stand, or no TLS, or not in time, and when a kept connection turned out to be
+    /// dead.
     package let bodyBytesLeft: Bool
     /// What happened, for people. Names the host at most: never a path, a query, a header field or a body.
     package let message: String

@@ -7,7 +7,8 @@ extension HTTPClientRequest {
 
     /// Returns where the request goes.
     ///
-    /// - Throws: ``HTTPClientError/Code/invalidRequest``. Header fields need no further check: their types hold no line end.
+    /// - Throws: ``HTTPClientError/Code/invalidRequest``. Header fields need no further check: their types hold no line
+    ///   end.
     func validate() throws(HTTPClientError) -> Origin {
         guard let origin = Origin(url: url) else { throw Self.invalid("the URL is not one of http or https") }
         guard method != .connect else { throw Self.invalid("the method is CONNECT") }

@@ -5,8 +5,8 @@ package struct HTTPClientRequest: Sendable {
     package var method: HTTPRequest.Method
     /// An absolute URL of scheme `http` or `https`, percent-encoded, without a user's name.
     package var url: String
-    /// The fields of the head. Those that frame the message (`Content-Length`, `Transfer-Encoding`, `Expect`) are the client's
-    /// own, and are refused here.
+    /// The fields of the head. Those that frame the message (`Content-Length`, `Transfer-Encoding`, `Expect`) are the
+    /// client's own, and are refused here.
     package var headerFields: HTTPFields
     package var body: [UInt8]
     /// The time in which this request must be answered, instead of ``HTTPClientSettings/totalTimeout``.

@@ -1,4 +1,5 @@
-/// The requests of one origin: how many are under way, and which wait for one of those to end, first come, first served.
+/// The requests of one origin: how many are under way, and which wait for one of those to end, first come, first
+/// served.
 struct Lane {
     /// Requests that have a connection or are getting one.
     private(set) var activeCount = 0

@@ -4,8 +4,8 @@ internal import EventLoop
 /// libcurl's handle of many transfers, driven by a loop: the loop says which sockets are ready and when time is up
 /// (`curl_multi_socket_action`), libcurl says what it waits for.
 ///
-/// libcurl must not be entered from its own callbacks. So nobody is told of an end from within: ends are collected after libcurl
-/// has returned, and a continuation that is resumed runs later still, as a job of the loop.
+/// libcurl must not be entered from its own callbacks. So nobody is told of an end from within: ends are collected
+/// after libcurl has returned, and a continuation that is resumed runs later still, as a job of the loop.
 final class MultiHandle {
     /// Handles kept for the next requests, beyond those under way.
     private static let maximumIdleHandles = 64
@@ -22,8 +22,8 @@ final class MultiHandle {
     private var running: [UnsafeMutableRawPointer: Transfer] = [:]
     private var idle: [EasyHandle] = []
 
-    /// - Throws: ``HTTPClientError`` with `invalidSettings` when the file of certificates cannot be read, with `internalFailure`
-    ///   when libcurl is out of memory.
+    /// - Throws: ``HTTPClientError`` with `invalidSettings` when the file of certificates cannot be read, with
+    ///   `internalFailure` when libcurl is out of memory.
     init(settings: HTTPClientSettings, loop: EventLoop) throws(HTTPClientError) {
         self.settings = settings
         self.loop = loop

@@ -5,8 +5,8 @@ struct Origin: Hashable, Sendable {
 
     /// Reads the origin of an absolute URL, or returns `nil` for a URL that this client does not call.
     ///
-    /// The URL must be printable ASCII through and through: a space, a line end or a NUL would come to stand in the request's
-    /// head. It must not carry a user's name, which would be a secret in a place where nobody looks for one.
+    /// The URL must be printable ASCII through and through: a space, a line end or a NUL would come to stand in the
+    /// request's head. It must not carry a user's name, which would be a secret in a place where nobody looks for one.
     init?(url: String) {
         var url = url
         let end: Int? = url.withUTF8 { bytes in

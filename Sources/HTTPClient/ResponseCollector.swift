@@ -21,8 +21,8 @@ struct ResponseCollector {
 
     /// Takes one line of the head, with its line end. Returns whether to go on.
     ///
-    /// An interim response (1xx) is a head of its own; the next status line makes it forgotten. Lines after the head of the final
-    /// response are trailer fields, which nobody here asks for.
+    /// An interim response (1xx) is a head of its own; the next status line makes it forgotten. Lines after the head of
+    /// the final response are trailer fields, which nobody here asks for.
     mutating func receiveHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
         if line.starts(with: "HTTP/".utf8) {
             headerFields = HTTPFields()

@@ -54,7 +54,7 @@ extension Transfer {
             .tls
         case CURLE_OPERATION_TIMEDOUT:
             .timedOut
-        // The callbacks that refuse a second attempt end in these, too.
+        // The last two are how a second attempt ends that was refused.
         case CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE, CURLE_SEND_FAIL_REWIND,
             CURLE_ABORTED_BY_CALLBACK:
             .connectionLost

@@ -1,13 +1,12 @@
-internal import CLibcurl
 internal import EventLoop
 internal import HTTPTypes
 
 /// One request on its way: what libcurl's callbacks read from and write to, and who waits for the outcome.
 ///
 /// libcurl sends a request again by itself when a connection that was used before dies without a byte of an answer
-/// (`Curl_retry_request`). That is right as long as nothing of the request had left; after that, the host may have acted on it.
-/// So the body is handed over by a callback that keeps count, and every further attempt is refused once the count is not zero:
-/// when a socket is asked for, when the body is to be rewound, and before the head is written.
+/// (`Curl_retry_request`). That is right as long as nothing of the request had left; after that, the host may have
+/// acted on it. So the body is handed over by a callback that keeps count, and every further attempt is refused once
+/// the count is not zero: when a socket is asked for, when the body is to be rewound, and before the head is written.
 final class Transfer: @unchecked Sendable {
     // Owned by the loop of its client: made anywhere, touched only there.
 
@@ -26,6 +25,8 @@ final class Transfer: @unchecked Sendable {
     var state = State.new
     var origin: Origin?
     var timer: TimerID?
+    /// Where sockets come from, while libcurl has it in hand.
+    var sockets: CurlSockets?
     var continuation: CheckedContinuation<Result<HTTPClientResponse, HTTPClientError>, Never>?
 
     private var response: ResponseCollector

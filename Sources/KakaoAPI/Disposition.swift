@@ -4,8 +4,8 @@ package enum Disposition: Sendable, Hashable {
     case retry
     /// The whole sender waits before its next call: the quota is used up. No attempt is counted.
     case wait
-    /// Nothing more is sent until an operator has seen to it: the key or the app is refused, whatever is sent. No attempt is
-    /// counted.
+    /// Nothing more is sent until an operator has seen to it: the key or the app is refused, whatever is sent. No
+    /// attempt is counted.
     case halt
     /// Kakao says that the request is wrong: the message or one of its users is.
     case invalid

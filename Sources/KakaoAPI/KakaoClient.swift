@@ -3,8 +3,8 @@ internal import HTTPTypes
 
 /// Kakao's REST API, called with the Admin key on one loop.
 ///
-/// Each family of the API is a file of its own, and a property of this client: ``push``. Nothing is sent again here: what to do
-/// about an error is its caller's decision, for which ``KakaoError/disposition`` is made.
+/// Each family of the API is a file of its own, and a property of this client: ``push``. Nothing is sent again here:
+/// what to do about an error is its caller's decision, for which ``KakaoError/disposition`` is made.
 package struct KakaoClient: Sendable {
     let settings: KakaoAPISettings
     private let client: HTTPClient

@@ -5,8 +5,8 @@ internal import JSON
 /// A call that Kakao did not answer with success.
 package struct KakaoError: Error, Sendable {
     package enum Kind: Sendable {
-        /// Kakao, or a gateway before it, answered with another status than success. The code is Kakao's, if it gave one; the
-        /// message is Kakao's too, without the tokens that it may quote, and short.
+        /// Kakao, or a gateway before it, answered with another status than success. The code is Kakao's, if it gave
+        /// one; the message is Kakao's too, without the tokens that it may quote, and short.
         case refused(status: Int, code: KakaoErrorCode?, message: String)
         /// There was no answer.
         case unreachable(HTTPClientError)

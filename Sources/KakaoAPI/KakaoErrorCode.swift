@@ -49,7 +49,8 @@ extension KakaoErrorCode {
     package static let unknownUserProperty = KakaoErrorCode(rawValue: -201)
     /// There is no such app.
     package static let appMissing = KakaoErrorCode(rawValue: -301)
-    /// The app key or the access token is invalid or expired, or the call comes from an address that the app does not allow (401).
+    /// The app key or the access token is invalid or expired, or the call comes from an address that the app does not
+    /// allow (401).
     package static let invalidCredential = KakaoErrorCode(rawValue: -401)
     /// The user has not consented to what the API reads or does (403).
     package static let missingScope = KakaoErrorCode(rawValue: -402)

@@ -8,8 +8,8 @@ extension KakaoClient {
 
 /// Kakao's Push API: which phones a user has, and messages to all phones of a user.
 ///
-/// A user is an integer from 1 to 2^63-1 that the service chooses: `uuid`. Everything works with version 1 and version 2 of the
-/// API, as the settings say. (Kakao, "REST API Development Guide: Push Notification"; "Push: REST API".)
+/// A user is an integer from 1 to 2^63-1 that the service chooses: `uuid`. Everything works with version 1 and version
+/// 2 of the API, as the settings say. (Kakao, "REST API Development Guide: Push Notification"; "Push: REST API".)
 package struct KakaoPushAPI: Sendable {
     /// The most users that one call names.
     package static let maximumUsers = 100
@@ -27,7 +27,8 @@ package struct KakaoPushAPI: Sendable {
         self.init(client: KakaoClient(settings: settings, client: client))
     }
 
-    /// Registers a phone for a user, or renews it: `POST …/register`. Registering the same again only begins its time anew.
+    /// Registers a phone for a user, or renews it: `POST …/register`. Registering the same again only begins its time
+    /// anew.
     ///
     /// - Parameters:
     ///   - deviceID: Tells the phones of a user apart; at most 64 characters.
@@ -82,7 +83,8 @@ package struct KakaoPushAPI: Sendable {
     ///   - userIDs: 1 to ``maximumUsers``; Kakao refuses more.
     ///   - message: A JSON object in UTF-8, with a member for each kind of phone: passed through as it is.
     ///   - bypass: The message brings its push token, which Kakao need not know.
-    /// - Throws: ``KakaoError``. No error does not mean that anything was delivered: Kakao accepted the message, no more.
+    /// - Throws: ``KakaoError``. No error does not mean that anything was delivered: Kakao accepted the message, no
+    ///   more.
     package func send(userIDs: [Int64], message: [UInt8], bypass: Bool = false) async throws(KakaoError) {
         var form = FormBody()
         form.append("uuids", Self.list(userIDs))

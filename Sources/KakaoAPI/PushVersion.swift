@@ -1,4 +1,5 @@
-/// A version of Kakao's Push API. Both do the same; the second came with Firebase (2020-12-02) and renamed what is Google's.
+/// A version of Kakao's Push API. Both do the same; the second came with Firebase (2020-12-02) and renamed what is
+/// Google's.
 package enum PushVersion: String, Sendable, Hashable, CaseIterable {
     /// Paths below `/v1/push`, push type `gcm`, message member `for_gcm`.
     case v1

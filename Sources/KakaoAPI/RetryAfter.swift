@@ -14,7 +14,8 @@ enum RetryAfter {
         return .seconds(min(max(0, seconds), maximum))
     }
 
-    /// Reads the one form of a date that is to be sent, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7), in seconds since 1970.
+    /// Reads the one form of a date that is to be sent, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7), in seconds
+    /// since 1970.
     private static func date(_ value: String) -> Int? {
         let words = value.split(separator: " ")
         guard words.count == 6, words[5] == "GMT" else { return nil }

@@ -12,7 +12,7 @@ package struct KakaoSandboxSettings: Sendable {
     package var tls = false
     /// Where that certificate is written as PEM, so that a client can be told to trust it and nothing else.
     package var certificateFile: String?
-    /// Days until a token expires unless it is registered again; -1 for never, 0 for at once.
+    /// Days until a token expires unless it is registered again: up to 36,500; -1 for never, 0 for at once.
     package var tokenLifetimeDays = 30
     /// The push server's base URL, which Link callbacks go to: `http://127.0.0.1:8080`.
     package var callbackURL: String?

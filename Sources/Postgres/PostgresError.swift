@@ -9,8 +9,8 @@ package struct PostgresError: Error, Sendable, Equatable {
         case unavailable
         /// The connection was lost after the statement had been sent. A write may have been committed or not.
         case connectionLost
-        /// The server cancelled the statement (SQLSTATE 57014), nobody could be found to run it, or it went unanswered. A
-        /// statement with an SQLSTATE had no effect, one without may have had.
+        /// The server cancelled the statement (SQLSTATE 57014: it had no effect); or it waited too long to be sent (no
+        /// effect either); or the server did not answer (a write may have been committed or not).
         case timedOut
         /// Too many statements wait already. Nothing was sent.
         case overloaded
@@ -60,7 +60,7 @@ package struct PostgresError: Error, Sendable, Equatable {
     /// The first two characters of the SQLSTATE: its class.
     package var sqlStateClass: Substring? { sqlState?.prefix(2) }
 
-    /// The error of a statement that the server answered with `sqlState`.
+    /// The error of a statement that the server answered with `sqlState`, or libpq with none.
     static func fromServer(
         sqlState: String?,
         constraint: String?,
@@ -73,6 +73,8 @@ package struct PostgresError: Error, Sendable, Equatable {
             // The server ends the session: shutdown, crash of a neighbour, idle too long in a transaction; class 08 is
             // "connection exception".
             case (_, "57P01"), (_, "57P02"), (_, "57P03"), (_, "57P05"), (_, "25P03"), ("08", _): .connectionLost
+            // libpq's own words: the server is gone.
+            case (nil, nil): .connectionLost
             default: .server
             }
         return PostgresError(code, sqlState: sqlState, constraint: constraint, detail: detail, statement: statement)
@@ -80,8 +82,9 @@ package struct PostgresError: Error, Sendable, Equatable {
 
     /// Whether another row, or the same row at another moment or by itself, might have been accepted.
     ///
-    /// Data exceptions (22), constraints (23), the same row twice in one upsert (21), deadlocks and serialization (40), a value
-    /// too large for an index (54), and what a trigger raises (P0). Everything else concerns the statement or the server.
+    /// Data exceptions (22), constraints (23), the same row twice in one upsert (21), deadlocks and serialization (40),
+    /// a value too large for an index (54), and what a trigger raises (P0). Everything else concerns the statement or
+    /// the server.
     var concernsTheRow: Bool {
         guard code == .server, let sqlStateClass else { return false }
         return ["21", "22", "23", "40", "54", "P0"].contains(sqlStateClass)
@@ -89,8 +92,8 @@ package struct PostgresError: Error, Sendable, Equatable {
 
     /// Whether the statement, as this connection prepared it, is of no use any more, and was not run.
     ///
-    /// 26000: it does not exist, because what prepared it failed. 0A000: "cached plan must not change result type", after a
-    /// migration has changed a table.
+    /// 26000: it does not exist, because what prepared it failed. 0A000: "cached plan must not change result type",
+    /// after a migration has changed a table.
     var concernsThePreparedStatement: Bool {
         sqlState == "26000" || sqlState == "0A000"
     }

@@ -12,9 +12,12 @@ package struct PostgresSettings: Sendable {
     package var statementTimeout: Duration? = .seconds(5)
     /// How long a statement, or a caller that wants a connection of its own, may wait before anything is sent.
     package var waitTimeout: Duration = .seconds(5)
-    /// Connections a loop on which all its reads travel, in pipeline mode, and as many again for its writes: a read does not
-    /// wait behind a commit.
+    /// Connections a loop on which all its reads travel, in pipeline mode.
     package var sharedConnections = 1
+    /// Connections a loop on which all its writes travel, in pipeline mode. Others than those for reads, so that no
+    /// read waits behind a commit; two, so that one write that waits for a lock does not hold up all, and the server
+    /// flushes the commits of both together.
+    package var writeConnections = 2
     /// Connections a loop, at most, for transactions and scripts. They are opened when they are first wanted.
     package var exclusiveConnections = 4
     /// What `pg_stat_activity` calls us, unless the connection string says otherwise.
@@ -25,7 +28,8 @@ package struct PostgresSettings: Sendable {
     /// How long sent bytes may stay unacknowledged before the kernel gives the connection up.
     package var tcpUserTimeout: Duration = .seconds(15)
 
-    /// What the client waits on top of ``statementTimeout``: for the way there and back, so that the server comes first.
+    /// What the client waits on top of ``statementTimeout``: for the way there and back, so that the server comes
+    /// first.
     var answerGrace: Duration = .seconds(2)
 
     /// Whether the server is to refuse statements that change something.
@@ -52,9 +56,14 @@ package struct PostgresSettings: Sendable {
             if let value = option.pointee.val { connection[String(cString: keyword)] = String(cString: value) }
             option += 1
         }
+        let ports = (connection["port"] ?? "").split(separator: ",")
+        guard ports.allSatisfy({ UInt16($0).map { $0 > 0 } ?? false }) else {
+            throw PostgresError(.settings, detail: "a port is not a number from 1 to 65535")
+        }
     }
 
-    /// The hosts to try, in order: names, addresses, or directories of Unix sockets. Empty for libpq's default directory.
+    /// The hosts to try, in order: names, addresses, or directories of Unix sockets. Empty for libpq's default
+    /// directory.
     ///
     /// Empty also when the string gives addresses already.
     var hostsToResolve: [String] {
@@ -65,8 +74,9 @@ package struct PostgresSettings: Sendable {
 
     /// The keywords and values for `PQconnectStartParams`.
     ///
-    /// - Parameter addresses: for each of ``hostsToResolve``, its numeric addresses: none for a directory, `nil` for a name that
-    ///   nobody knows, which is left out. A host with several addresses is listed once for each, as libpq wants it.
+    /// - Parameter addresses: for each of ``hostsToResolve``, its numeric addresses: none for a directory, `nil` for a
+    ///   name that nobody knows, which is left out. A host with several addresses is listed once for each, as libpq
+    ///   wants it.
     func parameters(addresses: [[String]?]) -> [(keyword: String, value: String)] {
         var parameters = [
             "application_name": applicationName,

@@ -3,13 +3,14 @@ internal import EventLoop
 
 /// Writes that arrive while a write is under way, written together by the next one.
 ///
-/// A commit costs the same for one row as for hundreds. So items are gathered: the first of a tick goes at the end of that tick,
-/// those that come while a statement is under way wait for it and then go as one statement over arrays,
-/// `INSERT … SELECT … FROM unnest($1, $2)`. Each caller is answered when its own row is committed, never before, and no timer
-/// delays anyone.
+/// A commit costs the same for one row as for hundreds. So items are gathered: the first of a tick goes at the end of
+/// that tick, those that come while a statement is under way wait for it and then go as one statement over arrays,
+/// `INSERT … SELECT … FROM unnest($1, $2)`. Each caller is answered when its own row is committed, never before, and no
+/// timer delays anyone.
 ///
-/// If the server refuses a statement for the sake of a row, each of its items is written alone, so that a bad row fails only its own
-/// caller. Items that touch the same row twice in one upsert (SQLSTATE 21000) are told apart by the same means.
+/// If the server refuses a statement for the sake of a row, each of its items is written alone, so that a bad row fails
+/// only its own caller. Items that touch the same row twice in one upsert (SQLSTATE 21000) are told apart by the same
+/// means.
 package final class WriteCoalescer<Item: Sendable, Output: Sendable>: Sendable {
     private let core: CoalescerCore<Item, Output>
     private let loop: EventLoop
@@ -42,8 +43,8 @@ package final class WriteCoalescer<Item: Sendable, Output: Sendable>: Sendable {
 
     /// Writes `item` and returns what became of it, once it is committed.
     ///
-    /// - Throws: ``PostgresError``: ``PostgresError/Code/overloaded`` at once when too many wait. `CancellationError` as soon as the
-    ///   task is cancelled; the item may be written all the same.
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/overloaded`` at once when too many wait. `CancellationError`
+    ///   as soon as the task is cancelled; the item may be written all the same.
     package func submit(_ item: Item) async throws -> Output {
         let core = core
         return try await Promise.value(on: loop) { promise in
@@ -69,9 +70,9 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private let decode: @Sendable (PostgresRows, Int) throws -> [Output]
 
     private var waiting = Deque<Entry>()
-    /// Statements that are under way: one, or after a failure one for each item of it.
+    /// Statements that are under way: one, or after a failure one for each item of it. Never two that gather: the
+    /// second would find half the items, and two that touch the same rows in different orders can deadlock.
     private var underWay = 0
-    private var isWriting = false
     private var hook: Int?
 
     init(
@@ -96,33 +97,27 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
             return promise.answer(.failure(PostgresError(.overloaded, detail: "\(waiting.count) items wait")))
         }
         waiting.append(Entry(item: item, promise: promise))
-        if underWay == 0 { writeAtEndOfTick() }
+        writeAtEndOfTick()
     }
 
+    /// Writes what waits at the end of this tick, unless a statement is under way then.
     private func writeAtEndOfTick() {
-        guard hook == nil else { return }
+        guard underWay == 0, hook == nil else { return }
         hook = loop.addEndOfTickHook {
             self.assumeIsolated { core in
                 if let hook = core.hook { core.loop.removeEndOfTickHook(hook) }
                 core.hook = nil
-                core.writeWaiting()
+                if core.underWay == 0 { core.writeWaiting() }
             }
         }
     }
 
-    /// Writes what waits, unless a statement is under way.
     private func writeWaiting() {
-        // A write may be answered before `write` returns, and then comes here again.
-        guard !isWriting else { return }
-        isWriting = true
-        defer { isWriting = false }
-        while underWay == 0, !waiting.isEmpty {
-            var entries: [Entry] = []
-            while entries.count < maximumItems, let entry = waiting.popFirst() {
-                if !entry.promise.isAbandoned { entries.append(entry) }
-            }
-            if !entries.isEmpty { write(entries) }
+        var entries: [Entry] = []
+        while entries.count < maximumItems, let entry = waiting.popFirst() {
+            if !entry.promise.isAbandoned { entries.append(entry) }
         }
+        if !entries.isEmpty { write(entries) }
     }
 
     private func write(_ entries: [Entry]) {
@@ -137,15 +132,13 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         switch result {
         case .success(let rows):
             answer(entries, rows)
-            // The callers that go on at once may have the next item: they run before the end of the tick.
-            if underWay == 0 { writeAtEndOfTick() }
         case .failure(let error) where entries.count > 1 && (error.concernsTheRow || error.code == .invalidParameter):
             for entry in entries { write([entry]) }
         case .failure(let error):
             for entry in entries { entry.promise.answer(.failure(error)) }
-            // Not at the end of the tick: a failure may come from a timer, after which the loop sleeps.
-            writeWaiting()
         }
+        // The callers that have just been answered may have the next item: they run before the end of the tick.
+        writeAtEndOfTick()
     }
 
     private func answer(_ entries: [Entry], _ rows: PostgresRows) {

@@ -2,8 +2,9 @@ internal import Glibc
 
 /// Where a cluster really is: a directory that its user can reach, short enough to hold a Unix socket.
 ///
-/// Usually that is the directory that was asked for. It is not when root runs us from a place that only root may enter, or one
-/// with a very long path: then it is a fresh directory under `/var/tmp`, and the one that was asked for is a symbolic link to it.
+/// Usually that is the directory that was asked for. It is not when root runs us from a place that only root may enter,
+/// or one with a very long path: then it is a fresh directory under `/var/tmp`, and the one that was asked for is a
+/// symbolic link to it.
 struct ClusterLocation: Sendable, Equatable {
     /// Holds the data directory and the socket. Only the cluster's user may enter, so "trust" means that user and root.
     let root: String

@@ -2,8 +2,8 @@ internal import Glibc
 
 /// A lock file of PostgreSQL's: its first line is the process id of the server that made it.
 ///
-/// PostgreSQL takes over a lock whose process is gone. It does not when that number belongs to another process of the same user by
-/// now, which is what happens in a container: there the numbers start again with each run.
+/// PostgreSQL takes over a lock whose process is gone. It does not when that number belongs to another process of the
+/// same user by now, which is what happens in a container: there the numbers start again with each run.
 enum LockFile {
     /// The server that still runs on `data`, according to a lock file; one that means something else is removed.
     ///

@@ -3,9 +3,10 @@ internal import Subprocess
 
 /// A PostgreSQL of our own: for `push-server dev` and for tests.
 ///
-/// It is made on first use and started and stopped with us. Nothing of it is ever on a network: it listens on a Unix socket in
-/// a directory that only its user may enter. Its settings are durable ones, as in production. If we are root, it runs as the user
-/// `postgres`, or else `nobody`. It ends in order when we are killed, where `setpriv` (util-linux) is there to see to that.
+/// It is made on first use and started and stopped with us. Nothing of it is ever on a network: it listens on a Unix
+/// socket in a directory that only its user may enter. Its settings are durable ones, as in production. If we are root,
+/// it runs as the user `postgres`, or else `nobody`. It ends in order when we are killed, where `setpriv` (util-linux)
+/// is there to see to that.
 package actor PostgresCluster {
     /// How the server ends (PostgreSQL manual, "Shutting Down the Server").
     package enum StopMode: Sendable {
@@ -56,7 +57,8 @@ package actor PostgresCluster {
         get async { await server?.processIdentifier }
     }
 
-    /// Starts the server, and makes it on first use. Returns its URL when it accepts connections; at once if it runs already.
+    /// Starts the server, and makes it on first use. Returns its URL when it accepts connections; at once if it runs
+    /// already.
     ///
     /// - Throws: ``PrivatePostgresError``, with what the server had to say.
     @discardableResult
@@ -72,7 +74,7 @@ package actor PostgresCluster {
             try await waitForOrphan(location, until: deadline)
             let server = ServerProcess(onLine: onLine)
             self.server = server
-            try await launch(server, location, installation, user)
+            try launch(server, location, installation, user)
             switch await server.waitUntilReady(within: Self.startTimeout) {
             case .ready:
                 return url ?? ""
@@ -148,12 +150,11 @@ package actor PostgresCluster {
         _ location: ClusterLocation,
         _ installation: Installation,
         _ user: ServiceUser
-    ) async throws {
+    ) throws {
         var values = [
             "listen_addresses": "",
             // A list: its items are quoted like identifiers.
-            "unix_socket_directories":
-                "\"\(location.root.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\"",
+            "unix_socket_directories": quoted(location.root),
             "unix_socket_permissions": "0700",
             "port": "\(ClusterLocation.port)",
             "fsync": "on",
@@ -166,12 +167,12 @@ package actor PostgresCluster {
         values.merge(settings) { _, given in given }
         let arguments =
             ["-D", location.data] + values.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
-        guard let setpriv = Program.find("setpriv") else {
-            return server.launch(Program(path: installation.postgres, user: user), arguments)
-        }
-        // SIGINT, a fast shutdown, when we are gone, however we went.
-        let program = Program(path: setpriv, user: user)
-        server.launch(program, ["--pdeathsig", "INT", "--", installation.postgres] + arguments)
+        try server.launch(Program(path: installation.postgres, user: user), arguments)
+    }
+
+    private func quoted(_ path: String) -> String {
+        let doubled = path.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"")
+        return "\"\(doubled)\""
     }
 
     private func percentEncoded(_ path: String) -> String {

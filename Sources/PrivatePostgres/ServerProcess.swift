@@ -33,16 +33,17 @@ actor ServerProcess {
     }
 
     /// Starts it.
-    nonisolated func launch(_ program: Program, _ arguments: [String]) {
+    nonisolated func launch(_ program: Program, _ arguments: [String]) throws(PrivatePostgresError) {
+        let (executable, arguments) = try program.command(arguments, endsWithUs: true)
         // Detached: it ends when it is told to, or by itself, and not with whoever started it.
         Task.detached { [incomingSignals] in
             do {
                 _ = try await Subprocess.run(
-                    .path(FilePath(program.path)),
-                    arguments: Arguments(arguments),
+                    executable,
+                    arguments: arguments,
                     environment: Program.environment,
                     workingDirectory: FilePath("/"),
-                    platformOptions: program.options,
+                    platformOptions: Program.options,
                     input: .none,
                     output: .sequence,
                     error: .combinedWithOutput
@@ -91,7 +92,10 @@ actor ServerProcess {
 
     private func moved(to phase: Phase) {
         self.phase = phase
-        if phase == .ended { signals.finish() }
+        if phase == .ended {
+            processIdentifier = nil
+            signals.finish()
+        }
         let waiting = waiting
         self.waiting = [:]
         for continuation in waiting.values { continuation.resume() }

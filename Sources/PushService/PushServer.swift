@@ -9,7 +9,10 @@ internal import ServiceLifecycle
 
 /// The whole server, wired: what each loop has, what runs in the background, and the order in which it all begins and ends.
 package final class PushServer: Service {
-    /// On `SIGTERM` the server is gone within 10 s: so much of it goes to requests that are in hand.
+    // On `SIGTERM` the server is gone within 10 s.
+    /// So much of it is Kakao's, to answer what it was asked. A call that is given up then is noted as not answered.
+    private static let kakaoTime = Duration.seconds(5)
+    /// So much is for requests that are in hand, and for noting down what became of the sends.
     private static let drainTime = Duration.seconds(7)
 
     /// What each loop has of its own, so that a request never leaves it.
@@ -26,6 +29,7 @@ package final class PushServer: Service {
     private let loops: EventLoopGroup
     private let services: [LoopServices]
     private let server: HTTPServer
+    private let gate: StartupGate
     private let sender: BatchSender
     private let syncWorker: DeviceSyncWorker
     private let databaseSettings: PostgresSettings
@@ -35,12 +39,14 @@ package final class PushServer: Service {
     ///
     /// - Parameters:
     ///   - migrations: The folder of the SQL files.
-    ///   - onListening: Called once, when the server has begun to take requests.
+    ///   - loopCount: How many loops it runs on, each with connections of its own.
+    ///   - onListening: Called once, when the server can do its work.
     /// - Throws: ``SettingsError`` for files that cannot be used; ``SystemError`` when the address cannot be listened on.
     package init(
         settings: Settings,
         migrations: String,
         logger: Logger,
+        loopCount: Int = EventLoopGroup.coreCount,
         onListening: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
         self.settings = settings
@@ -48,7 +54,7 @@ package final class PushServer: Service {
         self.logger = logger
         migrator = Migrator(directory: migrations)
         databaseSettings = try PostgresSettings(url: settings.databaseURL.revealed)
-        loops = try EventLoopGroup()
+        loops = try EventLoopGroup(count: loopCount)
         services = try loops.loops.map { [databaseSettings] loop in
             let client = try HTTPClient(
                 settings: HTTPClientSettings(
@@ -70,11 +76,12 @@ package final class PushServer: Service {
             )
         }
         let standing = KakaoStanding(logger: logger)
+        gate = StartupGate()
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         let sendWakeup = Wakeup(loop: first.loop)
         let syncWakeup = Wakeup(loop: last.loop)
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
-            [services, migrator] loop in
+            [services, migrator, gate] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
@@ -88,7 +95,7 @@ package final class PushServer: Service {
             let pushes = PushStore(pool: own.pool)
             let callbacks = LinkCallbackStore(pool: own.pool)
             var router = Router()
-            HealthRoutes(pool: own.pool, migrator: migrator, standing: standing).add(to: &router)
+            HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
             DeviceRoutes(authenticator: authenticator, store: devices, sync: sync).add(to: &router)
             PushRoutes(authenticator: authenticator, store: pushes, wakeup: sendWakeup).add(to: &router)
             LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
@@ -104,7 +111,7 @@ package final class PushServer: Service {
                 quietPaths: HealthRoutes.quietPaths,
                 secretPrefixes: [FeedbackRoutes.path]
             )
-            return Application(router: router, middleware: [RequestIdentifier(), accessLog], logger: logger)
+            return Application(router: router, middleware: [RequestIdentifier(), accessLog, gate], logger: logger)
         }
         sender = BatchSender(
             loop: first.loop,
@@ -114,6 +121,7 @@ package final class PushServer: Service {
             standing: standing,
             returnURL: settings.returnURL(port: server.port),
             limit: settings.kakao.maximumConcurrentRequests,
+            requestsPerSecond: settings.kakao.requestsPerSecond,
             wakeup: sendWakeup,
             logger: logger
         )
@@ -131,13 +139,25 @@ package final class PushServer: Service {
 
     /// Serves until the process is told to end, then finishes what is in hand.
     ///
-    /// - Throws: ``PostgresError`` when the migrations and the database do not agree.
+    /// A database that does not answer is waited for, however long that takes; meanwhile requests are answered with 503.
+    ///
+    /// - Throws: ``PostgresError`` when the migrations and the database do not agree; ``SettingsError`` when migrations are pending
+    ///   that it is not to apply.
     package func run() async throws {
         for service in services { service.pool.start() }
-        try await prepareDatabase()
         server.start()
         logger.notice("Listening", metadata: ["address": "\(settings.http.host):\(port)"])
-        try onListening(self)
+        do {
+            try await cancelWhenGracefulShutdown { try await self.prepareDatabase() }
+            gate.open()
+            logger.notice("Ready")
+            try onListening(self)
+        } catch is CancellationError {
+            return await shutdown(nil)
+        } catch {
+            await shutdown(nil)
+            throw error
+        }
         let background = Task(executorPreference: loops.loops[0]) { [sender, syncWorker] in
             async let sending: Void = sender.run()
             async let syncing: Void = syncWorker.run()
@@ -147,7 +167,7 @@ package final class PushServer: Service {
         await shutdown(background)
     }
 
-    /// Brings the database up to date, or sees that it is. A database that does not answer is waited for.
+    /// Brings the database up to date, or sees that it is.
     private func prepareDatabase() async throws {
         while true {
             do {
@@ -174,15 +194,28 @@ package final class PushServer: Service {
         _ = try await migrator.migrate(settings: databaseSettings, loop: loops.loops[0], logger: logger)
     }
 
-    private func shutdown(_ background: Task<Void, Never>) async {
+    /// - Parameter background: What sends and settles; `nil` before there was any of it.
+    private func shutdown(_ background: Task<Void, Never>?) async {
         logger.notice("Shutting down")
-        await server.shutdown(within: Self.drainTime)
+        // Nothing new is claimed from now on, whatever the requests in hand may take.
         await sender.stop()
         await syncWorker.stop()
-        await background.value
-        for service in services {
-            await service.client.shutdown()
-            await service.pool.shutdown()
+        let patience = Task(executorPreference: loops.loops[0]) { [loops, services] in
+            try await loops.loops[0].sleep(for: Self.kakaoTime)
+            for service in services { await service.client.shutdown() }
+            try await loops.loops[0].sleep(for: Self.drainTime - Self.kakaoTime)
+            background?.cancel()
+        }
+        await server.shutdown(within: Self.drainTime)
+        await background?.value
+        patience.cancel()
+        await withDiscardingTaskGroup { group in
+            for service in services {
+                group.addTask {
+                    await service.client.shutdown()
+                    await service.pool.shutdown()
+                }
+            }
         }
         loops.shutdown()
         logger.notice("Stopped")

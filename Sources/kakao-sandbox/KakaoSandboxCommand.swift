@@ -36,7 +36,8 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
     @Option(help: "Where to write that certificate, for the client that shall trust it.")
     var certificateFile: String?
 
-    @Option(help: "Days until a token expires; -1 for never, 0 for at once.")
+    // Unconditional: -1 would be taken for another option.
+    @Option(parsing: .unconditional, help: "Days until a token expires; -1 for never, 0 for at once.")
     var tokenLifetimeDays = 30
 
     @Option(help: "The push server's base URL, which Link callbacks go to: http://127.0.0.1:8080.")
@@ -56,6 +57,13 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         transform: parseLevel
     )
     var logLevel = Logger.Level.notice
+
+    func validate() throws {
+        guard (-1...36_500).contains(tokenLifetimeDays) else {
+            throw ValidationError("--token-lifetime-days is -1 to 36500.")
+        }
+        guard tls || certificateFile == nil else { throw ValidationError("--certificate-file needs --tls.") }
+    }
 
     private var settings: KakaoSandboxSettings {
         var settings = KakaoSandboxSettings()

@@ -25,7 +25,7 @@ struct ExecutorTests {
                 places.append(await resumedElsewhere { loop.isOnLoop })
                 return places
             }
-            let places = try await task.value
+            let places = try await task.outcome
             #expect(places == Array(repeating: true, count: 9))
         }
     }
@@ -61,7 +61,7 @@ struct ExecutorTests {
                     }
                     return here.isOnLoop && !there.isOnLoop
                 }
-                #expect(await task.value)
+                #expect(try await task.outcome)
                 #expect(await near.strays == 0)
                 #expect(await far.strays == 0)
                 let threads = try await [here.run { UInt(pthread_self()) }, there.run { UInt(pthread_self()) }]
@@ -171,7 +171,7 @@ struct ExecutorTests {
             }
             #expect(heard == ["socket", "timer"])
             busy.cancel()
-            await busy.value
+            try await busy.outcome
         }
     }
 

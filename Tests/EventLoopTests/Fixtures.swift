@@ -32,13 +32,25 @@ extension EventLoop {
         try await run {}
     }
 
+    /// Stops the loop and waits until it has ended.
     func end() async {
         stop()
-        await withCheckedContinuation { ended in
-            EventLoop.blocking.async {
-                self.join()
-                ended.resume()
-            }
+        let (ends, end) = AsyncStream.makeStream(of: Void.self)
+        EventLoop.blocking.async {
+            self.join()
+            end.yield()
+        }
+        _ = try? await first(of: ends)
+    }
+}
+
+extension Task where Success: Sendable {
+    /// What the task returns or throws. Unlike ``value`` it does not outlast the test's time limit.
+    var outcome: Success {
+        get async throws {
+            let (results, result) = AsyncStream.makeStream(of: Result<Success, Failure>.self)
+            Task<Void, Never> { result.yield(await self.result) }
+            return try await first(of: results).get()
         }
     }
 }

@@ -18,7 +18,7 @@ struct LifeTests {
             while !Task.isCancelled { await Task.yield() }
         }
         try await busy.run { task.cancel() }
-        await task.value
+        try await task.outcome
         await busy.end()
 
         let early = try EventLoop(label: "early")

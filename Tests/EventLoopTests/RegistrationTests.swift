@@ -150,6 +150,9 @@ struct RegistrationTests {
             #expect(journal.entries.count == 4)
             try send(2, to: far)
             #expect(await iterator.next() == .read)
+            // Back to what it was registered with.
+            try await loop.run { loop.setInterest(.write, of: registration) }
+            #expect(await iterator.next() == .write)
         }
     }
 

@@ -76,6 +76,14 @@ struct TimerTests {
         }
     }
 
+    @Test("A timer for never leaves the loop to do everything else")
+    func never() async throws {
+        try await withLoop { loop in
+            try await loop.run { _ = loop.schedule(after: .seconds(Int64.max)) {} }
+            try await loop.turn()
+        }
+    }
+
     @Test("A delay counts from the call, not from the beginning of a tick that has taken long")
     func delayInALongTick() async throws {
         try await withLoop { loop in
@@ -92,7 +100,7 @@ struct TimerTests {
         }
     }
 
-    @Test("A sleep that is cancelled ends at once with CancellationError, before it began, in between or never minding")
+    @Test("A sleep that is cancelled ends at once with CancellationError, before it began or in between")
     func sleepCancelled() async throws {
         try await withLoop { loop in
             let asleep = (0..<50).map { index in
@@ -106,10 +114,17 @@ struct TimerTests {
                 task.cancel()
             }
             for task in asleep {
-                await #expect(throws: CancellationError.self) { try await task.value }
+                await #expect(throws: CancellationError.self) { try await task.outcome }
+            }
+            for executor in [nil, loop] {
+                let never = Task(executorPreference: executor) {
+                    withUnsafeCurrentTask { $0?.cancel() }
+                    try await loop.sleep(for: .seconds(3600))
+                }
+                await #expect(throws: CancellationError.self) { try await never.outcome }
             }
             let late = Task { try await loop.sleep(for: .zero) }
-            try await late.value
+            try await late.outcome
             late.cancel()
             try await loop.turn()
         }
@@ -200,6 +215,9 @@ struct TimerTests {
         #expect(Duration.milliseconds(-1).wholeMilliseconds == 0)
         #expect(Duration.seconds(-5).wholeMilliseconds == 0)
         #expect((Duration.seconds(1) - .nanoseconds(1)).wholeMilliseconds == 1000)
+        // However long, it is a number that may be added to the time.
+        #expect(Duration.seconds(Int64.max).wholeMilliseconds > 1 << 40)
+        #expect(Duration.seconds(Int64.max).wholeMilliseconds < 1 << 62)
     }
 }
 

@@ -39,7 +39,9 @@ import Testing
                     for index in 0..<200 {
                         group.addTask {
                             let path = server.url("/\(index)")
-                            return (index, try await client.send(HTTPClientRequest(method: .post, url: path, body: [65])))
+                            return (
+                                index, try await client.send(HTTPClientRequest(method: .post, url: path, body: [65]))
+                            )
                         }
                     }
                     return try await group.reduce(into: [:]) { $0[$1.0] = String(decoding: $1.1.body, as: UTF8.self) }

@@ -57,7 +57,8 @@ import Testing
 
     @Test(
         "Any method goes out as it is, with a body and without one",
-        arguments: [HTTPRequest.Method.get, .post, .put, .patch, .delete, .options], [true, false]
+        arguments: [HTTPRequest.Method.get, .post, .put, .patch, .delete, .options],
+        [true, false]
     )
     func methods(method: HTTPRequest.Method, hasBody: Bool) async throws {
         let request = try await Self.asRead {
@@ -105,7 +106,8 @@ import Testing
         arguments: [
             "", "/path", "http:", "http://", "https:///path", "ftp://127.0.0.1/", "file:///etc/passwd", "//127.0.0.1/",
             "http://127.0.0.1/a b", "http://127.0.0.1/\r\nInjected: 1", "http://127.0.0.1/\0", "http://127.0.0.1/é",
-            "http://user@127.0.0.1/", "http://user:password@127.0.0.1/", "http://127.0.0.1:99999/", "http://127.0.0.1:port/",
+            "http://user@127.0.0.1/", "http://user:password@127.0.0.1/", "http://127.0.0.1:99999/",
+            "http://127.0.0.1:port/",
         ]
     )
     func invalidURL(url: String) async throws {
@@ -117,11 +119,19 @@ import Testing
         }
     }
 
-    @Test("Header fields that frame a message are the client's own", arguments: ["Content-Length", "transfer-encoding", "Expect"])
+    @Test(
+        "Header fields that frame a message are the client's own",
+        arguments: ["Content-Length", "transfer-encoding", "Expect"]
+    )
     func framing(name: String) async throws {
         let name = try #require(HTTPField.Name(name))
         try await withClient { client, _ in
-            let request = HTTPClientRequest(method: .post, url: "http://127.0.0.1:1/", headerFields: [name: "1"], body: [65])
+            let request = HTTPClientRequest(
+                method: .post,
+                url: "http://127.0.0.1:1/",
+                headerFields: [name: "1"],
+                body: [65]
+            )
             #expect(await failure(client, request)?.code == .invalidRequest)
         }
     }
@@ -151,7 +161,9 @@ import Testing
                 _ = try await client.send(HTTPClientRequest(url: server.url()))
                 _ = try await client.send(HTTPClientRequest(method: .post, url: server.url(), body: [65]))
             }
-            #expect(server.requests.map { $0.lines.first } == ["DELETE", "HEAD", "GET", "POST"].map { "\($0) / HTTP/1.1" })
+            #expect(
+                server.requests.map { $0.lines.first } == ["DELETE", "HEAD", "GET", "POST"].map { "\($0) / HTTP/1.1" }
+            )
             #expect(server.requests.map(\.bodyText) == ["body", "", "", "A"])
             #expect(server.requests.map { $0.field("Authorization") } == ["secret", nil, nil, nil])
         }

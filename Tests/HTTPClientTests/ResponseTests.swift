@@ -85,7 +85,10 @@ import Testing
         #expect(response.headerFields[.contentLength] == "2")
     }
 
-    @Test("A response to HEAD, and one of 204 or 304, has no body, whatever its length says", arguments: [200, 204, 304])
+    @Test(
+        "A response to HEAD, and one of 204 or 304, has no body, whatever its length says",
+        arguments: [200, 204, 304]
+    )
     func noBody(status: Int) async throws {
         let method: HTTPRequest.Method = status == 200 ? .head : .get
         let length = status == 204 ? "" : "Content-Length: 5\r\n"
@@ -128,7 +131,10 @@ import Testing
         #expect(try await Self.code(settings: settings, unknown) == expected)
     }
 
-    @Test("A head of too many fields, or of too many bytes, is refused", arguments: [(200, 1), (20, 8000), (1, 200_000)])
+    @Test(
+        "A head of too many fields, or of too many bytes, is refused",
+        arguments: [(200, 1), (20, 8000), (1, 200_000)]
+    )
     func headLimit(count: Int, length: Int) async throws {
         let field = "X-Long: \(String(repeating: "x", count: length))\r\n"
         let answer = "HTTP/1.1 200 OK\r\n\(String(repeating: field, count: count))\r\n"
@@ -138,7 +144,8 @@ import Testing
     @Test(
         "What is not HTTP/1 is refused",
         arguments: [
-            "hello", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 banana\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/9.9 200 OK\r\n\r\n",
+            "hello", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 banana\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n",
+            "HTTP/9.9 200 OK\r\n\r\n",
         ]
     )
     func garbage(answer: String) async throws {

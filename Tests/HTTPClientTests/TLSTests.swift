@@ -9,7 +9,10 @@ import Testing
     func unknown() async throws {
         try await TLSServer.run { server in
             try await withClient { client, _ in
-                let error = await failure(client, HTTPClientRequest(method: .post, url: server.url("localhost"), body: [65]))
+                let error = await failure(
+                    client,
+                    HTTPClientRequest(method: .post, url: server.url("localhost"), body: [65])
+                )
                 #expect(error?.code == .tls)
                 #expect(error?.bodyBytesLeft == false)
                 #expect(error?.message.contains("certificate") == true)
@@ -33,7 +36,10 @@ import Testing
     func wrongName() async throws {
         try await TLSServer.run { server in
             try await withClient(HTTPClientSettings(caCertificateFile: server.certificateFile)) { client, _ in
-                let error = await failure(client, HTTPClientRequest(method: .post, url: server.url("127.0.0.1"), body: [65]))
+                let error = await failure(
+                    client,
+                    HTTPClientRequest(method: .post, url: server.url("127.0.0.1"), body: [65])
+                )
                 #expect(error?.code == .tls)
                 #expect(error?.bodyBytesLeft == false)
             }
@@ -44,7 +50,10 @@ import Testing
     func oldVersion() async throws {
         try await TLSServer.run(options: ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"]) { server in
             try await withClient(HTTPClientSettings(caCertificateFile: server.certificateFile)) { client, _ in
-                let error = await failure(client, HTTPClientRequest(method: .post, url: server.url("localhost"), body: [65]))
+                let error = await failure(
+                    client,
+                    HTTPClientRequest(method: .post, url: server.url("localhost"), body: [65])
+                )
                 #expect(error?.code == .tls)
                 #expect(error?.bodyBytesLeft == false)
             }
@@ -53,7 +62,8 @@ import Testing
 
     @Test("A host that does not speak TLS is refused")
     func noTLS() async throws {
-        try await withServer({ $0.write("HTTP/1.1 200 OK\r\n\r\n") }) { server in
+        let script: @Sendable (RawConnection) -> Void = { $0.write("HTTP/1.1 200 OK\r\n\r\n") }
+        try await withServer(script) { server in
             try await withClient { client, _ in
                 let url = "https://localhost:\(server.port)/"
                 let error = await failure(client, HTTPClientRequest(method: .post, url: url, body: [65]))

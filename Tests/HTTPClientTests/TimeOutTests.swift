@@ -27,7 +27,10 @@ import Testing
         }
         try await withServer(script) { server in
             try await withClient { client, _ in
-                let error = await failure(client, HTTPClientRequest(url: server.url(), totalTimeout: .milliseconds(100)))
+                let error = await failure(
+                    client,
+                    HTTPClientRequest(url: server.url(), totalTimeout: .milliseconds(100))
+                )
                 #expect(error?.code == .timedOut)
             }
         }

@@ -1,4 +1,5 @@
 import HTTPClient
+import HTTPTypes
 import JSON
 import KakaoSandbox
 import Testing
@@ -25,8 +26,8 @@ import Testing
             #expect(items.map { $0["send"] } == [1, 1, 1])
             #expect(items.map { $0["user_id"] } == ["1", "1", "2"])
             #expect(items.map { $0["outcome"] } == ["delivered", "delivered", "no_device"])
-            #expect(items.map { $0["push_type"] } == ["gcm", "apns", nil])
-            #expect(items.map { $0["push_token"] } == ["android", "iphone", nil])
+            #expect(items.map { $0["push_type"] } == ["gcm", "apns", .null])
+            #expect(items.map { $0["push_token"] } == ["android", "iphone", .null])
             #expect(items.map { $0["payload"] } == [message["for_gcm"], message["for_apns"], .null])
         }
     }
@@ -85,7 +86,7 @@ import Testing
     func tokenLimit() async throws {
         var settings = KakaoSandboxSettings()
         settings.maximumTokens = 1
-        try await withSandbox(settings) { kakao in
+        try await withSandbox(settings) { kakao async throws in
             #expect(try await kakao.register(1, "a").status == 200)
             #expect(try await kakao.register(2, "b").code == -1)
             #expect(try await kakao.register(1, "a").status == 200)

@@ -140,7 +140,8 @@ import Testing
             var settings = KakaoSandboxSettings()
             settings.seed = seed
             return try await withSandbox(settings) { kakao in
-                try await Self.add(["kind": "status", "status": 500, "probability": 0.5], kakao)
+                let fault = try JSONValue(parsing: #"{"kind":"status","status":500,"probability":0.5}"#)
+                try await Self.add(fault, kakao)
                 var statuses: [Int] = []
                 for _ in 0..<64 { statuses.append(try await kakao.send("[1]", [:]).status) }
                 return statuses
@@ -203,7 +204,7 @@ import Testing
 
     @Test("More than 100 faults are refused, unless there are spent ones to make room")
     func tooMany() async throws {
-        try await withSandbox { kakao in
+        try await withSandbox { kakao async throws in
             var spent = Fault(.status)
             spent.times = 1
             kakao.sandbox.add(spent)

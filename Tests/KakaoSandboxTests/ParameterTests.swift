@@ -49,7 +49,7 @@ import Testing
 
     @Test("100 users are sent to at once, and 101, or none, are refused")
     func tooMany() async throws {
-        try await withSandbox { kakao in
+        try await withSandbox { kakao async throws in
             let users = (1...101).map(String.init)
             let hundred = "[\(users.dropLast().joined(separator: ","))]"
             #expect(try await kakao.send(hundred, [:]).status == 200)
@@ -63,7 +63,7 @@ import Testing
 
     @Test("Each parameter that is required is asked for")
     func missing() async throws {
-        try await withSandbox { kakao in
+        try await withSandbox { kakao async throws in
             let device: KeyValuePairs = ["uuid": "1", "device_id": "d", "push_type": "gcm", "push_token": "t"]
             for left in device.indices {
                 var form = FormBody()
@@ -101,7 +101,7 @@ import Testing
 
     @Test("A device id has up to 64 characters, whatever they are made of")
     func longDeviceID() async throws {
-        try await withSandbox { kakao in
+        try await withSandbox { kakao async throws in
             let device = String(repeating: "가", count: 64)
             let fields: KeyValuePairs = ["uuid": "1", "device_id": device, "push_type": "gcm", "push_token": "t"]
             #expect(try await kakao.call("/v1/push/register", fields).status == 200)
@@ -146,7 +146,7 @@ import Testing
 
     @Test("bypass is true or false")
     func bypass() async throws {
-        try await withSandbox { kakao in
+        try await withSandbox { kakao async throws in
             #expect(try await kakao.send("[1]", [:], bypass: "1").code == -2)
             #expect(try await kakao.send("[1]", [:], bypass: "False").status == 200)
         }

@@ -107,7 +107,7 @@ import Testing
     func noExpiry() async throws {
         var settings = KakaoSandboxSettings()
         settings.tokenLifetimeDays = -1
-        try await withSandbox(settings) { kakao in
+        try await withSandbox(settings) { kakao async throws in
             #expect(try await kakao.register(1, "a").text == "-1")
             #expect(try await kakao.call("/v1/push/tokens", ["uuid": "1"]).json?.array?.count == 1)
         }
@@ -169,7 +169,7 @@ import Testing
 
     @Test("Parameters in the query of a POST are read as well")
     func queryOfPost() async throws {
-        try await withSandbox { kakao in
+        try await withSandbox { kakao async throws in
             let path = "/v1/push/register?uuid=1&device_id=d&push_type=gcm&push_token=t"
             #expect(try await kakao.call(path).text == "30")
         }

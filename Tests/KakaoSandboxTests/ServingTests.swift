@@ -1,6 +1,7 @@
 import EventLoop
 import Glibc
 import HTTPClient
+import HTTPTypes
 import KakaoSandbox
 import Testing
 

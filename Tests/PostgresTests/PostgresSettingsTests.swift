@@ -10,7 +10,9 @@ import Testing
             "host=db.example port=5433 user=me password=secret dbname=push sslmode=require",
         ] {
             let settings = try PostgresSettings(url: url)
-            let parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
+            let parameters = Dictionary(
+                uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) }
+            )
             #expect(parameters["user"] == "me")
             #expect(parameters["password"] == "secret")
             #expect(parameters["port"] == "5433")
@@ -30,7 +32,10 @@ import Testing
         }
     }
 
-    @Test("What is no connection string is refused, and not quoted", arguments: ["secret", "postgres://me:secret@h:p", "host"])
+    @Test(
+        "What is no connection string is refused, and not quoted",
+        arguments: ["secret", "postgres://me:secret@h:p", "host"]
+    )
     func refused(url: String) {
         let error = #expect(throws: PostgresError.self) { try PostgresSettings(url: url) }
         #expect(error?.code == .settings)
@@ -41,7 +46,9 @@ import Testing
     func options() throws {
         var settings = try PostgresSettings(url: "postgres://h/d?options=-csearch_path%3Da")
         settings.statementTimeout = .milliseconds(1500)
-        var parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
+        var parameters = Dictionary(
+            uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) }
+        )
         #expect(parameters["options"] == "-csearch_path=a -c statement_timeout=1500")
         #expect(parameters["application_name"] == "push-server")
         settings = try PostgresSettings(url: "postgres://h/d?application_name=mine")

@@ -31,7 +31,10 @@ import Testing
             let transactions = try await together(
                 (0..<20).map { "SELECT pg_current_xact_id()::text, \($0)" },
                 pool
-            ).map { try $0.get().first?.decode(String.self, Int32.self).0 }
+            ).map { result in
+                let row = try #require(try result.get().first)
+                return try row.decode(String.self, Int32.self).0
+            }
             #expect(Set(transactions).count == 1)
         }
     }
@@ -42,7 +45,8 @@ import Testing
             for bad in ["SELECT 1 / 0", "SELEKT", "SELECT nothing FROM nowhere"] {
                 let results = await together(["SELECT 1", bad, "SELECT 2", bad, "SELECT 3", bad, "SELECT 4"], pool)
                 for (index, number) in zip([0, 2, 4, 6], 1...) {
-                    #expect(try results[index].get().first?.decode(Int32.self) == Int32(number))
+                    let row = try #require(try results[index].get().first)
+                    #expect(try row.decode(Int32.self) == Int32(number))
                 }
                 for index in [1, 3, 5] {
                     let error = #expect(throws: PostgresError.self) { try results[index].get() }
@@ -115,20 +119,21 @@ import Testing
 
     @Test("A caller that is cancelled is told at once, and those behind it get their own answers")
     func cancellation() async throws {
-        try await TestDatabase.withPool { pool, database in
-            let slow = Task(executorPreference: pool.loop) {
-                try await pool.read("SELECT pg_sleep(0.3), 'slow'::text")
-            }
-            try await eventually("the slow read never ran") {
-                try await pool.withTransaction { transaction in
-                    try await transaction.query(
-                        "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%''slow''%' AND state = 'active' AND pid <> pg_backend_pid()"
-                    ).count == 1
+        try await TestDatabase.withPool {
+            $0.statementTimeout = .seconds(60)
+        } _: { pool, database in
+            var next: Task<String, any Error>?
+            try await database.whileLocked(pool) {
+                let slow = Task(executorPreference: pool.loop) {
+                    try await pool.read(TestDatabase.wait, [.int64(database.lock)])
                 }
+                try await database.isAwaited(by: 1, pool)
+                next = Task { try await pool.value(String.self, "SELECT 'next'::text") }
+                slow.cancel()
+                await #expect(throws: CancellationError.self) { try await slow.value }
             }
-            slow.cancel()
-            await #expect(throws: CancellationError.self) { try await slow.value }
-            #expect(try await pool.read("SELECT 'next'::text").first?.decode(String.self) == "next")
+            let answer = try await next?.value
+            #expect(answer == "next")
         }
     }
 
@@ -151,7 +156,8 @@ import Testing
                 pool
             )
             for (index, result) in results.enumerated() {
-                #expect(try result.get().count == 20000 + index)
+                let count = try result.get().count
+                #expect(count == 20000 + index)
             }
         }
     }
@@ -173,19 +179,33 @@ import Testing
 
     @Test("Shutting down lets what is in hand finish")
     func orderlyShutdown() async throws {
-        try await TestDatabase.withPool { _, database in
-            let pool = PostgresPool(settings: database.settings, loop: database.loop, logger: quietLogger)
-            pool.start()
-            _ = try await pool.read("SELECT 1")
-            let inHand = Task(executorPreference: pool.loop) {
-                async let read = pool.read("SELECT pg_sleep(0.2)")
-                async let write = pool.write("CREATE TABLE t (n integer)")
-                return try await (read.count, write.affectedRows)
+        try await TestDatabase.withPool {
+            $0.statementTimeout = .seconds(60)
+        } _: { pool, database in
+            let closing = PostgresPool(settings: database.settings, loop: database.loop, logger: quietLogger)
+            closing.start()
+            let done = AsyncStream.makeStream(of: Bool.self)
+            try await database.whileLocked(pool) {
+                Task {
+                    let read = try? await closing.read(TestDatabase.wait, [.int64(database.lock)])
+                    done.continuation.yield(read != nil)
+                }
+                Task {
+                    let write = try? await closing.write(TestDatabase.wait, [.int64(database.lock)])
+                    done.continuation.yield(write != nil)
+                }
+                try await database.isAwaited(by: 2, pool)
+                Task { await closing.shutdown() }
+                try await eventually("the shutdown did not begin") {
+                    do {
+                        try await closing.withTransaction { _ in }
+                        return false
+                    } catch let error as PostgresError {
+                        return error.code == .unavailable
+                    }
+                }
             }
-            // Submitted once the loop has run the task up to its first wait.
-            _ = try await pool.read("SELECT 1")
-            await pool.shutdown()
-            #expect(try await inHand.value == (1, 0))
+            for await result in done.stream.prefix(2) { #expect(result) }
         }
     }
 }

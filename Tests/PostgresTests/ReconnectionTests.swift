@@ -44,6 +44,8 @@ import Testing
         _ = reconnection.start()
         reconnection.opened(at: 0)
         #expect(reconnection.ended(at: 10, jitter: 0) == .connectLater(50))
+        // No attempt has failed.
+        #expect(reconnection.mayWait)
         _ = reconnection.delayPassed()
         reconnection.opened(at: 100)
         #expect(reconnection.ended(at: 110, jitter: 0) == .connectLater(100))

@@ -12,16 +12,20 @@ import Testing
     func numbers() async throws {
         try await TestDatabase.withPool { pool, _ in
             for value in [Int64.min, -1, 0, 1, .max] as [Int64?] + [nil] {
-                #expect(try await pool.read("SELECT $1", [.int64(value)]).first?.decode(Int64?.self) == value)
+                let received = try await pool.value(Int64?.self, "SELECT $1", [.int64(value)])
+                #expect(received == value)
             }
             for value in [Int32.min, -1, 0, .max] as [Int32?] + [nil] {
-                #expect(try await pool.read("SELECT $1", [.int32(value)]).first?.decode(Int32?.self) == value)
+                let received = try await pool.value(Int32?.self, "SELECT $1", [.int32(value)])
+                #expect(received == value)
             }
             for value in [-Double.greatestFiniteMagnitude, -0.5, 0, .infinity] as [Double?] + [nil] {
-                #expect(try await pool.read("SELECT $1", [.float64(value)]).first?.decode(Double?.self) == value)
+                let received = try await pool.value(Double?.self, "SELECT $1", [.float64(value)])
+                #expect(received == value)
             }
             for value in [true, false, nil] as [Bool?] {
-                #expect(try await pool.read("SELECT $1", [.bool(value)]).first?.decode(Bool?.self) == value)
+                let received = try await pool.value(Bool?.self, "SELECT $1", [.bool(value)])
+                #expect(received == value)
             }
         }
     }
@@ -30,13 +34,15 @@ import Testing
     func textsAndBytes() async throws {
         try await TestDatabase.withPool { pool, _ in
             for value in Self.texts + [nil] as [String?] {
-                #expect(try await pool.read("SELECT $1", [.text(value)]).first?.decode(String?.self) == value)
+                let received = try await pool.value(String?.self, "SELECT $1", [.text(value)])
+                #expect(received == value)
             }
             for value in [[], Array(0...255), nil] as [[UInt8]?] {
-                #expect(try await pool.read("SELECT $1", [.bytes(value)]).first?.decode([UInt8]?.self) == value)
+                let received = try await pool.value([UInt8]?.self, "SELECT $1", [.bytes(value)])
+                #expect(received == value)
             }
             let long = String(repeating: "가", count: 1_000_000)
-            #expect(try await pool.read("SELECT $1", [.text(long)]).first?.decode(String.self) == long)
+            #expect(try await pool.value(String.self, "SELECT $1", [.text(long)]) == long)
         }
     }
 
@@ -44,7 +50,8 @@ import Testing
     func others() async throws {
         try await TestDatabase.withPool { pool, _ in
             for value in [UUID(), nil] as [UUID?] {
-                #expect(try await pool.read("SELECT $1", [.uuid(value)]).first?.decode(UUID?.self) == value)
+                let received = try await pool.value(UUID?.self, "SELECT $1", [.uuid(value)])
+                #expect(received == value)
             }
             let dates = [0, -62_000_000_000, 978_307_200, 1_700_000_000.123456].map { Date(timeIntervalSince1970: $0) }
             for value in dates {
@@ -55,7 +62,7 @@ import Testing
                 #expect(abs(date.timeIntervalSince(value)) < 0.000001)
                 #expect(abs(seconds - value.timeIntervalSince1970) < 0.000002)
             }
-            #expect(try await pool.read("SELECT $1", [.timestamp(nil)]).first?.decode(Date?.self) == .some(nil))
+            #expect(try await pool.value(Date?.self, "SELECT $1", [.timestamp(nil)]) == nil)
             let infinities = try await pool.read("SELECT 'infinity'::timestamptz, '-infinity'::timestamptz")
             let (future, past) = try #require(infinities.first).decode(Date.self, Date.self)
             #expect(future == .distantFuture)
@@ -113,7 +120,7 @@ import Testing
             #expect(numbers == [1, -2])
             #expect(texts == Self.texts)
             #expect(uuids == [uuid])
-            #expect(try await pool.read("SELECT '{}'::bigint[]").first?.decode([Int64].self) == [])
+            #expect(try await pool.value([Int64].self, "SELECT '{}'::bigint[]") == [])
             for sql in ["SELECT ARRAY[1, NULL]::bigint[]", "SELECT '{{1},{2}}'::bigint[]", "SELECT ARRAY['a']"] {
                 let row = try #require(try await pool.read(sql).first)
                 #expect(throws: PostgresError.self) { try row.decode([Int64].self) }

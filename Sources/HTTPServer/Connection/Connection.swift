@@ -13,7 +13,7 @@ final class Connection: @unchecked Sendable {
     private enum Farewell {
         /// At once.
         case close
-        /// When the peer closes too, or ``lingerTime`` is over: closing with bytes unread would have the kernel reset the
+        /// When the peer closes too, or its time for that is over: closing with bytes unread would have the kernel reset the
         /// connection, and the answer lost (RFC 9112 §9.6).
         case linger
     }
@@ -30,8 +30,6 @@ final class Connection: @unchecked Sendable {
     /// Answers that wait to be written; beyond it no request is taken up, so that a peer that asks and does not read costs no
     /// more memory than this and one answer.
     private static let outputLimit = 256 * 1024
-    /// Time for the peer to take the last answer and close, once our side is shut.
-    private static let lingerTime = Duration.seconds(2)
 
     private let server: LoopServer
     private let descriptor: FileDescriptor
@@ -431,8 +429,7 @@ final class Connection: @unchecked Sendable {
         }
         waiting = nil
         perform(state.timedOut())
-        // Timers run after the hook that flushes, and nothing else may happen on the loop for long.
-        flush()
+        settle()
     }
 
     // MARK: End
@@ -460,7 +457,7 @@ final class Connection: @unchecked Sendable {
             return
         }
         _ = shutdown(descriptor.rawValue, Int32(SHUT_WR))
-        setDeadline(Self.lingerTime, for: .state(.peerClose))
+        setDeadline(server.settings.lingerTimeout, for: .state(.peerClose))
     }
 
     /// Ends the connection now.

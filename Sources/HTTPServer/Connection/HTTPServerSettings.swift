@@ -15,6 +15,8 @@ package struct HTTPServerSettings: Sendable {
     package var bodyTimeout = Duration.seconds(30)
     /// Between two requests on a connection.
     package var idleTimeout = Duration.seconds(75)
+    /// For a peer to close too, once it has been sent the last answer and our side is shut.
+    package var lingerTimeout = Duration.seconds(2)
     /// In all. More wait in the kernel's queue until one of these ends.
     package var maximumConnections = 10_000
 

@@ -26,7 +26,8 @@ final class LoopServer: @unchecked Sendable {
     private var hook: Int?
     private var pause = LoopServer.shortestPause
     private var isAccepting = false
-    private var whenEmpty: (() -> Void)?
+    /// Called when the last connection has ended; none while the server is not shutting down.
+    private var whenEmpty: [() -> Void] = []
 
     init(
         loop: EventLoop,
@@ -150,7 +151,7 @@ final class LoopServer: @unchecked Sendable {
     func closed(_ connection: Connection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         limit.release()
-        if connections.isEmpty { whenEmpty?() }
+        if connections.isEmpty { finishShutDown() }
     }
 
     // MARK: End
@@ -163,14 +164,17 @@ final class LoopServer: @unchecked Sendable {
         if let registration { loop.deregister(registration) }
         registration = nil
         listener = nil
-        whenEmpty = {
-            self.whenEmpty = nil
-            if let hook = self.hook { self.loop.removeEndOfTickHook(hook) }
-            self.hook = nil
-            done()
-        }
+        whenEmpty.append(done)
         for connection in connections.values { connection.shutDown() }
-        if connections.isEmpty { whenEmpty?() }
+        if connections.isEmpty { finishShutDown() }
+    }
+
+    private func finishShutDown() {
+        guard !whenEmpty.isEmpty else { return }
+        if let hook { loop.removeEndOfTickHook(hook) }
+        hook = nil
+        for done in whenEmpty { done() }
+        whenEmpty = []
     }
 
     /// Ends the connections that are left.

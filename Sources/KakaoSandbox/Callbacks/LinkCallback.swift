@@ -35,7 +35,7 @@ final class LinkCallback: Sendable {
         guard !share.arguments.isEmpty else {
             return LinkShareOutcome(isSent: false, reason: "Kakao calls nobody for a message without custom arguments.")
         }
-        guard let baseURL = state.withLock({ $0.baseURL }) else {
+        guard let baseURL = share.callbackURL ?? state.withLock({ $0.baseURL }) else {
             return LinkShareOutcome(isSent: false, reason: "The sandbox was not told the push server's URL.")
         }
         let resourceID = share.resourceID ?? Self.identifier()

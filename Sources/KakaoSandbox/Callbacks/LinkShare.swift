@@ -26,6 +26,8 @@ package struct LinkShare: Sendable {
     package var arguments = JSONObject()
     /// `X-Kakao-Resource-ID`; `nil` for one made up.
     package var resourceID: String?
+    /// The push server's base URL; `nil` for the one of the settings.
+    package var callbackURL: String?
 
     package init() {}
 

@@ -3,7 +3,7 @@ package import JSON
 
 extension LinkShare {
     private static let names: Set<String> = [
-        "method", "chat_type", "hash_chat_id", "template_id", "args", "resource_id",
+        "method", "chat_type", "hash_chat_id", "template_id", "args", "resource_id", "callback_url",
     ]
 
     /// Reads the body of `POST /sandbox/link/share`.
@@ -24,6 +24,7 @@ extension LinkShare {
         templateID = try input.integer("template_id", in: 1...Int64.max)
         arguments = try Self.arguments(input)
         resourceID = try input.string("resource_id")
+        callbackURL = try input.string("callback_url")
         if let resourceID, !Self.isHeaderValue(resourceID) {
             let allowed = "1 to 128 visible ASCII characters"
             throw ControlInput.problem("resource_id", "must have \(allowed)", allowed: allowed)

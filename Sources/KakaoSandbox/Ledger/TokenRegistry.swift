@@ -22,7 +22,7 @@ struct TokenRegistry {
 
     init(maximumTokens: Int, lifetimeDays: Int) {
         self.maximumTokens = maximumTokens
-        lifetime = lifetimeDays < 0 ? nil : Int64(lifetimeDays) * Self.millisecondsPerDay
+        lifetime = lifetimeDays < 0 ? nil : Int64(min(lifetimeDays, 36_500)) * Self.millisecondsPerDay
     }
 
     /// Adds the token of a device, or updates it. Returns false, with nothing changed, if there is no room.

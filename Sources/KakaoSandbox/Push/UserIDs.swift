@@ -32,34 +32,38 @@ enum UserIDs {
     }
 
     private struct Scanner {
-        private var rest: Substring.UTF8View
+        // An array and an index: a `Substring` shrunk octet by octet took a quarter of a send's time.
+        private let octets: [UInt8]
+        private var index = 0
 
         init(_ text: String) {
-            rest = Substring(text).utf8
+            octets = Array(text.utf8)
         }
 
-        var isAtEnd: Bool { rest.isEmpty }
+        var isAtEnd: Bool { index == octets.count }
+
+        private var next: UInt8? { index < octets.count ? octets[index] : nil }
 
         mutating func take(_ octet: UInt8) -> Bool {
-            guard rest.first == octet else { return false }
-            rest.removeFirst()
+            guard next == octet else { return false }
+            index += 1
             return true
         }
 
         mutating func skipSpace() {
-            while let octet = rest.first, [0x20, 0x09, 0x0A, 0x0D].contains(octet) { rest.removeFirst() }
+            while let octet = next, octet == 0x20 || octet == 0x09 || octet == 0x0A || octet == 0x0D { index += 1 }
         }
 
         /// Digits up to 2^63-1, without a zero in front.
         mutating func number() -> Int64? {
-            guard rest.first != UInt8(ascii: "0") else { return nil }
+            guard next != UInt8(ascii: "0") else { return nil }
             var value: Int64 = 0
-            while let octet = rest.first, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(octet) {
+            while let octet = next, octet >= UInt8(ascii: "0"), octet <= UInt8(ascii: "9") {
                 let (tens, overflowed) = value.multipliedReportingOverflow(by: 10)
                 let (sum, exceeded) = tens.addingReportingOverflow(Int64(octet - UInt8(ascii: "0")))
                 guard !overflowed, !exceeded else { return nil }
                 value = sum
-                rest.removeFirst()
+                index += 1
             }
             return value > 0 ? value : nil
         }

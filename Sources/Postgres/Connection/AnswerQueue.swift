@@ -13,9 +13,9 @@ extension Outcome: Equatable where Rows: Equatable {}
 
 /// What a connection has sent and libpq has yet to answer, in order: the protocol of `PQgetResult` in pipeline mode.
 ///
-/// Each command is answered by results and then by a NULL; each sync by one `PGRES_PIPELINE_SYNC` that no NULL follows (libpq
-/// manual, "Processing Results"). After a command has failed, those behind it in the same sync group are answered by
-/// `PGRES_PIPELINE_ABORTED`. Pure: it holds no connection and reads no clock.
+/// Each command is answered by results and then by a NULL; each sync by one `PGRES_PIPELINE_SYNC` that no NULL follows
+/// (libpq manual, "Processing Results"). After a command has failed, those behind it in the same sync group are
+/// answered by `PGRES_PIPELINE_ABORTED`. Pure: it holds no connection and reads no clock.
 struct AnswerQueue<Command, Rows> {
     enum Action {
         /// Go on reading.

@@ -4,7 +4,8 @@ internal import Glibc
 
 /// Looks up host names away from the loop: libpq would do it in the middle of `PQconnectStart` and block.
 ///
-/// However many connections ask at once, one look-up is under way, so that a resolver that does not answer holds one thread.
+/// However many connections ask at once, one look-up is under way, so that a resolver that does not answer holds one
+/// thread.
 actor HostResolver {
     typealias Answer = @Sendable (Swift.Result<[[String]?], PostgresError>) -> Void
 
@@ -19,8 +20,8 @@ actor HostResolver {
         self.loop = loop
     }
 
-    /// Calls `answer` on the loop with the numeric addresses of each host: none for a directory of Unix sockets, `nil` for a name
-    /// that nobody knows.
+    /// Calls `answer` on the loop with the numeric addresses of each host: none for a directory of Unix sockets, `nil`
+    /// for a name that nobody knows.
     func resolve(_ answer: @escaping Answer) {
         // Numeric addresses and paths come from memory, at once.
         let known = hosts.compactMap(HostAddresses.withoutLookUp)

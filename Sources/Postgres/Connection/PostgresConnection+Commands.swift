@@ -15,7 +15,10 @@ extension PostgresConnection {
     ///
     /// The caller has seen to it that none has a ``PostgresCommand/refusal``.
     func send(_ commands: [PostgresCommand], _ grouping: Grouping) {
-        guard phase == .pipeline else { return closeSoon(PostgresError(.connectionLost, detail: "sent too early")) }
+        guard phase == .pipeline else {
+            for command in commands { command.answer(.failure(PostgresError(.connectionLost, detail: "not open"))) }
+            return
+        }
         var isSent = true
         switch grouping {
         case .together:
@@ -54,17 +57,19 @@ extension PostgresConnection {
         let (key, parameters) = key(of: command)
         guard case .prepare(let name) = statements.use(key) else { return true }
         answers.sent(.preparation(key), at: loop.now)
+        let handle = handle
         return ParameterBlock.with(parameters) { block in
             PQsendPrepare(handle, name, command.sql, block.count, block.types) == 1
         } && sync()
     }
 
-    /// Runs the statement of a command that ``prepare(_:)`` has seen. The command counts as sent even if libpq refuses it, so that
-    /// it is answered when the connection is closed for that.
+    /// Runs the statement of a command that ``prepare(_:)`` has seen. The command counts as sent even if libpq refuses
+    /// it, so that it is answered when the connection is closed for that.
     private func run(_ command: PostgresCommand) -> Bool {
         let (key, parameters) = key(of: command)
         let use = statements.use(key)
         answers.sent(.command(command, key), at: loop.now)
+        let handle = handle
         return ParameterBlock.with(parameters) { block in
             switch use {
             case .prepared(let name), .prepare(let name):
@@ -89,8 +94,8 @@ extension PostgresConnection {
         return PQpipelineSync(handle) == 1
     }
 
-    /// Writes what libpq has gathered. What the socket does not take now goes when it can, or when something was read: a server
-    /// that is busy writing to us reads nothing (libpq manual, "PQflush").
+    /// Writes what libpq has gathered. What the socket does not take now goes when it can, or when something was read:
+    /// a server that is busy writing to us reads nothing (libpq manual, "PQflush").
     private func flush() -> Bool {
         let remains = PQflush(handle)
         guard remains >= 0 else { return false }
@@ -160,8 +165,10 @@ extension PostgresConnection {
                 guard PQenterPipelineMode(handle) == 1 else { return close(connectionError()) }
                 phase = .pipeline
             }
-            handler(.answered(command, whole(outcome, key)))
+            tell(.answered(command, whole(outcome, key)))
         }
+        // The server has said farewell: what is sent now would be lost, before the end itself is read.
+        if case .failed(let error) = outcome, error.code == .connectionLost { close(error) }
     }
 
     /// An outcome made whole: why the statement could not be prepared, if that is what the command died of.
@@ -176,8 +183,8 @@ extension PostgresConnection {
     private func watchFirstCommand() {
         guard let limit, timer == nil else { return }
         let elapsed = loop.now - min(loop.now, answers.waitingSince)
-        timer = loop.schedule(after: .milliseconds(limit - min(limit, elapsed))) { [weak self] in
-            self?.assumeIsolated { $0.firstCommandIsLate(limit) }
+        timer = loop.schedule(after: .milliseconds(limit - min(limit, elapsed))) {
+            self.assumeIsolated { $0.firstCommandIsLate(limit) }
         }
     }
 

@@ -6,11 +6,12 @@ internal import Logging
 /// One libpq connection, non-blocking and in pipeline mode, driven by its loop.
 ///
 /// The loop is the actor's executor, so everything that touches the `PGconn` runs on it; readiness callbacks enter with
-/// `assumeIsolated`. What is to come back is kept by ``AnswerQueue``, what is prepared by ``StatementCache``; this file connects
-/// and closes, `PostgresConnection+Commands.swift` sends and reads. A connection is used once: after ``Event/closed(_:unanswered:)``
-/// its owner makes another.
+/// `assumeIsolated`. What is to come back is kept by ``AnswerQueue``, what is prepared by ``StatementCache``; this file
+/// connects and closes, `PostgresConnection+Commands.swift` sends and reads. A connection is used once: after
+/// ``Event/closed(_:unanswered:)`` its owner makes another.
 actor PostgresConnection {
-    /// What the owner is told, on the loop. Nothing is told from inside a call of the owner's but answers that were there.
+    /// What the owner is told, on the loop. Nothing is told from inside a call of the owner's but answers that were
+    /// there.
     enum Event: Sendable {
         case opened
         case answered(PostgresCommand, Outcome<PostgresRows>)
@@ -25,7 +26,8 @@ actor PostgresConnection {
         case connecting
         /// Statements may be sent. Can transition to `script`, `closed`.
         case pipeline
-        /// A script is under way, in the simple protocol: nothing else may be sent. Can transition to `pipeline`, `closed`.
+        /// A script is under way, in the simple protocol: nothing else may be sent. Can transition to `pipeline`,
+        /// `closed`.
         case script
         case closed
     }
@@ -41,7 +43,9 @@ actor PostgresConnection {
 
     let settings: PostgresSettings
     let logger: Logger
-    let handler: @Sendable (Event) -> Void
+    /// Let go of with the last event: until then owner and connection hold each other. (Not by a weak reference, which
+    /// would make every retain of either slow.)
+    private var handler: (@Sendable (Event) -> Void)?
     private let resolver: HostResolver
     private let notices: NoticeLog
 
@@ -106,8 +110,8 @@ actor PostgresConnection {
     /// Waits for what `PQconnectPoll` asked for. Always anew: the socket may be another one each time.
     private func watch(_ interest: Interest) {
         do {
-            registration = try loop.register(PQsocket(handle), interest: interest) { [weak self] _ in
-                self?.assumeIsolated { $0.poll() }
+            registration = try loop.register(PQsocket(handle), interest: interest) { _ in
+                self.assumeIsolated { $0.poll() }
             }
         } catch {
             closeSoon(PostgresError(.unavailable, detail: "\(error)"))
@@ -132,23 +136,27 @@ actor PostgresConnection {
             return close(connectionError())
         }
         do {
-            registration = try loop.register(PQsocket(handle), interest: .read) { [weak self] readiness in
-                self?.assumeIsolated { $0.ready(readiness) }
+            registration = try loop.register(PQsocket(handle), interest: .read) { readiness in
+                self.assumeIsolated { $0.ready(readiness) }
             }
         } catch {
             return close(PostgresError(.unavailable, detail: "\(error)"))
         }
         phase = .pipeline
-        handler(.opened)
+        tell(.opened)
     }
 
     // MARK: Closing
 
     /// Closes it and tells the owner.
     ///
+    /// The server does not notice until it has finished what it is doing, and keeps its locks until then: if it has not
+    /// answered everything, it is asked to stop, unless it is the one that ended the connection.
+    ///
     /// - Parameter error: what those whose commands have not been answered are told.
     func close(_ error: PostgresError) {
         guard phase != .closed else { return }
+        if !answers.isEmpty, PQstatus(handle) == CONNECTION_OK { CancelRequest(handle)?.send() }
         phase = .closed
         cancelTimer()
         deregister()
@@ -157,7 +165,13 @@ actor PostgresConnection {
         let unanswered = answers.drain().compactMap { sent -> PostgresCommand? in
             if case .command(let command, _) = sent { command } else { nil }
         }
-        handler(.closed(error, unanswered: unanswered))
+        let handler = handler
+        self.handler = nil
+        handler?(.closed(error, unanswered: unanswered))
+    }
+
+    func tell(_ event: Event) {
+        handler?(event)
     }
 
     /// Closes it after whoever is calling has returned.
@@ -200,6 +214,27 @@ private func withCStrings<Result>(
     return bytes.withUnsafeBufferPointer { buffer in
         let pointers = starts.map { start in buffer.baseAddress.map { $0 + start } } + [nil]
         return pointers.withUnsafeBufferPointer { body($0.baseAddress) }
+    }
+}
+
+/// Asks a server to give up what a connection waits for: another connection, made for that and closed again.
+private struct CancelRequest: @unchecked Sendable {
+    // Sent, and freed, once. A `PGcancel` may be used on any thread, also after its connection is gone (libpq manual,
+    // "Canceling Queries in Progress").
+    private let request: OpaquePointer
+
+    init?(_ handle: OpaquePointer?) {
+        guard let request = PQgetCancel(handle) else { return nil }
+        self.request = request
+    }
+
+    func send() {
+        EventLoop.blocking.async {
+            var message = [CChar](repeating: 0, count: 256)
+            // Nothing depends on it: a server that does not listen ends the statement by its own time-out.
+            _ = PQcancel(self.request, &message, Int32(message.count))
+            PQfreeCancel(self.request)
+        }
     }
 }
 

@@ -2,8 +2,8 @@ internal import EventLoop
 
 /// One answer that one task waits for.
 ///
-/// The task may go away before the answer comes, when it is cancelled: the answer is then dropped, and whoever was to answer
-/// does so all the same. So a statement that is on its way keeps its place.
+/// The task may go away before the answer comes, when it is cancelled: the answer is then dropped, and whoever was to
+/// answer does so all the same. So a statement that is on its way keeps its place.
 final class Promise<Value: Sendable>: @unchecked Sendable {
     // Touched on its loop only: every method checks.
 
@@ -34,8 +34,8 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
 
     /// Suspends the task, runs `begin` on the loop, and returns what the promise is answered with.
     ///
-    /// - Throws: what it is failed with; `CancellationError` as soon as the task is cancelled. `begin` is not run for a task that
-    ///   was cancelled before.
+    /// - Throws: what it is failed with; `CancellationError` as soon as the task is cancelled. `begin` is not run for a
+    ///   task that was cancelled before.
     static func value(on loop: EventLoop, begin: @escaping @Sendable (Promise) -> Void) async throws -> Value {
         let promise = Promise(loop: loop)
         return try await withTaskCancellationHandler {

@@ -1,7 +1,8 @@
 /// When a lost connection is made again, and what happens meanwhile to those who want it.
 ///
-/// At once after a loss; after a failed attempt 50 ms later, twice that after the next and so on up to a second, each ±20 % so
-/// that many clients of a server that comes back do not come all at once. Pure: its owner has the clock and the dice.
+/// At once after a loss; after a failed attempt 50 ms later, twice that after the next and so on up to a second, each
+/// ±20 % so that many clients of a server that comes back do not come all at once. Pure: its owner has the clock and
+/// the dice.
 struct Reconnection {
     enum State: Equatable {
         /// Not asked for yet. Can transition to `connecting`, `closed`.
@@ -10,7 +11,7 @@ struct Reconnection {
         case connecting
         /// There is a connection, since then in milliseconds. Can transition to `connecting`, `backingOff`, `closed`.
         case open(since: UInt64)
-        /// The last attempt failed; there will be another. Can transition to `connecting`, `closed`.
+        /// There will be another attempt. Can transition to `connecting`, `closed`.
         case backingOff
         /// No more.
         case closed
@@ -25,18 +26,22 @@ struct Reconnection {
 
     static let firstDelay: UInt64 = 50
     static let longestDelay: UInt64 = 1000
-    /// A connection that lived less is one more failed attempt: a server that hangs up on everyone is not asked in a busy loop.
+    /// A connection that lived less is one more failed attempt: a server that hangs up on everyone is not asked in a
+    /// busy loop.
     static let shortestLife: UInt64 = 1000
 
     private(set) var state = State.idle
+    /// In a row: attempts that failed, and connections that were lost too soon.
     private var failures = 0
+    private var hasLastAttemptFailed = false
 
-    /// Whether someone who wants the connection may wait for it: it is there, or the last attempt has not failed.
+    /// Whether someone who wants the connection may wait for it: it is there, or the last attempt to make it has not
+    /// failed.
     var mayWait: Bool {
         switch state {
         case .idle, .open: true
-        case .connecting: failures == 0
-        case .backingOff, .closed: false
+        case .connecting, .backingOff: !hasLastAttemptFailed
+        case .closed: false
         }
     }
 
@@ -49,6 +54,7 @@ struct Reconnection {
     mutating func opened(at now: UInt64) {
         guard case .connecting = state else { return }
         state = .open(since: now)
+        hasLastAttemptFailed = false
     }
 
     /// An attempt failed, or the connection was lost.
@@ -61,6 +67,7 @@ struct Reconnection {
             state = .connecting
             return .connect
         case .open, .connecting:
+            hasLastAttemptFailed = state == .connecting
             failures += 1
             state = .backingOff
             return .connectLater(delay(jitter: jitter))

@@ -22,12 +22,13 @@ struct StatementCache {
         case unprepared
     }
 
-    /// The texts are literals of our source, some dozens. One that assembles texts at run time fills the cache and then pays a
-    /// parse each time, but the server's memory stays bounded.
+    /// The texts are literals of our source, some dozens. One that assembles texts at run time fills the cache and then
+    /// pays a parse each time, but the server's memory stays bounded.
     static let capacity = 512
 
     private var names: [Key: String] = [:]
-    /// Why preparing a statement failed: commands that were sent on the strength of it only learn that it does not exist.
+    /// Why preparing a statement failed: commands that were sent on the strength of it only learn that it does not
+    /// exist.
     private var failures: [Key: PostgresError] = [:]
     /// Never used twice: a name that was forgotten may still exist on the server.
     private var nextName = 0
@@ -50,8 +51,8 @@ struct StatementCache {
         failures[key] = error
     }
 
-    /// A command found that what was prepared does not exist or is of no use any more, and failed with `error`: returns what the
-    /// command died of in truth.
+    /// A command found that what was prepared does not exist or is of no use any more, and failed with `error`: returns
+    /// what the command died of in truth.
     mutating func forget(_ key: Key, after error: PostgresError) -> PostgresError {
         names[key] = nil
         return failures[key] ?? error

@@ -28,8 +28,8 @@ package struct Migration: Sendable, Equatable {
     ///
     /// Files that do not end in `.sql` are nobody's business here.
     ///
-    /// - Throws: ``PostgresError/Code/migration`` for a directory or a file that cannot be read, a `.sql` file with another kind of
-    ///   name, two files of one version, and a gap.
+    /// - Throws: ``PostgresError/Code/migration`` for a directory or a file that cannot be read, a `.sql` file with
+    ///   another kind of name, two files of one version, and a gap.
     static func read(directory: String) throws(PostgresError) -> [Migration] {
         let names: [String]
         do {
@@ -74,7 +74,8 @@ struct AppliedMigration: Sendable, Equatable {
     /// - Parameters:
     ///   - checksums: of `files`, in their order.
     ///   - applied: in the order of their versions.
-    /// - Throws: ``PostgresError/Code/migration`` when one that has been applied is missing from `files` or is another one now.
+    /// - Throws: ``PostgresError/Code/migration`` when one that has been applied is missing from `files` or is another
+    ///   one now.
     static func pending(
         _ files: [Migration],
         checksums: [String],

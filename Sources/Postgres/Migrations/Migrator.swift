@@ -4,13 +4,13 @@ package import Logging
 
 /// Brings a database's schema up to date with a directory of SQL files.
 ///
-/// Files are named `NNNN_name.sql`, from `0001` without gaps, and are applied in that order, each in a transaction of its own. The
-/// table `schema_migrations` remembers each with the SHA-256 of its text. A file that was applied is never to be changed or
-/// removed: either stops the migrator, with a message that names the file. Any number of migrators may start at once: an advisory
-/// lock lets one work while the others wait, and then find nothing left to do.
+/// Files are named `NNNN_name.sql`, from `0001` without gaps, and are applied in that order, each in a transaction of
+/// its own. The table `schema_migrations` remembers each with the SHA-256 of its text. A file that was applied is never
+/// to be changed or removed: either stops the migrator, with a message that names the file. Any number of migrators may
+/// start at once: an advisory lock lets one work while the others wait, and then find nothing left to do.
 ///
-/// A file is run as one script in the simple protocol, so it may hold several statements, but no `COMMIT` and nothing that
-/// cannot be in a transaction.
+/// A file is run as one script in the simple protocol, so it may hold several statements, but no `COMMIT` and nothing
+/// that cannot be in a transaction.
 package struct Migrator: Sendable {
     private let directory: String
 
@@ -25,8 +25,8 @@ package struct Migrator: Sendable {
     ///
     /// Uses one connection of its own, without a statement time-out.
     ///
-    /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` with a message for the operator; migrations before the one
-    ///   that failed stay applied.
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` with a message for the operator; migrations before
+    ///   the one that failed stay applied.
     package func migrate(settings: PostgresSettings, loop: EventLoop, logger: Logger) async throws -> [Migration] {
         let files = try await files()
         var settings = settings

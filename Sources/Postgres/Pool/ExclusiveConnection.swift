@@ -18,7 +18,8 @@ actor ExclusiveConnection {
     private let settings: PostgresSettings
     private let resolver: HostResolver
     private let logger: Logger
-    private let handler: @Sendable (ExclusiveConnection, Event) -> Void
+    /// Let go of with the last event.
+    private var handler: (@Sendable (ExclusiveConnection, Event) -> Void)?
 
     private var connection: PostgresConnection?
     private var isOpen = false
@@ -69,7 +70,7 @@ actor ExclusiveConnection {
             loop: loop,
             resolver: resolver,
             logger: logger
-        ) { [weak self] event in self?.assumeIsolated { $0.happened(event) } }
+        ) { event in self.assumeIsolated { $0.happened(event) } }
         self.connection = connection
         connection.assumeIsolated { $0.connect() }
     }
@@ -115,7 +116,7 @@ actor ExclusiveConnection {
         switch event {
         case .opened:
             isOpen = true
-            handler(self, .opened)
+            handler?(self, .opened)
         case .answered(let command, let answer):
             inFlight -= 1
             isScriptInFlight = false
@@ -133,7 +134,9 @@ actor ExclusiveConnection {
             for command in unanswered { command.answer(.failure(error)) }
             for command in waiting { command.answer(.failure(lastError)) }
             waiting = []
-            handler(self, .closed(error, wasOpen: wasOpen))
+            let handler = handler
+            self.handler = nil
+            handler?(self, .closed(error, wasOpen: wasOpen))
         }
     }
 }

@@ -4,8 +4,8 @@ internal import Logging
 
 /// The connections of a loop that one caller has to itself at a time, for transactions and scripts.
 ///
-/// They are opened when they are wanted, up to a bound, kept when they come back clean, and closed otherwise. Who finds none free
-/// waits in a queue that is bounded in length and in time.
+/// They are opened when they are wanted, up to a bound, kept when they come back clean, and closed otherwise. Who finds
+/// none free waits in a queue that is bounded in length and in time.
 actor ExclusivePool {
     /// Callers that may wait for a connection.
     private static let maximumWaiting = 1000
@@ -62,7 +62,7 @@ actor ExclusivePool {
             connection.endLease()
             return connection.isReusable
         }
-        if isReusable, !isClosing {
+        if isReusable {
             free.append(connection)
             serveWaiters()
         } else {
@@ -117,8 +117,8 @@ actor ExclusivePool {
             loop: loop,
             resolver: resolver,
             logger: logger
-        ) { [weak self] connection, event in
-            self?.assumeIsolated { $0.happened(connection, event) }
+        ) { connection, event in
+            self.assumeIsolated { $0.happened(connection, event) }
         }
         connections.append(connection)
         connection.assumeIsolated { $0.connect() }
@@ -134,15 +134,15 @@ actor ExclusivePool {
             free.removeAll { $0 === connection }
             if !wasOpen {
                 opening -= 1
-                logger.warning(
+                logger.debug(
                     "no connection to PostgreSQL",
                     metadata: ["loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
                 )
-                // Whoever has waited longest learns why; the others get another attempt.
+                // Whoever has waited longest learns why, and has it for the log; the others get another attempt.
                 waiters.popFirst()?.promise.answer(.failure(error.with(code: .unavailable)))
             }
         }
-        if !isClosing { serveWaiters() }
+        serveWaiters()
         checkIdle()
     }
 
@@ -157,8 +157,8 @@ actor ExclusivePool {
 
     private func watchWaiters() {
         guard waitTimer == nil, let deadline = waiters.first?.deadline else { return }
-        waitTimer = loop.schedule(after: .milliseconds(deadline - min(loop.now, deadline))) { [weak self] in
-            self?.assumeIsolated { pool in
+        waitTimer = loop.schedule(after: .milliseconds(deadline - min(loop.now, deadline))) {
+            self.assumeIsolated { pool in
                 pool.waitTimer = nil
                 pool.dropLate()
             }

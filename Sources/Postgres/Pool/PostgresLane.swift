@@ -4,25 +4,26 @@ internal import Logging
 
 /// A connection that all callers of a loop share, in pipeline mode, and that is made again whenever it is lost.
 ///
-/// A lane of reads gathers what is asked for during a tick and sends it at the end of the tick with one sync. A lane of writes
-/// sends each at once with a sync of its own, for statements between two syncs are one transaction.
+/// A lane of reads gathers what is asked for during a tick and sends it at the end of the tick with one sync. A lane of
+/// writes sends each at once with a sync of its own, for statements between two syncs are one transaction.
 actor PostgresLane {
     enum Kind {
         case reads
         case writes
     }
 
-    /// Reads that are under way at once. Deeper pipelines gain nothing (`docs/decisions/0002-binary-parameters.md`), and what has not been sent can still be
-    /// refused or dropped.
+    /// Reads that are under way at once. Deeper pipelines gain nothing, and what has not been sent can still be refused
+    /// or dropped.
     private static let readsInFlight = 256
     /// Writes that are under way at once: enough to hide the way to the server behind its commits.
     private static let writesInFlight = 16
     /// Commands that may wait to be sent.
     private static let maximumWaiting = 10_000
-    /// A read is sent again when another's failure aborted it. From this many times on it has a sync group of its own, so that it
-    /// cannot happen again.
+    /// A read is sent again when another's failure aborted it. From this many times on it has a sync group of its own,
+    /// so that it cannot happen again.
     private static let attemptsInCompany = 2
-    /// Times that a command is sent at most: in company, alone, and once more if its prepared statement has become useless.
+    /// Times that a command is sent at most: in company, alone, and once more if its prepared statement has become
+    /// useless.
     private static let maximumAttempts = 4
 
     nonisolated let loop: EventLoop
@@ -62,7 +63,7 @@ actor PostgresLane {
 
     func start() {
         if kind == .reads, hook == nil {
-            hook = loop.addEndOfTickHook { [weak self] in self?.assumeIsolated { $0.sendWaiting() } }
+            hook = loop.addEndOfTickHook { self.assumeIsolated { $0.sendWaiting() } }
         }
         perform(reconnection.start())
     }
@@ -165,8 +166,8 @@ actor PostgresLane {
         case .none: break
         case .connect: connect()
         case .connectLater(let milliseconds):
-            retryTimer = loop.schedule(after: .milliseconds(milliseconds)) { [weak self] in
-                self?.assumeIsolated { lane in
+            retryTimer = loop.schedule(after: .milliseconds(milliseconds)) {
+                self.assumeIsolated { lane in
                     lane.retryTimer = nil
                     lane.perform(lane.reconnection.delayPassed())
                 }
@@ -180,7 +181,7 @@ actor PostgresLane {
             loop: loop,
             resolver: resolver,
             logger: logger
-        ) { [weak self] event in self?.assumeIsolated { $0.happened(event) } }
+        ) { event in self.assumeIsolated { $0.happened(event) } }
         self.connection = connection
         connection.assumeIsolated { $0.connect() }
     }
@@ -188,8 +189,13 @@ actor PostgresLane {
     private func happened(_ event: PostgresConnection.Event) {
         switch event {
         case .opened:
+            // Loud only where it ends what was said loudly.
+            logger.log(
+                level: reconnection.mayWait ? .debug : .notice,
+                "connected to PostgreSQL",
+                metadata: ["lane": "\(kind)", "loop": "\(loop.label)"]
+            )
             reconnection.opened(at: loop.now)
-            logger.debug("connected to PostgreSQL", metadata: ["lane": "\(kind)", "loop": "\(loop.label)"])
             sendWaiting()
         case .answered(let command, let answer):
             answered(command, answer)
@@ -203,14 +209,17 @@ actor PostgresLane {
         inFlight = 0
         lastError = error.with(code: .unavailable)
         if reconnection.state != .closed {
-            logger.warning(
+            // Once, not with every attempt.
+            logger.log(
+                level: reconnection.mayWait ? .warning : .debug,
                 "no connection to PostgreSQL",
                 metadata: ["lane": "\(kind)", "loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
             )
         }
         perform(reconnection.ended(at: loop.now, jitter: .random(in: -1...1)))
         if !reconnection.mayWait { failWaiting(lastError) }
-        // The first was the one that the server did not answer in time, if that is why; the others only lost the connection.
+        // The first was the one that the server did not answer in time, if that is why; the others only lost the
+        // connection.
         for (index, command) in unanswered.enumerated() {
             command.answer(.failure(index == 0 ? error : error.with(code: .connectionLost)))
         }
@@ -222,8 +231,8 @@ actor PostgresLane {
     /// Sees to it that nothing waits longer than it may. One timer, for the oldest.
     private func watchWaiting() {
         guard waitTimer == nil, let deadline = waiting.first?.deadline else { return }
-        waitTimer = loop.schedule(after: .milliseconds(deadline - min(loop.now, deadline))) { [weak self] in
-            self?.assumeIsolated { lane in
+        waitTimer = loop.schedule(after: .milliseconds(deadline - min(loop.now, deadline))) {
+            self.assumeIsolated { lane in
                 lane.waitTimer = nil
                 lane.dropLate()
             }

@@ -4,8 +4,8 @@ internal import EventLoop
 extension PostgresPool {
     /// Runs `body` in a transaction: commits when it returns, rolls back when it throws or its task has been cancelled.
     ///
-    /// The transaction has a connection to itself. There are ``PostgresSettings/exclusiveConnections`` on a loop, so `body` does
-    /// nothing slow that is not the database's, and never waits for another transaction of the same loop.
+    /// The transaction has a connection to itself. There are ``PostgresSettings/exclusiveConnections`` on a loop, so
+    /// `body` does nothing slow that is not the database's, and never waits for another transaction of the same loop.
     ///
     /// - Throws: what `body` throws; ``PostgresError``; `CancellationError`. ``PostgresError/Code/overloaded`` and
     ///   ``PostgresError/Code/timedOut`` also when no connection becomes free. When the commit itself is not answered
@@ -32,9 +32,11 @@ extension PostgresPool {
         }
     }
 
-    /// Runs `body` with a connection of its own and no transaction: for scripts, and for statements that cannot be in one.
+    /// Runs `body` with a connection of its own and no transaction: for scripts, and for statements that cannot be in
+    /// one.
     ///
-    /// The connection is closed afterwards, and with it goes whatever `body` has left behind: settings, temporary tables, locks.
+    /// The connection is closed afterwards, and with it goes whatever `body` has left behind: settings, temporary
+    /// tables, locks.
     ///
     /// - Throws: what `body` throws; ``PostgresError``; `CancellationError`.
     package func withConnection<Result: Sendable>(
@@ -46,8 +48,8 @@ extension PostgresPool {
         return try await body(session)
     }
 
-    /// Leaves a connection that can be lent out again, or one that cannot and is closed when it comes back: the server rolls back
-    /// what a closed connection leaves open.
+    /// Leaves a connection that can be lent out again, or one that cannot and is closed when it comes back: the server
+    /// rolls back what a closed connection leaves open.
     private func rollBack(_ session: PostgresSession) async {
         let isBusy = try? await Promise<Bool>.uninterruptedValue(on: loop) { promise in
             promise.answer(.success(session.connection.assumeIsolated { $0.isBusy }))

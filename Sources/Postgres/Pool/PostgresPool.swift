@@ -3,12 +3,12 @@ package import Logging
 
 /// The connections of one loop to the database.
 ///
-/// Reads share a connection in pipeline mode, writes share another, and transactions have one each while they last
-/// (``PostgresSettings``). A call suspends its task and blocks nothing. Connections that are lost are made again by themselves;
-/// while that fails, calls fail at once with ``PostgresError/Code/unavailable``.
+/// Reads share a connection in pipeline mode, writes share others, and transactions have one each while they last
+/// (``PostgresSettings``). A call suspends its task and blocks nothing. Connections that are lost are made again by
+/// themselves; while that fails, calls fail at once with ``PostgresError/Code/unavailable``.
 ///
-/// A task that is cancelled is answered with `CancellationError` at once. What it has sent keeps its place and is run: a write
-/// may be committed or not.
+/// A task that is cancelled is answered with `CancellationError` at once. What it has sent keeps its place and is run:
+/// a write may be committed or not.
 package final class PostgresPool: Sendable {
     package let loop: EventLoop
     private let settings: PostgresSettings
@@ -19,6 +19,7 @@ package final class PostgresPool: Sendable {
     /// How long ``shutdown()`` waits for what is in hand.
     private static let shutdownTimeout: Duration = .seconds(5)
 
+    /// A pool without connections: see ``start()``. One that was started lives until ``shutdown()``.
     package init(settings: PostgresSettings, loop: EventLoop, logger: Logger) {
         self.loop = loop
         self.settings = settings
@@ -26,7 +27,8 @@ package final class PostgresPool: Sendable {
         func lanes(_ kind: PostgresLane.Kind) -> [PostgresLane] {
             var settings = settings
             settings.isReadOnly = kind == .reads
-            return (0..<max(1, settings.sharedConnections)).map { _ in
+            let count = kind == .reads ? settings.sharedConnections : settings.writeConnections
+            return (0..<max(1, count)).map { _ in
                 PostgresLane(kind: kind, settings: settings, loop: loop, resolver: resolver, logger: logger)
             }
         }
@@ -42,7 +44,8 @@ package final class PostgresPool: Sendable {
         }
     }
 
-    /// Lets what is in hand finish, for five seconds at most, then closes every connection. What comes later is refused.
+    /// Lets what is in hand finish, for five seconds at most, then closes every connection. What comes later is
+    /// refused.
     ///
     /// A transaction that is open after that loses its connection and with it everything it did.
     package func shutdown() async {
@@ -65,9 +68,9 @@ package final class PostgresPool: Sendable {
 
     /// Runs a statement that changes nothing, on the connection that all reads of this loop share.
     ///
-    /// All reads that are asked for in one tick of the loop travel together. One that fails does not disturb the others: they are
-    /// run again. A statement that changes something might so be run twice, or be rolled back for another's sake, and the server
-    /// refuses it (SQLSTATE 25006): use ``write(_:_:)``.
+    /// All reads that are asked for in one tick of the loop travel together. One that fails does not disturb the
+    /// others: they are run again. A statement that changes something might so be run twice, or be rolled back for
+    /// another's sake, and the server refuses it (SQLSTATE 25006): use ``write(_:_:)``.
     ///
     /// - Throws: ``PostgresError``.
     package func read(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
@@ -76,8 +79,8 @@ package final class PostgresPool: Sendable {
 
     /// Runs one statement as a transaction of its own.
     ///
-    /// - Throws: ``PostgresError``. With ``PostgresError/Code/connectionLost`` and ``PostgresError/Code/timedOut`` without an
-    ///   SQLSTATE the statement may have been committed.
+    /// - Throws: ``PostgresError``. With ``PostgresError/Code/connectionLost`` and ``PostgresError/Code/timedOut``
+    ///   without an SQLSTATE the statement may have been committed.
     @discardableResult
     package func write(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
         try await run(sql, parameters, on: writes)
@@ -125,7 +128,8 @@ package final class PostgresPool: Sendable {
 
     /// Lends out a connection until ``release(_:)``.
     ///
-    /// - Throws: ``PostgresError``: at once with ``PostgresError/Code/unavailable`` while the shared connections cannot be made.
+    /// - Throws: ``PostgresError``: at once with ``PostgresError/Code/unavailable`` while the shared connections cannot
+    ///   be made.
     func lease() async throws -> PostgresSession {
         let (exclusive, lane) = (exclusive, reads[0])
         return try await Promise.value(on: loop) { promise in

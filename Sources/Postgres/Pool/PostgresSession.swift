@@ -10,7 +10,8 @@ package struct PostgresSession: Sendable {
 
     /// Runs one statement.
     ///
-    /// - Throws: ``PostgresError``; `CancellationError` as soon as the task is cancelled, whatever becomes of the statement.
+    /// - Throws: ``PostgresError``; `CancellationError` as soon as the task is cancelled, whatever becomes of the
+    ///   statement.
     @discardableResult
     package func query(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
         let (connection, lease) = (connection, lease)
@@ -22,8 +23,8 @@ package struct PostgresSession: Sendable {
 
     /// Runs a text of one statement or several, separated by semicolons, without parameters.
     ///
-    /// Outside a transaction they are one transaction, unless the text itself begins and ends others (PostgreSQL manual,
-    /// "Multiple Statements in a Simple Query").
+    /// Outside a transaction they are one transaction, unless the text itself begins and ends others (PostgreSQL
+    /// manual, "Multiple Statements in a Simple Query").
     ///
     /// - Throws: ``PostgresError``, for the first statement that fails; those behind it are not run.
     package func execute(script: String) async throws {

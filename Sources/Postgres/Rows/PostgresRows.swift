@@ -2,8 +2,8 @@ internal import CLibpq
 
 /// What a statement returned: its rows, and how many it wrote.
 ///
-/// Owns libpq's result and clears it once, when nobody holds it any more. A result is never changed after it has come, so it
-/// may be read from anywhere (libpq manual, "Behavior in Threaded Programs").
+/// Owns libpq's result and clears it once, when nobody holds it any more. A result is never changed after it has come,
+/// so it may be read from anywhere (libpq manual, "Behavior in Threaded Programs").
 package final class PostgresRows: @unchecked Sendable {
     private let result: OpaquePointer
     /// The number of rows.
@@ -78,8 +78,8 @@ package struct PostgresRow: Sendable {
     ///
     ///     let (id, name) = try row.decode(Int64.self, String?.self)
     ///
-    /// - Throws: ``PostgresError/Code/decoding``, naming the column, when there are more or fewer columns than types, when a
-    ///   column has another type, and for a NULL where none is expected.
+    /// - Throws: ``PostgresError/Code/decoding``, naming the column, when there are more or fewer columns than types,
+    ///   when a column has another type, and for a NULL where none is expected.
     package func decode<each Value: PostgresDecodable>(
         _ types: repeat (each Value).Type
     ) throws(PostgresError) -> (repeat each Value) {

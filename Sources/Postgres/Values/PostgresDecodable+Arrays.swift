@@ -13,8 +13,8 @@ extension PostgresElement {
         return elements
     }
 
-    /// The elements of a binary array of one dimension (`array_send` in `arrayfuncs.c`), or `nil` if it is not one, or has
-    /// elements of another type, or NULLs.
+    /// The elements of a binary array of one dimension (`array_send` in `arrayfuncs.c`), or `nil` if it is not one, or
+    /// has elements of another type, or NULLs.
     private static func elements(in bytes: UnsafeRawBufferPointer) -> [Self]? {
         guard let dimensions = bytes.bigEndian(at: 0, as: Int32.self),
             let type = bytes.bigEndian(at: 8, as: UInt32.self)

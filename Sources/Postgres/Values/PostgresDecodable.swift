@@ -2,8 +2,8 @@ package import FoundationEssentials
 
 /// A type that a column can be read as.
 ///
-/// `Bool`, `Int32`, `Int64`, `Double`, `String`, `[UInt8]`, `UUID` and `Date`; an `Optional` of each, for columns that may be
-/// NULL; and arrays of them without NULLs. A type of our own decodes through one of these.
+/// `Bool`, `Int32`, `Int64`, `Double`, `String`, `[UInt8]`, `UUID` and `Date`; an `Optional` of each, for columns that
+/// may be NULL; and arrays of them without NULLs. A type of our own decodes through one of these.
 package protocol PostgresDecodable {
     /// The value of `cell`.
     ///

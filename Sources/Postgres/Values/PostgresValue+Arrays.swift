@@ -1,7 +1,7 @@
 package import FoundationEssentials
 
-// Arrays carry many rows in one statement: `INSERT … SELECT * FROM unnest($1, $2)`. An array is never NULL here, its elements
-// may be.
+// Arrays carry many rows in one statement: `INSERT … SELECT * FROM unnest($1, $2)`. An array is never NULL here, its
+// elements may be.
 extension PostgresValue {
     /// A `boolean[]`.
     package static func bools(_ values: [Bool?]) -> PostgresValue {
@@ -62,8 +62,9 @@ extension PostgresValue {
         }
     }
 
-    /// The binary format of a one-dimensional array (`array_send` in `arrayfuncs.c`): dimensions, whether there are NULLs, the
-    /// element's type; the dimension's length and lower bound; then each element after its length, -1 for NULL.
+    /// The binary format of a one-dimensional array (`array_send` in `arrayfuncs.c`): dimensions, whether there are
+    /// NULLs, the element's type; the dimension's length and lower bound; then each element after its length, -1 for
+    /// NULL.
     ///
     /// - Parameter width: bytes of an element, where each has the same.
     private static func array<Element>(

@@ -2,8 +2,8 @@ package import FoundationEssentials
 
 /// One bound parameter: a type, and a value in that type's binary format or NULL.
 ///
-/// Parameters always travel as binary (`docs/decisions/0002-binary-parameters.md`). Their types are part of the prepared
-/// statement, so a column of another type wants a cast in the SQL.
+/// Parameters always travel as binary (`docs/decisions/0002-binary-parameters.md`). Their types are part of the
+/// prepared statement, so a column of another type wants a cast in the SQL.
 package struct PostgresValue: Sendable {
     enum Storage: Sendable {
         case null

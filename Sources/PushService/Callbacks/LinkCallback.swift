@@ -60,7 +60,7 @@ extension LinkCallback {
 
 extension String {
     /// PostgreSQL stores no NUL. Kakao calls only once, so that a callback is not refused for what a phone put into it.
-    fileprivate var withoutNUL: String {
+    var withoutNUL: String {
         utf8.contains(0) ? String(unicodeScalars.map { $0 == "\0" ? "\u{FFFD}" : Character($0) }) : self
     }
 }

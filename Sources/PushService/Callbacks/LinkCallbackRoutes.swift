@@ -26,7 +26,8 @@ struct LinkCallbackRoutes: Sendable {
         let parameters = try Parameters(request)
         var args = JSONObject()
         for name in parameters.names where name.hasPrefix("arg.") {
-            args[String(name.dropFirst(4))] = .string(parameters.anyText(name) ?? "")
+            // Asked for as it was stored.
+            args[String(name.dropFirst(4)).withoutNUL] = .string((parameters.anyText(name) ?? "").withoutNUL)
         }
         let page = try Page(parameters)
         let filter = LinkCallbackStore.Filter(

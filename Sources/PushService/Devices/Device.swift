@@ -46,6 +46,8 @@ struct UnsettledDevice: Sendable {
     let lease: UUID
     /// How often Kakao was asked about this revision and could not be reached.
     let attempts: Int
+    /// Somebody else is about to tell Kakao that another user has this token no longer: that has to come first.
+    var mustWait = false
 }
 
 extension PushType {

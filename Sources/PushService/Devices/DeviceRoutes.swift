@@ -36,6 +36,10 @@ struct DeviceRoutes: Sendable {
         )
         var unsettled = try await store.register(registration)[...]
         while let device = unsettled.popFirst() {
+            guard !device.mustWait else {
+                try await sync.postpone(device)
+                return Self.accepted
+            }
             switch try await sync.settle(device) {
             case .registered(let lifetime):
                 return .json(Array(lifetime.answer.utf8))

@@ -11,6 +11,8 @@ internal import Postgres
 final class DeviceStore: Sendable {
     /// How long a lease lasts: longer than a call to Kakao may take, shorter than anybody wants to wait for a dead server.
     static let leaseSeconds: Int32 = 20
+    /// How often a registration is tried that PostgreSQL gives up for the sake of another one.
+    private static let registerTries = 3
 
     private let pool: PostgresPool
     private let registrations: WriteCoalescer<DeviceRegistration, [UnsettledDevice]>
@@ -41,10 +43,21 @@ final class DeviceStore: Sendable {
 
     /// Stores a registration. Whoever else held the same token has it withdrawn: a phone belongs to one user.
     ///
+    /// A withdrawal of the token that Kakao has yet to hear of, from whenever it is, comes with it: the registration must not
+    /// overtake it.
+    ///
     /// - Returns: What the caller is to tell Kakao, in this order; empty when somebody else is telling Kakao about this device at the
     ///   moment, and will go on with this.
     func register(_ registration: DeviceRegistration) async throws -> [UnsettledDevice] {
-        try await registrations.submit(registration)
+        for _ in 1..<Self.registerTries {
+            do {
+                return try await registrations.submit(registration)
+            } catch let error as PostgresError where error.sqlState == "40P01" {
+                // Two users took one token from each other at the same moment. PostgreSQL let one of them go first.
+                continue
+            }
+        }
+        return try await registrations.submit(registration)
     }
 
     /// Rows are locked in the order of their key, so that two of these statements never wait for each other in a circle. Of two
@@ -63,7 +76,7 @@ final class DeviceStore: Sendable {
         displaced AS (
             UPDATE devices AS device
             SET withdrawn = true,
-                revision = device.revision + 1,
+                revision = device.revision + CASE WHEN device.withdrawn THEN 0 ELSE 1 END,
                 updated_at = now(),
                 attempts = 0,
                 next_attempt_at = now(),
@@ -75,7 +88,6 @@ final class DeviceStore: Sendable {
             FROM given
             WHERE given.holds_token
                 AND device.push_token = given.push_token
-                AND NOT device.withdrawn
                 AND NOT EXISTS (
                     SELECT 1
                     FROM given AS own
@@ -140,6 +152,8 @@ final class DeviceStore: Sendable {
 
     private static func decodeRegistered(_ rows: PostgresRows, _ count: Int) throws -> [[UnsettledDevice]] {
         var results = [[UnsettledDevice]](repeating: [], count: count)
+        /// Who tells Kakao of the withdrawals of a token: the place of one of these registrations, or -1 for somebody else.
+        var withdrawals: [String: Set<Int>] = [:]
         for row in rows {
             let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs) = try row.decode(
                 Int64.self,
@@ -152,9 +166,10 @@ final class DeviceStore: Sendable {
                 UUID.self,
                 Bool.self
             )
-            guard isOurs, let pushType = PushType(storedName: pushType), results.indices.contains(Int(place) - 1) else {
-                continue
-            }
+            let index = Int(place) - 1
+            guard let pushType = PushType(storedName: pushType), results.indices.contains(index) else { continue }
+            if isWithdrawn { withdrawals[pushToken, default: []].insert(isOurs ? index : -1) }
+            guard isOurs else { continue }
             let device = UnsettledDevice(
                 key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
                 pushToken: pushToken,
@@ -163,10 +178,17 @@ final class DeviceStore: Sendable {
                 lease: lease,
                 attempts: 0
             )
-            results[Int(place) - 1].append(device)
+            results[index].append(device)
         }
-        // The row that was displaced comes before the registration that displaced it.
-        return results.map { $0.sorted { $0.isWithdrawn && !$1.isWithdrawn } }
+        return results.enumerated().map { index, devices in
+            // The row that was displaced comes before the registration that displaced it.
+            devices.sorted { $0.isWithdrawn && !$1.isWithdrawn }.map { device in
+                var device = device
+                let others = withdrawals[device.pushToken, default: []].subtracting([index])
+                device.mustWait = !device.isWithdrawn && !others.isEmpty
+                return device
+            }
+        }
     }
 
     // MARK: Withdrawal

@@ -65,7 +65,9 @@ struct DeviceSync: Sendable {
     private func confirm(_ device: UnsettledDevice, _ lifetime: TokenLifetime?) async throws -> Result {
         var expiresAt: Date?
         if case .days(let days) = lifetime { expiresAt = Date() + Double(days) * Self.secondsPerDay }
-        if try await store.confirm(device, expiresAt: expiresAt) { wakeup.signal() }
+        let isUnsettled = try await store.confirm(device, expiresAt: expiresAt)
+        // Who has the token now may have waited for this withdrawal.
+        if isUnsettled || device.isWithdrawn { wakeup.signal() }
         return lifetime.map { .registered($0) } ?? .deregistered
     }
 

@@ -10,6 +10,7 @@ struct HealthRoutes: Sendable {
     let pool: PostgresPool
     let migrator: Migrator
     let standing: KakaoStanding
+    let gate: StartupGate
 
     func add(to router: inout Router) {
         let alive = Response.text("ok")
@@ -38,7 +39,8 @@ struct HealthRoutes: Sendable {
     private func databaseFault() async -> String? {
         do {
             let pending = try await migrator.pending(pool)
-            return pending.isEmpty ? nil : "\(pending.count) migrations have not run: push-server migrate"
+            guard pending.isEmpty else { return "\(pending.count) migrations have not run: push-server migrate" }
+            return gate.isOpen ? nil : "The server is starting."
         } catch {
             return "\(error)"
         }

@@ -29,6 +29,7 @@ actor BatchSender {
     private let logger: Logger
     private let wakeup: Wakeup
 
+    private var rateLimit: RateLimit?
     private var underWay = 0
     private var isStopping = false
     private var quotaWait = BatchSender.shortestQuotaWait
@@ -40,6 +41,7 @@ actor BatchSender {
     ///   - version: The version that `push` speaks.
     ///   - returnURL: Where Kakao is to report tokens that failed; `nil` for nowhere.
     ///   - limit: Requests under way at a time.
+    ///   - requestsPerSecond: Requests begun in a second; `nil` for as many as Kakao takes.
     ///   - wakeup: Signalled when there is something to send.
     init(
         loop: EventLoop,
@@ -49,6 +51,7 @@ actor BatchSender {
         standing: KakaoStanding,
         returnURL: String?,
         limit: Int,
+        requestsPerSecond: Int?,
         wakeup: Wakeup,
         logger: Logger
     ) {
@@ -60,6 +63,7 @@ actor BatchSender {
         self.standing = standing
         self.returnURL = returnURL
         self.limit = limit
+        rateLimit = requestsPerSecond.map { RateLimit(perSecond: $0, now: 0) }
         self.logger = logger
         self.wakeup = wakeup
     }
@@ -78,7 +82,7 @@ actor BatchSender {
                 }
                 guard !isStopping else { break }
                 if claims.isEmpty || underWay >= limit {
-                    await wakeup.wait(atMost: Self.pollInterval)
+                    await wakeup.wait(atMost: waitTime)
                 }
             }
         }
@@ -90,10 +94,19 @@ actor BatchSender {
         wakeup.signal()
     }
 
+    /// Until something may have changed of which nobody tells: another server's work, or the rate allows another request.
+    private var waitTime: Duration {
+        guard var rateLimit, rateLimit.available(at: loop.now) == 0 else { return Self.pollInterval }
+        return min(rateLimit.wait, Self.pollInterval)
+    }
+
     private func claim() async -> [BatchClaim] {
-        guard underWay < limit, loop.now >= pausedUntil else { return [] }
+        let allowed = min(limit - underWay, rateLimit?.available(at: loop.now) ?? .max)
+        guard allowed > 0, loop.now >= pausedUntil else { return [] }
         do {
-            return try await store.claim(limit: limit - underWay)
+            let claims = try await store.claim(limit: allowed)
+            rateLimit?.take(claims.count)
+            return claims
         } catch {
             logger.debug("Batches could not be claimed", metadata: ["error": "\(error)"])
             return []
@@ -170,7 +183,8 @@ actor BatchSender {
                     "What became of a batch could not be stored",
                     metadata: ["push": "\(claim.pushID.lowercased)", "batch": "\(claim.number)", "error": "\(error)"]
                 )
-                try? await loop.sleep(for: .seconds(1))
+                // Cancelled when the server has no time left: then the lease ends by itself.
+                guard (try? await loop.sleep(for: .seconds(1))) != nil else { return }
             }
         }
     }

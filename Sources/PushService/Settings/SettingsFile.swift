@@ -22,7 +22,7 @@ struct SettingsFile {
         do {
             root = try Yams.compose(yaml: yaml)
         } catch let error as YamlError {
-            throw SettingsError(place: path, message: "is not YAML. \(error)")
+            throw Self.mistake(error, path: path)
         }
         guard let root else { return }
         try read(root, under: "")
@@ -40,7 +40,11 @@ struct SettingsFile {
                     try note(name, value, line: key.mark?.line ?? 0)
                     continue
                 }
-                guard Self.sections.contains(name) else { throw unknown(name, line: key.mark?.line ?? 0) }
+                let line = key.mark?.line ?? 0
+                guard !Self.isSetting(name) else {
+                    throw SettingsError(place: place(line: line), message: "\(name) must be a single value.")
+                }
+                guard Self.sections.contains(name) else { throw unknown(name, line: line) }
                 try read(value, under: name)
             }
         case .scalar(let scalar) where scalar.string.isEmpty:
@@ -54,12 +58,35 @@ struct SettingsFile {
     }
 
     private mutating func note(_ name: String, _ value: Node, line: Int) throws {
-        let isKnown = SettingKey(rawValue: name) != nil
-        let isFileOfSecret = name.hasSuffix("_file") && SettingKey(rawValue: String(name.dropLast(5)))?.isSecret == true
-        // A section whose settings are all commented out reads as an empty value.
-        guard isKnown || isFileOfSecret || Self.sections.contains(name) else { throw unknown(name, line: line) }
-        guard isKnown || isFileOfSecret, let text = value.scalar?.string, !text.isEmpty else { return }
-        entries[name] = Entry(value: text, line: line)
+        let text = value.scalar?.string ?? ""
+        guard Self.isSetting(name) else {
+            guard Self.sections.contains(name) else { throw unknown(name, line: line) }
+            // A section whose settings are all commented out reads as an empty value.
+            guard text.isEmpty else {
+                throw SettingsError(place: place(line: line), message: "\(name) must be a mapping of settings.")
+            }
+            return
+        }
+        if !text.isEmpty { entries[name] = Entry(value: text, line: line) }
+    }
+
+    /// Whether it is a setting's name, or that of the file that holds a secret.
+    private static func isSetting(_ name: String) -> Bool {
+        SettingKey(rawValue: name) != nil
+            || name.hasSuffix("_file") && SettingKey(rawValue: String(name.dropLast(5)))?.isSecret == true
+    }
+
+    /// What is wrong with a text that is no YAML. The error's own description quotes the line, which may hold a secret.
+    private static func mistake(_ error: YamlError, path: String) -> SettingsError {
+        switch error {
+        case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
+            .composer(_, let problem, let mark, _):
+            SettingsError(place: "\(path):\(mark.line)", message: "This is not YAML: \(problem).")
+        case .duplicatedKeysInMapping(_, let context):
+            SettingsError(place: "\(path):\(context.mark.line)", message: "A name is given twice.")
+        default:
+            SettingsError(place: path, message: "The file is not YAML.")
+        }
     }
 
     private func unknown(_ name: String, line: Int) -> SettingsError {

@@ -45,7 +45,7 @@ final class RawConnection: @unchecked Sendable {
         var unread = [UInt8](repeating: 0, count: 64 * 1024)
         var count = 1
         while count > 0, !unread.prefix(count).ends(with: text.utf8) {
-            count = recv(descriptor, &unread, unread.count, Int32(MSG_PEEK.rawValue))
+            count = recv(descriptor, &unread, unread.count, Int32(MSG_PEEK))
         }
     }
 

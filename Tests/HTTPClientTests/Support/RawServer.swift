@@ -1,8 +1,8 @@
 import Glibc
 import Synchronization
 
-/// A server on loopback that does what a test tells it to, byte by byte: each connection runs the test's script on a thread of
-/// its own.
+/// A server on loopback that does what a test tells it to, byte by byte: each connection runs the test's script on a
+/// thread of its own.
 final class RawServer: Sendable {
     private struct Journal {
         var requests: [RawRequest] = []
@@ -35,7 +35,8 @@ final class RawServer: Sendable {
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let isListening = withUnsafeMutablePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && Glibc.listen(listener, backlog) == 0 && getsockname(listener, $0, &length) == 0
+                bind(listener, $0, length) == 0 && Glibc.listen(listener, backlog) == 0
+                    && getsockname(listener, $0, &length) == 0
             }
         }
         guard isListening else { throw Failure(errno: errno) }
@@ -126,11 +127,16 @@ func startThread(_ body: @escaping @Sendable () -> Void) {
     }
     var thread = pthread_t()
     let box = Unmanaged.passRetained(Box(body)).toOpaque()
-    let result = pthread_create(&thread, nil, { box in
-        guard let box else { return nil }
-        Unmanaged<Box>.fromOpaque(box).takeRetainedValue().body()
-        return nil
-    }, box)
+    let result = pthread_create(
+        &thread,
+        nil,
+        { box in
+            guard let box else { return nil }
+            Unmanaged<Box>.fromOpaque(box).takeRetainedValue().body()
+            return nil
+        },
+        box
+    )
     precondition(result == 0, "no thread")
     pthread_detach(thread)
 }

@@ -65,7 +65,8 @@ private final class Command {
         var strings = (["openssl"] + arguments).map { strdup($0) } + [nil]
         defer { for string in strings { free(string) } }
         var process = pid_t()
-        guard posix_spawnp(&process, "openssl", &actions, nil, &strings, environ) == 0, let output = fdopen(ends[0], "r")
+        guard posix_spawnp(&process, "openssl", &actions, nil, &strings, environ) == 0,
+            let output = fdopen(ends[0], "r")
         else {
             close(ends[0])
             throw TLSServer.Failure(what: "openssl")

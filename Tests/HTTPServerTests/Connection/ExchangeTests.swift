@@ -9,12 +9,20 @@ private func routes(_ router: inout Router) {
     router.add(.get, "/task", .task { _ in await pausing { .text("task") } })
     router.add(.post, "/echo", .immediate { Response(.ok, body: $0.body) })
     router.add(.post, "/echo/task", .task { request in await pausing { Response(.ok, body: request.body) } })
-    router.add(.get, "/path/{first}/{second}", .immediate { request in
-        .text(["first", "second", "third"].map { "\($0)=\(request.pathParameter($0))" }.joined(separator: " "))
-    })
-    router.add(.get, "/query", .immediate { request in
-        .text(try request.queryItems().map { "\($0.name)=\($0.value)" }.joined(separator: " "))
-    })
+    router.add(
+        .get,
+        "/path/{first}/{second}",
+        .immediate { request in
+            .text(["first", "second", "third"].map { "\($0)=\(request.pathParameter($0))" }.joined(separator: " "))
+        }
+    )
+    router.add(
+        .get,
+        "/query",
+        .immediate { request in
+            .text(try request.queryItems().map { "\($0.name)=\($0.value)" }.joined(separator: " "))
+        }
+    )
 }
 
 /// Suspends before the value is there, as a handler does that asks a database.
@@ -150,7 +158,7 @@ struct ExchangeTests {
                 try await client.send(piece)
             }
             #expect(try await client.receive().text == "abcdefg")
-            let large = (0..<900_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+            let large = patternedBytes(900_000)
             try await client.send("POST /echo/task HTTP/1.1\r\nHost: a\r\nContent-Length: \(large.count)\r\n\r\n")
             try await client.send(large)
             #expect(try await client.receive().body == large)
@@ -217,10 +225,12 @@ struct ExchangeTests {
 
     @Test("A request knows where it came from")
     func remote() async throws {
-        try await withServer(routes: { router in
+        func routes(_ router: inout Router) {
             router.add(.get, "/remote", .immediate { .text("\($0.remoteAddress.host) \($0.isSecure)") })
-        }) { server in
-            #expect(try await server.connect().exchange(get("/remote")).text == "127.0.0.1 false")
+        }
+        try await withServer(routes: routes) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange(get("/remote")).text == "127.0.0.1 false")
         }
     }
 

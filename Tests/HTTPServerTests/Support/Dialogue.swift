@@ -66,5 +66,7 @@ struct Dialogue {
 
 /// The ways in which the network may deliver `bytes`: whole, cut once at every place, and a byte at a time.
 func deliveries(of bytes: [UInt8]) -> [[ArraySlice<UInt8>]] {
-    [[bytes[...]]] + (1..<max(1, bytes.count)).map { [bytes[..<$0], bytes[$0...]] } + [bytes.indices.map { bytes[$0...$0] }]
+    [[bytes[...]]] + (1..<max(1, bytes.count)).map { [bytes[..<$0], bytes[$0...]] } + [
+        bytes.indices.map { bytes[$0...$0] }
+    ]
 }

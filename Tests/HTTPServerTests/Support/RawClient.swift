@@ -85,6 +85,12 @@ final class RawClient: Sendable {
         shutdown(descriptor.rawValue, Int32(SHUT_WR))
     }
 
+    /// Whether there is something to read, or the end, right now.
+    var hasInput: Bool {
+        var byte: UInt8 = 0
+        return recv(descriptor.rawValue, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) >= 0
+    }
+
     /// Has the connection reset when it is closed, as when a peer crashes.
     func resetOnClose() {
         var value = linger(l_onoff: 1, l_linger: 0)

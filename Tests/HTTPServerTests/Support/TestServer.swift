@@ -75,3 +75,10 @@ final class Gate: Sendable {
         }
     }
 }
+
+/// Bytes of which a lost or doubled piece would be noticed: 251 is prime, and so no buffer's length is a multiple of it.
+func patternedBytes(_ count: Int) -> [UInt8] {
+    var bytes = Array(0..<251 as Range<UInt8>)
+    while bytes.count < count { bytes += bytes }
+    return Array(bytes[..<count])
+}

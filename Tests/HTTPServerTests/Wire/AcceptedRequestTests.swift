@@ -22,7 +22,11 @@ struct AcceptedRequestTests {
         Conversation("no body", "GET /a \(host)\r\n", "GET /a"),
         Conversation("an empty line before the request", "\r\nGET /a \(host)\r\n", "GET /a"),
         Conversation("a body of known length", "POST /a \(host)Content-Length: 5\r\n\r\nhello", "POST /a hello"),
-        Conversation("a length with zeros in front", "POST /a \(host)Content-Length: 005\r\n\r\nhello", "POST /a hello"),
+        Conversation(
+            "a length with zeros in front",
+            "POST /a \(host)Content-Length: 005\r\n\r\nhello",
+            "POST /a hello"
+        ),
         Conversation("no bytes of body", "POST /a \(host)Content-Length: 0\r\n\r\n", "POST /a"),
         Conversation(
             "chunks",
@@ -38,7 +42,8 @@ struct AcceptedRequestTests {
         Conversation(
             "a client that waits for leave",
             "POST /a \(host)Expect: 100-continue\r\nContent-Length: 2\r\n\r\nok",
-            "100", "POST /a ok"
+            "100",
+            "POST /a ok"
         ),
         Conversation(
             "a client that waits for leave and has nothing to send",
@@ -48,12 +53,21 @@ struct AcceptedRequestTests {
         Conversation(
             "HTTP/1.0, which knows no 100",
             "POST /a HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok",
-            "POST /a ok", "linger"
+            "POST /a ok",
+            "linger"
         ),
         Conversation("a last request", "GET /a \(host)Connection: close\r\n\r\nGET /b \(host)\r\n", "GET /a", "linger"),
-        Conversation("every method", ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"]
-            .map { "\($0) / \(host)\r\n" }.joined(),
-            "GET /", "POST /", "PUT /", "DELETE /", "HEAD /", "PATCH /", "OPTIONS /"
+        Conversation(
+            "every method",
+            ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"]
+                .map { "\($0) / \(host)\r\n" }.joined(),
+            "GET /",
+            "POST /",
+            "PUT /",
+            "DELETE /",
+            "HEAD /",
+            "PATCH /",
+            "OPTIONS /"
         ),
         Conversation("the server itself", "OPTIONS * \(host)\r\n", "OPTIONS *"),
         Conversation("absolute form", "GET http://h.example:80/a?b \(host)\r\n", "GET /a?b"),
@@ -66,12 +80,19 @@ struct AcceptedRequestTests {
                 + "POST /c?d=e \(host)Transfer-Encoding: chunked\r\n\r\n1\r\n0\r\n4\r\n\r\n\r\n\r\n0\r\n\r\n"
                 + "\r\nGET /f HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
                 + "DELETE /g \(host)\r\n",
-            "GET /a", "POST /b GET /x HTTP/1.1\r\nHost: evil\r\n\r\n", "POST /c?d=e 0\r\n\r\n", "GET /f", "DELETE /g"
+            "GET /a",
+            "POST /b GET /x HTTP/1.1\r\nHost: evil\r\n\r\n",
+            "POST /c?d=e 0\r\n\r\n",
+            "GET /f",
+            "DELETE /g"
         ),
         Conversation(
             "good ones before a bad one, and nothing after it",
             "GET /a \(host)\r\nGET /b \(host)\r\nGET /c\r\n\r\nGET /d \(host)\r\n",
-            "GET /a", "GET /b", "400", "linger"
+            "GET /a",
+            "GET /b",
+            "400",
+            "linger"
         ),
     ]
 

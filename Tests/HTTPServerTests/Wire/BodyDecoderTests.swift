@@ -51,7 +51,8 @@ struct BodyDecoderTests {
         #expect(try decode(&decoder, extended + "\r\n").taken == extended.utf8.count + 2)
         #expect(decoder.isComplete)
         var beyond = BodyDecoder(.chunked)
-        let text = "0;" + String(repeating: "x", count: limit / 2) + "\r\nT: " + String(repeating: "y", count: limit / 2)
+        let text =
+            "0;" + String(repeating: "x", count: limit / 2) + "\r\nT: " + String(repeating: "y", count: limit / 2)
         let error = #expect(throws: ProtocolError.self) { try decode(&beyond, text) }
         #expect(error?.status == .requestHeaderFieldsTooLarge)
     }

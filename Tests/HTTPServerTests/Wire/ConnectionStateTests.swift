@@ -200,7 +200,10 @@ struct ConnectionStateTests {
         #expect(connection.peerClosed() == "close")
     }
 
-    @Test("A peer that shuts its side in the middle of a request is not answered", arguments: ["", "GET", post(5), post(5) + "he"])
+    @Test(
+        "A peer that shuts its side in the middle of a request is not answered",
+        arguments: ["", "GET", post(5), post(5) + "he"]
+    )
     func peerClosesEarly(sent: String) throws {
         var connection = Transcript()
         if connection.read(sent).hasPrefix("decide") {

@@ -28,7 +28,10 @@ struct FormURLEncodedTests {
         #expect(try parse(text) == pairs)
     }
 
-    @Test("A percent sign without two hexadecimal digits is refused", arguments: ["%", "a=%4", "%4g=1", "a=%%41", "a=b%"])
+    @Test(
+        "A percent sign without two hexadecimal digits is refused",
+        arguments: ["%", "a=%4", "%4g=1", "a=%%41", "a=b%"]
+    )
     func badPercent(text: String) {
         #expect(throws: FormURLEncoded.ParseError(message: "A % is not followed by two hexadecimal digits.")) {
             try parse(text)

@@ -134,14 +134,19 @@ struct RefusedRequestTests {
             Refused(400, "POST / \(fields)Transfer-Encoding: \u{B}chunked\r\n\r\n0\r\n\r\n"),
             Refused(400, "POST / \(fields)Transfer-Encoding\u{0}: chunked\r\n\r\n0\r\n\r\n"),
         ]
-        + ["", "gzip", "identity", "xchunked", "chunked;q=1", "gzip, chunked", "chunked, gzip", "chunked, chunked", "\"chunked\""]
+        + [
+            "", "gzip", "identity", "xchunked", "chunked;q=1", "gzip, chunked", "chunked, gzip", "chunked, chunked",
+            "\"chunked\"",
+        ]
         .map { Refused(501, "POST / \(fields)Transfer-Encoding: \($0)\r\n\r\n0\r\n\r\n") }
 
     static let chunks = [
         "+5\r\nhello\r\n", "-5\r\nhello\r\n", "0x5\r\nhello\r\n", " 5\r\nhello\r\n", "5 \r\nhello\r\n", "\r\nhello\r\n",
-        "g\r\n", ";a\r\nhello\r\n", "5\nhello\r\n", "5\r\r\nhello\r\n", "5\rhello", "5;a\nhello\r\n", "5;\u{0}\r\nhello\r\n",
+        "g\r\n", ";a\r\nhello\r\n", "5\nhello\r\n", "5\r\r\nhello\r\n", "5\rhello", "5;a\nhello\r\n",
+        "5;\u{0}\r\nhello\r\n",
         "5;a\rb\r\nhello\r\n", "5\r\nhello6\r\n", "5\r\nhello\n", "5\r\nhello\rx", "5\r\nhell\r\n0\r\n\r\n",
-        "0000000000000005\r\nhello\r\n", "fffffffffffffffff\r\n", "8000000000000000\r\n", "0\r\n\n", "0\r\n\rx", "0\r\n X: a\r\n\r\n",
+        "0000000000000005\r\nhello\r\n", "fffffffffffffffff\r\n", "8000000000000000\r\n", "0\r\n\n", "0\r\n\rx",
+        "0\r\n X: a\r\n\r\n",
         "0\r\n: a\r\n\r\n", "0\r\nX: a\n\r\n", "0\r\nX: \u{0}\r\n\r\n", "0\n\n",
     ].map { Refused(400, "POST / \(fields)Transfer-Encoding: chunked\r\n\r\n" + $0) }
 

@@ -104,6 +104,8 @@ struct RequestHeadParserTests {
             "The header section is larger than \(limits.headerBytes) bytes."
         )
         #expect(throws: tooLarge) { try parse(text.utf8, limits) }
-        #expect(throws: tooLarge) { try parse("GET / HTTP/1.1\r\nX: \(String(repeating: "a", count: 40))".utf8, limits) }
+        #expect(throws: tooLarge) {
+            try parse("GET / HTTP/1.1\r\nX: \(String(repeating: "a", count: 40))".utf8, limits)
+        }
     }
 }

@@ -13,22 +13,25 @@ final class Program {
         let own = String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
         let folder = own[..<(own.lastIndex(of: "/") ?? own.endIndex)]
 
-        var pipe: [Int32] = [0, 0]
-        try Self.check("pipe", pipe2(&pipe, O_CLOEXEC) == 0 ? 0 : errno)
-        defer { close(pipe[1]) }
+        // A pair of sockets and not a pipe, since it is born with close-on-exec: no other child may hold its end open.
+        var pair: [Int32] = [0, 0]
+        let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
+        try Self.check("socketpair", socketpair(AF_UNIX, type, 0, &pair) == 0 ? 0 : errno)
+        defer { close(pair[1]) }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_adddup2(&actions, pipe[1], STDOUT_FILENO)
+        posix_spawn_file_actions_adddup2(&actions, pair[1], STDOUT_FILENO)
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-        let words = (["\(folder)/kakao-sandbox"] + arguments).map { strdup($0) }
+        let path = "\(folder)/kakao-sandbox"
+        let words = ([path] + arguments).map { strdup($0) }
         defer { for word in words { free(word) } }
         var process: pid_t = 0
-        let error = posix_spawn(&process, words[0], &actions, nil, words + [nil], environ)
-        if error != 0 { close(pipe[0]) }
+        let error = posix_spawn(&process, path, &actions, nil, words + [nil], environ)
+        if error != 0 { close(pair[0]) }
         try Self.check("posix_spawn", error)
         self.process = process
-        output = pipe[0]
+        output = pair[0]
     }
 
     deinit {

@@ -10,6 +10,8 @@ import Testing
 struct TestDatabase: Sendable {
     let settings: PostgresSettings
     let loop: EventLoop
+    /// An advisory lock of this test's own, for statements that are to take as long as the test wants.
+    let lock: Int64
 
     private static let loops = Result { try EventLoopGroup(count: 2) }
     private static let count = Atomic<Int>(0)
@@ -19,34 +21,87 @@ struct TestDatabase: Sendable {
         return loops[index % loops.count]
     }
 
+    /// For making and dropping schemas.
+    private static let admin = Task.detached {
+        let pool = PostgresPool(
+            settings: try PostgresSettings(url: try await TestServer.url),
+            loop: try loop(),
+            logger: quietLogger
+        )
+        pool.start()
+        return pool
+    }
+
     /// Runs `body` with a pool on an empty schema, and drops the schema afterwards.
     static func withPool(
         _ adjust: (inout PostgresSettings) -> Void = { _ in },
         _ body: (PostgresPool, TestDatabase) async throws -> Void
     ) async throws {
-        let number = count.add(1, ordering: .relaxed).newValue
-        let schema = "test_\(getpid())_\(number)"
-        let url = try await TestServer.url
-        let loop = try loop(number)
-        let admin = PostgresPool(settings: try PostgresSettings(url: url), loop: loop, logger: quietLogger)
-        admin.start()
-        try await admin.write("CREATE SCHEMA \(schema)")
+        try await TestServer.gate.pass {
+            let number = count.add(1, ordering: .relaxed).newValue
+            let schema = "test_\(getpid())_\(number)"
+            let admin = try await admin.value
+            try await admin.write("CREATE SCHEMA \(schema)")
 
-        let separator = url.contains("?") ? "&" : "?"
-        var settings = try PostgresSettings(url: "\(url)\(separator)options=-csearch_path%3D\(schema)")
-        adjust(&settings)
-        let pool = PostgresPool(settings: settings, loop: loop, logger: quietLogger)
-        pool.start()
-        do {
-            try await body(pool, TestDatabase(settings: settings, loop: loop))
-        } catch {
+            let url = try await TestServer.url
+            let separator = url.contains("?") ? "&" : "?"
+            var settings = try PostgresSettings(url: "\(url)\(separator)options=-csearch_path%3D\(schema)")
+            adjust(&settings)
+            let loop = try loop(number)
+            let pool = PostgresPool(settings: settings, loop: loop, logger: quietLogger)
+            pool.start()
+            let lock = Int64(getpid()) << 16 + Int64(number)
+            do {
+                try await body(pool, TestDatabase(settings: settings, loop: loop, lock: lock))
+            } catch {
+                await pool.shutdown()
+                throw error
+            }
             await pool.shutdown()
-            await admin.shutdown()
-            throw error
+            try await admin.write("DROP SCHEMA \(schema) CASCADE")
         }
-        await pool.shutdown()
-        try await admin.write("DROP SCHEMA \(schema) CASCADE")
-        await admin.shutdown()
+    }
+}
+
+extension PostgresPool {
+    /// The only column of the first row.
+    func value<Value: PostgresDecodable>(
+        _ type: Value.Type,
+        _ sql: String,
+        _ parameters: [PostgresValue] = []
+    ) async throws -> Value {
+        let rows = try await read(sql, parameters)
+        return try #require(rows.first).decode(type)
+    }
+}
+
+extension TestDatabase {
+    /// A statement that ends when `body` has: not before, and not long after.
+    static let wait = "SELECT pg_advisory_xact_lock($1)"
+
+    /// Runs `body` while statements that ``wait`` for the lock wait.
+    func whileLocked(_ pool: PostgresPool, _ body: () async throws -> Void) async throws {
+        try await pool.withTransaction { transaction in
+            try await transaction.query(Self.wait, [.int64(lock)])
+            try await body()
+        }
+    }
+
+    /// Waits until `count` statements wait for the lock.
+    func isAwaited(by count: Int64, _ pool: PostgresPool) async throws {
+        try await eventually("nobody waits for the lock") {
+            let waiting = try await pool.withTransaction { transaction in
+                try await transaction.query(
+                    """
+                    SELECT 1
+                    FROM pg_locks
+                    WHERE locktype = 'advisory' AND NOT granted AND (classid::bigint << 32) + objid::bigint = $1
+                    """,
+                    [.int64(lock)]
+                ).count
+            }
+            return waiting == count
+        }
     }
 }
 

@@ -1,0 +1,49 @@
+import CLibcurl
+import EventLoop
+import Glibc
+import Testing
+
+@testable import HTTPClient
+
+/// libcurl's sockets, where libcurl is careless with them.
+@Suite struct CurlSocketsTests {
+    @Test(
+        "A socket that gets the number of one that was closed unannounced is watched as libcurl believes it is",
+        .timeLimit(.minutes(1))
+    )
+    func sameNumber() async {
+        // In a process of its own, where nobody else takes the number.
+        await #expect(processExitsWith: .success) {
+            let (listener, _) = try RawServer.listen(backlog: 1)
+            let group = try EventLoopGroup(count: 1)
+            let loop = group.loops[0]
+            let ready = Signal()
+            let task = Task(executorPreference: loop) {
+                let sockets = CurlSockets(loop: loop) { _, events in
+                    if events & CURL_CSELECT_OUT != 0 { ready.fire() }
+                }
+                var address = curl_sockaddr()
+                address.family = AF_INET
+                address.socktype = Int32(SOCK_STREAM.rawValue)
+                let first = sockets.open(address)
+                sockets.watch(first, for: CURL_POLL_OUT)
+                _ = close(first)
+                let second = sockets.open(address)
+                #expect(second == first)
+                connect(second, to: listener)
+                await ready.wait()
+                sockets.close(second)
+            }
+            await task.value
+            group.shutdown()
+        }
+    }
+}
+
+/// Begins to connect to a listening socket of this process.
+private func connect(_ descriptor: Int32, to listener: Int32) {
+    var address = sockaddr()
+    var length = socklen_t(MemoryLayout<sockaddr>.size)
+    getsockname(listener, &address, &length)
+    _ = Glibc.connect(descriptor, &address, length)
+}

@@ -1,0 +1,179 @@
+import HTTPTypes
+import Testing
+
+@testable import HTTPServer
+
+private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+private let large = [UInt8](repeating: 0x61, count: 16 << 20)
+
+private func routes(_ router: inout Router) {
+    router.add(.get, "/a", .immediate { _ in .text("a") })
+    router.add(.get, "/large", .immediate { _ in Response(.ok, body: large) })
+    router.add(.post, "/echo", .immediate { Response(.ok, body: $0.body) })
+}
+
+/// Settings whose waits never end but those that `change` shortens.
+private func patient(_ change: (inout HTTPServerSettings) -> Void) -> HTTPServerSettings {
+    settings { settings in
+        settings.headerTimeout = .seconds(3600)
+        settings.bodyTimeout = .seconds(3600)
+        settings.idleTimeout = .seconds(3600)
+        change(&settings)
+    }
+}
+
+@Suite("Time-outs", .timeLimit(.minutes(1)))
+struct TimeoutTests {
+    private let short = Duration.milliseconds(100)
+
+    @Test("A head that does not come to its end is answered 408")
+    func slowHead() async throws {
+        try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
+            let client = try server.connect()
+            let answer = try await client.exchange("GET /a HTTP/1.1\r\nHost:")
+            #expect(answer.status == 408)
+            #expect(answer["connection"] == "close")
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
+    @Test("So is a second head on a connection that has served a request")
+    func slowSecondHead() async throws {
+        try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange(get + "GET").text == "a")
+            #expect(try await client.receive().status == 408)
+        }
+    }
+
+    @Test("A body that does not come to its end is answered 408")
+    func slowBody() async throws {
+        try await withServer(patient { $0.bodyTimeout = short }, routes: routes) { server in
+            let client = try server.connect()
+            let answer = try await client.exchange("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhell")
+            #expect(answer.status == 408)
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
+    @Test("The rest of a body that nobody wants is not waited for longer than for one that is wanted")
+    func slowUnwantedBody() async throws {
+        try await withServer(patient { $0.bodyTimeout = short }, routes: routes) { server in
+            let client = try server.connect()
+            let answer = try await client.exchange("POST /no HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhell")
+            #expect(answer.status == 404)
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
+    @Test("A client that connects and sends nothing is closed after the time for a head")
+    func silent() async throws {
+        try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
+            let silent = try server.connect()
+            #expect(try await silent.receiveToEnd() == "")
+        }
+    }
+
+    @Test("A connection between two requests is closed after the idle time")
+    func idle() async throws {
+        try await withServer(patient { $0.idleTimeout = short }, routes: routes) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange(get).text == "a")
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
+    @Test("A connection that serves requests outlives the time it had for the first one")
+    func busy() async throws {
+        try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
+            let busy = try server.connect()
+            #expect(try await busy.exchange(get).text == "a")
+            // Connected later: when its time is over, so is that of the first.
+            let silent = try server.connect()
+            #expect(try await silent.receiveToEnd() == "")
+            #expect(try await busy.exchange(get).text == "a")
+        }
+    }
+
+    @Test("A handler may take longer than any of them")
+    func handler() async throws {
+        let gate = Gate()
+        let impatient = settings { settings in
+            settings.headerTimeout = short
+            settings.bodyTimeout = short
+            settings.idleTimeout = short
+        }
+        func routes(_ router: inout Router) {
+            router.on(.get, "/slow") { _ in
+                await gate.wait()
+                return .text("slow")
+            }
+        }
+        try await withServer(impatient, routes: routes) { server in
+            let client = try server.connect()
+            try await client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            let silent = try server.connect()
+            #expect(try await silent.receiveToEnd() == "")
+            gate.open()
+            #expect(try await client.receive().text == "slow")
+        }
+    }
+
+    @Test("A client that does not take its answer is closed after the time for a body")
+    func unreadAnswer() async throws {
+        let settings = patient { settings in
+            settings.bodyTimeout = short
+            settings.maximumConnections = 1
+        }
+        try await withServer(settings, routes: routes) { server in
+            let client = try server.connect(receiveBuffer: 4096)
+            try await client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+            // There is room for the second only when the first is closed.
+            let second = try server.connect()
+            #expect(try await second.exchange(get).text == "a")
+            await #expect(throws: (any Error).self) { try await client.receive() }
+        }
+    }
+
+    @Test("After the last answer a connection goes as soon as the peer closes it")
+    func peerClosesAfterLastAnswer() async throws {
+        let settings = patient { settings in
+            settings.lingerTimeout = .seconds(3600)
+            settings.maximumConnections = 1
+        }
+        try await withServer(settings, routes: routes) { server in
+            do {
+                let client = try server.connect()
+                #expect(try await client.exchange("NONSENSE\r\n\r\n").status == 400)
+                #expect(try await client.receiveToEnd() == "")
+            }
+            let second = try server.connect()
+            #expect(try await second.exchange(get).text == "a")
+        }
+    }
+
+    @Test("After the last answer a peer that does not close is not waited for longer than that takes")
+    func peerDoesNotClose() async throws {
+        let settings = patient { settings in
+            settings.lingerTimeout = short
+            settings.maximumConnections = 1
+        }
+        try await withServer(settings, routes: routes) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange("NONSENSE\r\n\r\n").status == 400)
+            let second = try server.connect()
+            #expect(try await second.exchange(get).text == "a")
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
+    @Test("A client that takes a large answer late has the idle time after it, and no other")
+    func idleAfterBlocked() async throws {
+        try await withServer(patient { $0.idleTimeout = short }, routes: routes) { server in
+            let client = try server.connect(receiveBuffer: 4096)
+            try await client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await client.receive().body.count == large.count)
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+}

@@ -1,0 +1,107 @@
+import HTTPTypes
+import Logging
+import Testing
+
+@testable import HTTPServer
+
+private func routes(_ router: inout Router) {
+    router.add(.get, "/a", .immediate { .text($0.id) })
+    router.add(.get, "/healthz", .immediate { _ in .text("ok") })
+    router.on(.post, "/kakao/push/feedback/{secret}") { _ in Response(.ok) }
+}
+
+private func get(_ target: String, _ fields: String = "") -> String {
+    "GET \(target) HTTP/1.1\r\nHost: a\r\n\(fields)\r\n"
+}
+
+@Suite("Request ids", .timeLimit(.minutes(1)))
+struct RequestIdentifierTests {
+    @Test("A sane id of the caller's is taken over", arguments: ["7", "a-B_c.9:x", String(repeating: "x", count: 128)])
+    func given(id: String) async throws {
+        try await withServer(middleware: [RequestIdentifier()], routes: routes) { server in
+            let answer = try await server.connect().exchange(get("/a", "X-Request-Id: \(id)\r\n"))
+            #expect(answer["x-request-id"] == id)
+            #expect(answer.text == id)
+        }
+    }
+
+    @Test(
+        "Anything else is replaced by one of our own",
+        arguments: ["", "a b", "a,b", "a\"b", "<a>", "카", String(repeating: "x", count: 129)]
+    )
+    func replaced(id: String) async throws {
+        try await withServer(middleware: [RequestIdentifier()], routes: routes) { server in
+            let answer = try await server.connect().exchange(get("/a", "X-Request-Id: \(id)\r\n"))
+            let own = try #require(answer["x-request-id"])
+            #expect(own.wholeMatch(of: /[0-9a-f]{8}-[0-9a-f]+/) != nil)
+            #expect(answer.text == own)
+        }
+    }
+
+    @Test("Each request has an id of its own, one that is refused unread among them")
+    func distinct() async throws {
+        try await withServer(middleware: [RequestIdentifier()], routes: routes) { server in
+            let client = try server.connect()
+            var ids = Set<String>()
+            for request in [get("/a"), get("/a"), get("/nothing"), "NONSENSE\r\n\r\n"] {
+                let answer = try await client.exchange(request)
+                ids.insert(try #require(answer["x-request-id"]))
+            }
+            #expect(ids.count == 4)
+        }
+    }
+}
+
+@Suite("The access log", .timeLimit(.minutes(1)))
+struct AccessLogTests {
+    /// What is logged of `requests`, each sent when the one before it is answered.
+    private func lines(of requests: String..., quietPaths: Set<String> = []) async throws -> [CollectedLog.Line] {
+        let log = CollectedLog()
+        let accessLog = AccessLog(
+            logger: log.logger,
+            quietPaths: quietPaths,
+            secretPrefixes: ["/kakao/push/feedback/"]
+        )
+        try await withServer(middleware: [RequestIdentifier(), accessLog], routes: routes) { server in
+            let client = try server.connect()
+            for request in requests { _ = try await client.exchange(request) }
+        }
+        return log.lines
+    }
+
+    @Test("A line says who asked for what, what was answered and how long it took, and leaves out query and headers")
+    func line() async throws {
+        let fields = "X-Request-Id: req-1\r\nAuthorization: KakaoAK topsecret\r\n"
+        let line = try #require(try await lines(of: get("/a?token=topsecret", fields)).first)
+        #expect(line.level == .info)
+        #expect(line.message == "GET /a 200")
+        #expect(line.metadata["request_id"] == "req-1")
+        #expect(line.metadata["remote"] == "127.0.0.1")
+        #expect(line.metadata["milliseconds"].flatMap { Int($0) } != nil)
+        #expect(!line.text.contains("topsecret"))
+    }
+
+    @Test("A path that ends in a secret is masked, whatever was answered")
+    func masked() async throws {
+        let post = "POST /kakao/push/feedback/topsecret HTTP/1.1\r\nHost: a\r\n\r\n"
+        let lines = try await lines(of: post, get("/kakao/push/feedback/topsecret/x"))
+        #expect(lines.map(\.message) == ["POST /kakao/push/feedback/*** 200", "GET /kakao/push/feedback/*** 404"])
+        #expect(!lines.contains { $0.text.contains("topsecret") })
+    }
+
+    @Test("What probes ask for is logged at debug")
+    func quiet() async throws {
+        let lines = try await lines(of: get("/healthz"), get("/a"), quietPaths: ["/healthz"])
+        #expect(lines.map(\.level) == [.debug, .info])
+    }
+
+    @Test("Bytes that were no request are logged with the reason, and without what they were")
+    func refused() async throws {
+        let line = try #require(try await lines(of: "TOPSECRET\r\n\r\n").first)
+        #expect(line.message == "refused 400")
+        #expect(line.metadata["request_id"]?.isEmpty == false)
+        #expect(line.metadata["remote"] == "127.0.0.1")
+        #expect(line.metadata["reason"] == "The method is not a token followed by one space.")
+        #expect(!line.text.contains("TOPSECRET"))
+    }
+}

@@ -1,0 +1,66 @@
+import HTTPTypes
+import Testing
+
+@testable import HTTPServer
+
+@Suite("Routes")
+struct RouterTests {
+    /// What a router that answers each route with its pattern says to a request.
+    private func ask(
+        _ patterns: [(HTTPRequest.Method, String)],
+        _ method: HTTPRequest.Method,
+        _ path: String
+    ) throws -> String {
+        var router = Router()
+        for (method, pattern) in patterns {
+            router.add(method, pattern, .immediate { _ in .text(pattern) })
+        }
+        switch try router.match(method, path: path) {
+        case .found(.immediate, let parameters):
+            return (["found"] + parameters.map { "\($0.name)=\($0.value)" }).joined(separator: " ")
+        case .found(.task, _): return "found a task"
+        case .methodNotAllowed(let allowed): return "allowed: \(allowed)"
+        case .notFound: return "not found"
+        }
+    }
+
+    private let patterns: [(HTTPRequest.Method, String)] = [
+        (.get, "/"), (.get, "/v1/pushes"), (.post, "/v1/pushes"), (.get, "/v1/pushes/{id}"),
+        (.post, "/v1/pushes/{id}/pause"), (.get, "/v1/pushes/stats"), (.put, "/v1/audiences/{name}"),
+    ]
+
+    @Test(
+        "A path is found by its literal segments, and by names where there is no literal",
+        arguments: [
+            ("/", "found"), ("/v1/pushes", "found"), ("/v1/pushes/7", "found id=7"), ("/v1/pushes/stats", "found"),
+            ("/v1/pushes/a%20b", "found id=a b"), ("/v1/pushes/a+b", "found id=a+b"), ("/v1/pushes/%2F", "found id=/"),
+            ("", "not found"), ("//", "not found"), ("/v1", "not found"), ("/v1/", "not found"),
+            ("/v1/pushes/", "not found"),
+            ("/v1/pushes//", "not found"), ("//v1/pushes", "not found"), ("/V1/pushes", "not found"),
+            ("*", "not found"),
+            ("/v1/pushes/7/8", "not found"), ("/v1/pushes/{id}", "found id={id}"), ("/v1/%70ushes", "not found"),
+        ]
+    )
+    func paths(path: String, outcome: String) throws {
+        #expect(try ask(patterns, .get, path) == outcome)
+    }
+
+    @Test("Another method than those of a path is told which they are, HEAD among them where there is GET")
+    func methods() throws {
+        #expect(try ask(patterns, .delete, "/v1/pushes") == "allowed: GET, POST, HEAD")
+        #expect(try ask(patterns, .get, "/v1/pushes/7/pause") == "allowed: POST")
+        #expect(try ask(patterns, .head, "/v1/audiences/a") == "allowed: PUT")
+        #expect(try ask(patterns, .head, "/v1/pushes/7") == "found id=7")
+    }
+
+    @Test("A name that cannot be decoded is an error", arguments: ["/v1/pushes/%", "/v1/pushes/%zz", "/v1/pushes/%ff"])
+    func undecodable(path: String) {
+        #expect(throws: FormURLEncoded.ParseError.self) { try ask(patterns, .get, path) }
+    }
+
+    @Test("A route of several names has each of them, in order")
+    func severalNames() throws {
+        let found = try ask([(.get, "/{a}/x/{b}")], .get, "/1/x/2")
+        #expect(found == "found a=1 b=2")
+    }
+}

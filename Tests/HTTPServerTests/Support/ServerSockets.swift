@@ -1,0 +1,35 @@
+import EventLoop
+import Glibc
+
+/// The server's end of a connection, as the kernel tells of it.
+struct ServerSocket {
+    /// Bytes that have come and that the server has not read.
+    let unread: Int
+
+    /// Those of connections to `port` that some process holds, the listener left out.
+    static func all(port: Int) throws -> [ServerSocket] {
+        let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
+        return try contents(of: "/proc/self/net/tcp").split(separator: "\n").compactMap { line in
+            let columns = line.split(separator: " ")
+            // Local address, state (0A: listening), queues, and inode (0: nobody holds it any more).
+            guard columns.count > 9, columns[1].hasSuffix(suffix), columns[3] != "0A", columns[9] != "0" else {
+                return nil
+            }
+            return ServerSocket(unread: columns[4].split(separator: ":").last.flatMap { Int($0, radix: 16) } ?? 0)
+        }
+    }
+}
+
+private func contents(of path: String) throws -> String {
+    let number = open(path, O_RDONLY | O_CLOEXEC)
+    guard number >= 0 else { throw SystemError(call: "open(\(path))") }
+    let descriptor = FileDescriptor(owning: number)
+    var bytes: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 64 * 1024)
+    while true {
+        let count = read(descriptor.rawValue, &buffer, buffer.count)
+        guard count > 0 else { break }
+        bytes += buffer[..<count]
+    }
+    return String(decoding: bytes, as: UTF8.self)
+}

@@ -1,0 +1,56 @@
+import Testing
+
+@testable import HTTPServer
+
+@Suite("Certificates and keys")
+struct TLSContextTests {
+    private func description(of certificate: [UInt8], _ key: [UInt8]) -> String? {
+        let error = #expect(throws: TLSError.self) { try TLSContext(certificateChain: certificate, privateKey: key) }
+        return error?.description
+    }
+
+    @Test("A key that is not the certificate's is refused, and the error says so")
+    func mismatch() throws {
+        let (one, other) = (try SelfSignedCertificate(), try SelfSignedCertificate())
+        let text = try #require(description(of: one.certificate, other.privateKey))
+        #expect(text.hasPrefix("the private key is not that of the certificate"))
+        #expect(text.contains("key values mismatch"))
+    }
+
+    @Test("What is not PEM is refused, and the error says which of the two it was and shows nothing of it")
+    func notPEM() throws {
+        let good = try SelfSignedCertificate()
+        let garbage = Array("topsecret".utf8)
+        let certificate = try #require(description(of: garbage, good.privateKey))
+        #expect(certificate.hasPrefix("the certificate is not PEM"))
+        let key = try #require(description(of: good.certificate, garbage))
+        #expect(key.hasPrefix("the private key is not PEM, or has a passphrase"))
+        #expect(!certificate.contains("topsecret") && !key.contains("topsecret"))
+        #expect(description(of: [], good.privateKey)?.hasPrefix("the certificate is not PEM") == true)
+        #expect(description(of: good.privateKey, good.certificate)?.hasPrefix("the certificate is not PEM") == true)
+    }
+
+    @Test("A key with a passphrase is refused without asking anybody for it")
+    func passphrase() async throws {
+        let good = try SelfSignedCertificate()
+        let encrypt = ["openssl", "pkcs8", "-topk8", "-v2", "aes-128-cbc", "-passout", "pass:x"]
+        let encrypted = try await Program.run(encrypt, input: String(decoding: good.privateKey, as: UTF8.self))
+        #expect(encrypted.text.contains("BEGIN ENCRYPTED PRIVATE KEY"))
+        let text = try #require(description(of: good.certificate, encrypted.output))
+        #expect(text.hasPrefix("the private key is not PEM, or has a passphrase"))
+    }
+
+    @Test("A chain of several certificates is taken")
+    func chain() throws {
+        let (leaf, issuer) = (try SelfSignedCertificate(), try SelfSignedCertificate())
+        _ = try TLSContext(certificateChain: leaf.certificate + issuer.certificate, privateKey: leaf.privateKey)
+    }
+
+    @Test("An error leaves nothing behind that the next one would repeat")
+    func errorQueue() throws {
+        let good = try SelfSignedCertificate()
+        let first = description(of: Array("x".utf8), good.privateKey)
+        #expect(description(of: Array("x".utf8), good.privateKey) == first)
+        _ = try TLSContext(certificateChain: good.certificate, privateKey: good.privateKey)
+    }
+}

@@ -1,0 +1,195 @@
+import HTTPTypes
+import Testing
+
+@testable import HTTPServer
+
+/// A TLS server, its certificate as a file, and the two programs that talk to it.
+private struct SecureServer {
+    let server: TestServer
+    let certificateFile: String
+
+    func curl(_ arguments: String..., port: Int? = nil, path: String = "/a") async throws -> Program.Result {
+        let common = ["curl", "--disable", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20"]
+        let url = "https://127.0.0.1:\(port ?? server.port)\(path)"
+        return try await Program.run(common + ["--cacert", certificateFile] + arguments + [url])
+    }
+
+    /// Sends `input` and reads until the server closes.
+    func openssl(_ arguments: String..., input: String) async throws -> Program.Result {
+        let common = ["openssl", "s_client", "-connect", "127.0.0.1:\(server.port)", "-CAfile", certificateFile]
+        return try await Program.run(common + ["-verify_return_error", "-ign_eof"] + arguments, input: input)
+    }
+}
+
+private let last = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+private func routes(_ router: inout Router) {
+    router.add(.get, "/a", .immediate { .text("secure: \($0.isSecure)") })
+    router.on(.get, "/task") { _ in
+        await Task.yield()
+        return .text("task")
+    }
+    router.add(.post, "/echo", .immediate { Response(.ok, body: $0.body) })
+}
+
+private func withSecureServer(
+    headerTimeout: Duration = .seconds(10),
+    _ body: (SecureServer, inout TemporaryDirectory) async throws -> Void
+) async throws {
+    let own = try SelfSignedCertificate()
+    var directory = try TemporaryDirectory()
+    let certificateFile = try directory.write(own.certificate, to: "certificate.pem")
+    let context = try TLSContext(certificateChain: own.certificate, privateKey: own.privateKey)
+    let settings = settings { settings in
+        settings.tls = context
+        settings.headerTimeout = headerTimeout
+    }
+    try await withServer(settings, middleware: [RequestIdentifier()], routes: routes) { server in
+        try await body(SecureServer(server: server, certificateFile: certificateFile), &directory)
+    }
+}
+
+@Suite("Requests over TLS", .timeLimit(.minutes(1)))
+struct TLSServerTests {
+    @Test(
+        "TLS 1.2 and 1.3 are spoken, with a certificate that the client verifies, and HTTP/1.1 by ALPN",
+        arguments: ["1.2", "1.3"]
+    )
+    func versions(version: String) async throws {
+        try await withSecureServer { server, _ in
+            let result = try await server.curl("--verbose", "--tlsv\(version)", "--tls-max", version)
+            #expect(result.status == 0)
+            #expect(result.text.contains("secure: true"))
+            #expect(result.text.contains("SSL connection using TLSv\(version)"))
+            #expect(result.text.contains("server accepted http/1.1"))
+        }
+    }
+
+    @Test("TLS 1.1 is refused")
+    func oldVersion() async throws {
+        try await withSecureServer { server, _ in
+            let old = try await server.openssl("-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0", input: last)
+            #expect(!old.text.contains("secure: true"))
+            #expect(old.text.contains("alert protocol version"))
+        }
+    }
+
+    @Test("A client that offers only other protocols than HTTP/1.1 is refused")
+    func otherProtocol() async throws {
+        try await withSecureServer { server, _ in
+            let result = try await server.openssl("-alpn", "h2", input: last)
+            #expect(result.text.contains("no application protocol"))
+            #expect(!result.text.contains("secure: true"))
+        }
+    }
+
+    @Test(
+        "A connection serves several requests, pipelined ones too, and ends with a close_notify",
+        arguments: ["-tls1_2", "-tls1_3"]
+    )
+    func pipelining(version: String) async throws {
+        try await withSecureServer { server, _ in
+            let task = "GET /task HTTP/1.1\r\nHost: a\r\n\r\n"
+            let result = try await server.openssl(version, "-quiet", input: task + task + last)
+            #expect(result.text.ranges(of: "\r\n\r\ntask").count == 2)
+            #expect(result.text.contains("\r\n\r\nsecure: true"))
+            // What OpenSSL says of a connection that is cut off.
+            #expect(!result.text.contains("unexpected eof"))
+            #expect(result.status == 0)
+        }
+    }
+
+    @Test(
+        "Bodies larger than a record and than the socket's buffers arrive intact both ways",
+        arguments: ["1.2", "1.3"]
+    )
+    func largeBodies(version: String) async throws {
+        try await withSecureServer { server, directory in
+            let body = patternedBytes(1 << 20)
+            let file = try directory.write(body, to: "body")
+            let arguments = ["--data-binary", "@\(file)"]
+            let result = try await server.curl("--tls-max", version, arguments[0], arguments[1], path: "/echo")
+            #expect(result.status == 0)
+            #expect(result.output == body)
+        }
+    }
+
+    @Test("A session is resumed", arguments: ["-tls1_2", "-tls1_3"])
+    func resumption(version: String) async throws {
+        try await withSecureServer { server, directory in
+            let session = directory.file("session.pem")
+            let first = try await server.openssl(version, "-sess_out", session, input: last)
+            #expect(first.text.contains("New, TLSv1"))
+            #expect(first.text.contains("secure: true"))
+            let second = try await server.openssl(version, "-sess_in", session, input: last)
+            #expect(second.text.contains("Reused, TLSv1"))
+            #expect(second.text.contains("secure: true"))
+        }
+    }
+
+    @Test("A handshake that comes a byte at a time is a handshake, whatever letters its pieces begin with")
+    func byteByByte() async throws {
+        try await withSecureServer { server, _ in
+            let relay = try ByteRelay(to: server.server.port)
+            relay.start()
+            let result = try await server.curl(port: relay.port)
+            #expect(result.text == "secure: true")
+        }
+    }
+
+    @Test("Only the first bytes of a connection are taken for plain HTTP, later ones never")
+    func lettersLater() async throws {
+        try await withSecureServer { server, _ in
+            let client = try server.server.connect()
+            try await client.send([0x16])
+            while try ServerSocket.all(port: server.server.port).map(\.unread) != [0] { await Task.yield() }
+            try await client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await client.receiveToEnd().contains("HTTP/1.1") == false)
+        }
+    }
+
+    @Test("Plain HTTP on the TLS port is told in plain HTTP what is wrong, once")
+    func plainHTTP() async throws {
+        try await withSecureServer { server, _ in
+            let client = try server.server.connect()
+            let answer = try await client.exchange("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(answer.status == 400)
+            #expect(answer["connection"] == "close")
+            #expect(answer["x-request-id"] != nil)
+            #expect(answer.text.contains("use https://"))
+            try? await client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
+    @Test("Bytes that are neither TLS nor HTTP are answered with an alert and the end of the connection")
+    func garbage() async throws {
+        try await withSecureServer { server, _ in
+            let client = try server.server.connect()
+            try await client.send([0x16, 0x03, 0x01, 0x00, 0x05, 0x01, 0xFF, 0xFF, 0xFF, 0xFF])
+            #expect(try await client.receiveToEnd().utf8.first == 0x15)
+        }
+    }
+
+    @Test(
+        "A handshake that does not come to its end is closed after the time for a head",
+        arguments: [[], [0x16], [0x16, 0x03, 0x01]]
+    )
+    func slowHandshake(bytes: [UInt8]) async throws {
+        try await withSecureServer(headerTimeout: .milliseconds(100)) { server, _ in
+            let client = try server.server.connect()
+            if !bytes.isEmpty { try await client.send(bytes) }
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
+    @Test("A client that does not trust the certificate says so, and the server goes on")
+    func untrusted() async throws {
+        try await withSecureServer { server, directory in
+            let other = try directory.write(SelfSignedCertificate().certificate, to: "other.pem")
+            let refused = try await server.curl("--cacert", other)
+            #expect(refused.status != 0)
+            #expect(try await server.curl().text == "secure: true")
+        }
+    }
+}

@@ -1,0 +1,171 @@
+import HTTPClient
+import Testing
+
+@testable import KakaoAPI
+
+/// What Kakao answers when it does not do as it was asked, and what becomes of it.
+@Suite struct ErrorTests {
+    private static func error(_ status: Int, _ body: String, head: String = "") async throws -> KakaoError {
+        let (error, _) = try await withKakao(answering: answer(status, body, head: head)) { push in
+            await failure { () async throws(KakaoError) in try await push.send(userIDs: [1], message: Array("{}".utf8))
+            }
+        }
+        return try #require(error)
+    }
+
+    @Test(
+        "The code says what to do, whatever the status",
+        arguments: [
+            (400, -1, Disposition.retry), (400, -7, .retry), (400, -603, .retry), (503, -9798, .retry),
+            (400, -10, .wait), (429, -10, .wait),
+            (401, -401, .halt), (403, -3, .halt), (403, -5, .halt), (400, -9, .halt), (403, -12, .halt),
+            (400, -2, .invalid),
+            (403, -4, .fail), (403, -6, .fail), (400, -8, .fail), (400, -11, .fail), (400, -101, .fail),
+            (403, -402, .fail),
+            (400, -12_345, .fail), (500, -12_345, .retry), (404, -12_345, .fail),
+        ]
+    )
+    func codes(status: Int, code: Int, disposition: Disposition) async throws {
+        // The members come in any order.
+        let bodies = [#"{"msg":"said","code":\#(code)}"#, #"{"code":\#(code),"api_type":"X","msg":"said"}"#]
+        for body in bodies {
+            let error = try await Self.error(status, body)
+            #expect(error.disposition == disposition)
+            #expect(error.bodyBytesLeft)
+            guard case .refused(status, KakaoErrorCode(rawValue: code), "said") = error.kind else {
+                Issue.record("read as \(error)")
+                return
+            }
+        }
+    }
+
+    @Test(
+        "Without a code the status says what to do",
+        arguments: [
+            (500, Disposition.retry), (502, .retry), (503, .retry), (504, .retry), (302, .retry),
+            (429, .wait), (401, .halt), (400, .invalid), (403, .fail), (404, .fail), (405, .fail), (413, .fail),
+        ],
+        ["", "<html><h1>Bad gateway</h1></html>", "{}", #"{"code":"-10","msg":7}"#, "[]", "{"]
+    )
+    func gateways(_ row: (status: Int, disposition: Disposition), body: String) async throws {
+        let error = try await Self.error(row.status, body)
+        #expect(error.disposition == row.disposition)
+        guard case .refused(row.status, nil, "") = error.kind else {
+            Issue.record("read as \(error)")
+            return
+        }
+    }
+
+    @Test("A connection that is refused is tried again, and nothing had left")
+    func unreachable() async throws {
+        try await withPushAPI(url: "http://127.0.0.1:\(try unusedPort())") { push in
+            let error = await failure { () async throws(KakaoError) in
+                try await push.send(userIDs: [1], message: [123, 125])
+            }
+            #expect(error?.disposition == .retry)
+            #expect(error?.bodyBytesLeft == false)
+        }
+    }
+
+    @Test("A call that is not answered is tried again, and had left")
+    func unanswered() async throws {
+        let (error, _) = try await withKakao(answering: "") { push in
+            await failure { () async throws(KakaoError) in try await push.send(userIDs: [1], message: [123, 125]) }
+        }
+        #expect(error?.disposition == .retry)
+        #expect(error?.bodyBytesLeft == true)
+        guard case .unreachable(let cause) = error?.kind else {
+            Issue.record("read as \(String(describing: error))")
+            return
+        }
+        #expect(cause.code == .connectionLost)
+    }
+
+    @Test("An address that cannot be called stops the sender: it is a setting")
+    func wrongAddress() async throws {
+        try await withPushAPI(url: "kapi.kakao.com") { push in
+            let error = await failure { () async throws(KakaoError) in
+                try await push.send(userIDs: [1], message: [123, 125])
+            }
+            #expect(error?.disposition == .halt)
+            #expect(error?.bodyBytesLeft == false)
+        }
+    }
+
+    @Test(
+        "Kakao's words are shown without tokens and keys",
+        arguments: [
+            (
+                "[app] Invalid Kpusher Param. ( appName=app, uid=12, did=phone-1, pushType=apns, pushToken=abc/+d )",
+                "[app] Invalid Kpusher Param. ( appName=app, uid=12, did=***, pushType=apns, pushToken=*** )"
+            ),
+            ("push_token: x:y device_id=\"z\"", "push_token: *** device_id=\"***\""),
+            ("no such token APA91bHun4MxP5egoKMwt2KZFBaFUH", "no such token ***"),
+            (#"{"push_token":"short"}"#, #"{"push_token":"***"}"#),
+            ("KakaoAK 0123456789abcdef is wrong", "KakaoAK *** is wrong"),
+            ("this access token does not exist", "this access token does not exist"),
+            (
+                "ip mismatched! callerIp=10.1.2.3. check out registered ips.",
+                "ip mismatched! callerIp=10.1.2.3. check out registered ips."
+            ),
+            ("user 1376016924429759228", "user 1376016924429759228"),
+            ("one\r\ntwo\u{1b}[31m", "one  two [31m"),
+            ("", ""),
+        ]
+    )
+    func scrubbing(message: String, scrubbed: String) {
+        #expect(ErrorMessage.scrubbed(message) == scrubbed)
+    }
+
+    @Test("Kakao's words are cut where they get long")
+    func longMessage() {
+        let words = String(repeating: "words ", count: 100_000)
+        #expect(ErrorMessage.scrubbed(words) == words.prefix(200))
+        #expect(ErrorMessage.scrubbed(String(repeating: "a1", count: 100_000)) == "***")
+    }
+
+    @Test("A token in an answer is in nothing that the error says")
+    func tokenInAnswer() async throws {
+        let token = "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH"
+        let error = try await Self.error(400, #"{"msg":"wrong ( pushToken=\#(token), did=d )","code":-2}"#)
+        #expect(!"\(error)".contains("APA91b"))
+        #expect(!String(reflecting: error).contains("APA91b"))
+    }
+
+    @Test(
+        "Retry-After is read as seconds or as a date, and believed up to a day",
+        arguments: [
+            ("0", Duration.seconds(0)), ("120", .seconds(120)), ("99999999999999999999", .seconds(86_400)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", .seconds(60)), ("Sun, 06 Nov 1994 08:00:00 GMT", .seconds(0)),
+            ("Mon, 06 Nov 2034 08:49:37 GMT", .seconds(86_400)),
+            ("-1", nil), ("+5", nil), ("1.5", nil), ("", nil), ("soon", nil), ("Sun, 06 Nov 1994 08:49 GMT", nil),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", nil),
+        ]
+    )
+    func retryAfter(value: String, duration: Duration?) {
+        // A minute before the date of RFC 9110's own example.
+        #expect(RetryAfter.duration(value, now: 784_111_777 - 60) == duration)
+    }
+
+    @Test("Retry-After comes with the error")
+    func retryAfterOfAnswer() async throws {
+        let error = try await Self.error(
+            429,
+            #"{"msg":"API limit has been exceeded.","code":-10}"#,
+            head: "Retry-After: 90\r\n"
+        )
+        #expect(error.retryAfter == .seconds(90))
+        #expect(try await Self.error(429, "").retryAfter == nil)
+    }
+
+    @Test("The Admin key does not print")
+    func adminKey() {
+        let settings = KakaoAPISettings(adminKey: AdminKey("secret"))
+        var dumped = ""
+        dump(settings, to: &dumped)
+        for text in ["\(settings)", String(reflecting: settings), "\(settings.adminKey)", dumped] {
+            #expect(!text.contains("secret"))
+        }
+        #expect(settings.adminKey.unmasked == "secret")
+    }
+}

@@ -1,0 +1,169 @@
+import KakaoAPI
+import Testing
+
+/// The calls of the Push API, as Kakao documents them: reference documents "Push Notification" (version 1) and "Push:
+/// REST API" (version 2).
+@Suite struct PushCallTests {
+    private static let token = "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH+/=&?"
+
+    @Test("Registering posts a form with the Admin key", arguments: PushVersion.allCases, PushType.allCases)
+    func register(version: PushVersion, type: PushType) async throws {
+        let (lifetime, calls) = try await withKakao(answering: answer(200, "30"), version: version) { push in
+            try await push.register(userID: .max, deviceID: "iPhone 14 π", pushType: type, pushToken: Self.token)
+        }
+        #expect(lifetime == .days(30))
+        let call = try #require(calls.first)
+        #expect(call.lines.first == "POST /\(version.rawValue)/push/register HTTP/1.1")
+        #expect(call.lines.contains("Authorization: KakaoAK the-admin-key"))
+        #expect(call.lines.contains("Content-Type: application/x-www-form-urlencoded;charset=utf-8"))
+        let android = version == .v1 ? "gcm" : "fcm"
+        #expect(
+            call.form == [
+                "uuid=9223372036854775807", "device_id=iPhone 14 π", "push_type=\(type == .apns ? "apns" : android)",
+                "push_token=\(Self.token)",
+            ]
+        )
+        // Nothing of a token may be read as a part of the form.
+        #expect(call.body.contains("push_token=dQw4w9WgXcQ%3AAPA91bHun4MxP5egoKMwt2KZFBaFUH%2B%2F%3D%26%3F"))
+    }
+
+    @Test(
+        "A registration is answered with a bare number of days, -1 for ever",
+        arguments: [("30", TokenLifetime.days(30)), ("0", .days(0)), (" 365\n", .days(365)), ("-1", .never)]
+    )
+    func lifetime(body: String, lifetime: TokenLifetime) async throws {
+        let (result, _) = try await withKakao(answering: answer(200, body)) { push in
+            try await push.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
+        }
+        #expect(result == lifetime)
+    }
+
+    @Test(
+        "Anything else is no answer to a registration",
+        arguments: ["", "-2", "30.0", "3e1", "\"30\"", "{}", "[30]", "30 30", "99999999999999999999", "<html>"]
+    )
+    func badLifetime(body: String) async throws {
+        let (error, _) = try await withKakao(answering: answer(200, body)) { push in
+            await failure { () async throws(KakaoError) in
+                try await push.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
+            }
+        }
+        guard case .badAnswer = error?.kind else {
+            Issue.record("answered with \(String(describing: error))")
+            return
+        }
+        #expect(error?.disposition == .retry)
+        #expect(error?.bodyBytesLeft == true)
+    }
+
+    @Test(
+        "Looking up names users in a JSON array of strings, and reads the phones in their order",
+        arguments: PushVersion.allCases
+    )
+    func tokens(version: PushVersion) async throws {
+        let body = """
+            [{"user_id":"1376016924429759228","device_id":"d1","push_type":"apns","push_token":"t1",
+              "created_at":"2014-07-29T06:24:12Z","updated_at":"2014-07-30T06:24:12Z"},
+             {"device_id":"d2","user_id":2,"push_type":"gcm","push_token":"t2:x","unknown":[1,{}]},
+             {"user_id":"3","device_id":"d3","push_type":"fcm","push_token":"t3"},
+             {"user_id":"4","device_id":"d4","push_type":"wns","push_token":"t4"}]
+            """
+        let (tokens, calls) = try await withKakao(answering: answer(200, body), version: version) { push in
+            try await push.tokens(userIDs: [1, .max])
+        }
+        let call = try #require(calls.first)
+        #expect(call.lines.first == "POST /\(version.rawValue)/push/tokens HTTP/1.1")
+        #expect(call.form == [#"uuids=["1","9223372036854775807"]"#])
+        #expect(
+            tokens == [
+                PushToken(
+                    userID: 1_376_016_924_429_759_228,
+                    deviceID: "d1",
+                    pushType: .apns,
+                    pushToken: "t1",
+                    createdAt: "2014-07-29T06:24:12Z",
+                    updatedAt: "2014-07-30T06:24:12Z"
+                ),
+                PushToken(userID: 2, deviceID: "d2", pushType: .fcm, pushToken: "t2:x", createdAt: "", updatedAt: ""),
+                PushToken(userID: 3, deviceID: "d3", pushType: .fcm, pushToken: "t3", createdAt: "", updatedAt: ""),
+            ]
+        )
+    }
+
+    @Test("Users without phones are answered with an empty array")
+    func noTokens() async throws {
+        let (tokens, _) = try await withKakao(answering: answer(200, "[]")) { try await $0.tokens(userIDs: [1]) }
+        #expect(tokens.isEmpty)
+    }
+
+    @Test(
+        "A list that lacks what makes a phone is no answer to a look-up",
+        arguments: [
+            "", "{}", "[1]", #"[{"device_id":"d","push_type":"apns","push_token":"t"}]"#,
+            #"[{"user_id":"x","device_id":"d","push_type":"apns","push_token":"t"}]"#,
+            #"[{"user_id":1.5,"device_id":"d","push_type":"apns","push_token":"t"}]"#,
+            #"[{"user_id":"1","device_id":7,"push_type":"apns","push_token":"t"}]"#,
+            #"[{"user_id":"1","device_id":"d","push_type":"apns"}]"#,
+        ]
+    )
+    func badTokens(body: String) async throws {
+        let (error, _) = try await withKakao(answering: answer(200, body)) { push in
+            await failure { () async throws(KakaoError) in try await push.tokens(userIDs: [1]) }
+        }
+        guard case .badAnswer = error?.kind else {
+            Issue.record("answered with \(String(describing: error))")
+            return
+        }
+    }
+
+    @Test("Deregistering is answered with nothing at all", arguments: PushVersion.allCases)
+    func deregister(version: PushVersion) async throws {
+        let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { push in
+            try await push.deregister(userID: 5, deviceID: "a/b", pushType: .fcm)
+        }
+        let call = try #require(calls.first)
+        #expect(call.lines.first == "POST /\(version.rawValue)/push/deregister HTTP/1.1")
+        #expect(call.form == ["uuid=5", "device_id=a/b", "push_type=\(version == .v1 ? "gcm" : "fcm")"])
+    }
+
+    @Test("A message is passed through as it is", arguments: PushVersion.allCases, [false, true])
+    func send(version: PushVersion, bypass: Bool) async throws {
+        let message = #"{ "for_apns":{"message":"50 % off + & = 안녕","badge":1e0} ,"x":"\u0041" }"#
+        let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { push in
+            try await push.send(userIDs: [3, 1], message: Array(message.utf8), bypass: bypass)
+        }
+        let call = try #require(calls.first)
+        #expect(call.lines.first == "POST /\(version.rawValue)/push/send HTTP/1.1")
+        #expect(call.form == [#"uuids=["3","1"]"#, "push_message=\(message)"] + (bypass ? ["bypass=true"] : []))
+    }
+
+    @Test("What comes with the success of a send is not looked at", arguments: ["", "<html>", "{\"code\":-1}"])
+    func sendAnswer(body: String) async throws {
+        let (_, calls) = try await withKakao(answering: answer(200, body)) { push in
+            try await push.send(userIDs: [1], message: Array("{}".utf8))
+        }
+        #expect(calls.count == 1)
+    }
+
+    @Test(
+        "An address may end with a slash, or with a path of its own",
+        arguments: [("/", ""), ("/kakao", "/kakao"), ("/a/", "/a")]
+    )
+    func address(suffix: String, path: String) async throws {
+        let (_, calls) = try await withKakao(answering: answer(200, "1"), path: suffix) { push in
+            try await push.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
+        }
+        #expect(calls.first?.lines.first == "POST \(path)/v1/push/register HTTP/1.1")
+    }
+
+    @Test("The name of a push type is that of its version, and no other")
+    func pushTypeNames() {
+        #expect(PushType(name: "apns", version: .v1) == .apns)
+        #expect(PushType(name: "apns", version: .v2) == .apns)
+        #expect(PushType(name: "gcm", version: .v1) == .fcm)
+        #expect(PushType(name: "fcm", version: .v2) == .fcm)
+        #expect(PushType(name: "fcm", version: .v1) == nil)
+        #expect(PushType(name: "gcm", version: .v2) == nil)
+        #expect(PushType(name: "APNS", version: .v1) == nil)
+    }
+}

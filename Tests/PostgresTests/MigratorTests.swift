@@ -1,0 +1,148 @@
+import FoundationEssentials
+import Postgres
+import Testing
+
+@Suite struct MigratorTests {
+    private func directory(_ files: [String: String]) throws -> String {
+        let directory = try TestServer.temporaryDirectory(mode: 0o700)
+        for (name, sql) in files { try write(sql, name, directory) }
+        return directory
+    }
+
+    private func write(_ sql: String, _ name: String, _ directory: String) throws {
+        try Data(sql.utf8).write(to: URL(filePath: "\(directory)/\(name)"))
+    }
+
+    private let first = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1);"
+    private let second = "-- 카카오\nCREATE FUNCTION f() RETURNS integer LANGUAGE sql AS $$ SELECT n FROM a; $$;\n"
+
+    @Test("Migrations are applied in order, once, and remembered")
+    func order() async throws {
+        try await TestDatabase.withPool { pool, database in
+            let directory = try directory(["0002_f.sql": second, "0001_a.sql": first, "README.md": "not SQL"])
+            let migrator = Migrator(directory: directory)
+            #expect(try await migrator.pending(pool).map(\.fileName) == ["0001_a.sql", "0002_f.sql"])
+            let applied = try await migrator.migrate(
+                settings: database.settings,
+                loop: database.loop,
+                logger: quietLogger
+            )
+            #expect(applied.map(\.version) == [1, 2])
+            #expect(try await pool.value(Int32.self, "SELECT f()") == 1)
+            #expect(try await migrator.pending(pool) == [])
+
+            try write("CREATE TABLE c (n integer)", "0003_c.sql", directory)
+            #expect(try await migrator.pending(pool).map(\.name) == ["c"])
+            let more = try await migrator.migrate(settings: database.settings, loop: database.loop, logger: quietLogger)
+            #expect(more.map(\.fileName) == ["0003_c.sql"])
+            let none = try await migrator.migrate(settings: database.settings, loop: database.loop, logger: quietLogger)
+            #expect(none == [])
+        }
+    }
+
+    @Test("A migration that was applied may not be changed, removed or renamed")
+    func changed() async throws {
+        try await TestDatabase.withPool { pool, database in
+            let original = try directory(["0001_a.sql": first, "0002_f.sql": second])
+            _ = try await Migrator(directory: original).migrate(
+                settings: database.settings,
+                loop: database.loop,
+                logger: quietLogger
+            )
+            let cases = [
+                (["0001_a.sql": first + " ", "0002_f.sql": second], "0001_a.sql was changed"),
+                (["0001_a.sql": first], "0002_f.sql has been applied, but its file is missing"),
+                (["0001_a.sql": first, "0002_g.sql": second], "0002_f.sql has been applied, but its file is missing"),
+            ]
+            for (files, message) in cases {
+                let migrator = Migrator(directory: try directory(files))
+                let pending = try await postgresError { _ = try await migrator.pending(pool) }
+                let migrated = try await postgresError {
+                    _ = try await migrator.migrate(
+                        settings: database.settings,
+                        loop: database.loop,
+                        logger: quietLogger
+                    )
+                }
+                for error in [pending, migrated] {
+                    #expect(error.code == .migration)
+                    #expect(error.message.contains(message))
+                }
+            }
+        }
+    }
+
+    @Test(
+        "Gaps, two files of one version and other names are refused before the database is asked",
+        arguments: [
+            (["0001_a.sql", "0003_c.sql"], "Migration 2 is missing before 0003_c.sql"),
+            (["0001_a.sql", "0001_b.sql"], "0001_a.sql and 0001_b.sql have the same version"),
+            (["0002_a.sql"], "Migration 1 is missing"),
+            (["1_a.sql"], "1_a.sql is not named like a migration"),
+            (["0001-a.sql"], "0001-a.sql is not named like a migration"),
+            (["0001_A.sql"], "0001_A.sql is not named like a migration"),
+            (["+001_a.sql"], "+001_a.sql is not named like a migration"),
+            (["0000_a.sql"], "0000_a.sql is not named like a migration"),
+        ]
+    )
+    func badDirectories(names: [String], message: String) async throws {
+        let migrator = Migrator(
+            directory: try directory(Dictionary(uniqueKeysWithValues: names.map { ($0, "SELECT 1") }))
+        )
+        let error = try await postgresError {
+            _ = try await migrator.migrate(
+                settings: PostgresSettings(url: "postgresql:///nobody?host=/nowhere"),
+                loop: TestDatabase.loop(),
+                logger: quietLogger
+            )
+        }
+        #expect(error.code == .migration)
+        #expect(error.message.contains(message))
+    }
+
+    @Test("A migration that fails leaves nothing of itself behind, and what came before it stays")
+    func failure() async throws {
+        try await TestDatabase.withPool { pool, database in
+            let broken = "CREATE TABLE b (n integer); SELECT 1 / 0;"
+            for (script, message) in [
+                (broken, "0002_b.sql failed"), ("COMMIT; BEGIN", "0002_b.sql ends the transaction"),
+            ] {
+                let migrator = Migrator(directory: try directory(["0001_a.sql": first, "0002_b.sql": script]))
+                let error = try await postgresError {
+                    _ = try await migrator.migrate(
+                        settings: database.settings,
+                        loop: database.loop,
+                        logger: quietLogger
+                    )
+                }
+                #expect(error.code == .migration)
+                #expect(error.message.contains(message))
+                #expect(try await migrator.pending(pool).map(\.version) == [2])
+                #expect(try await pool.value(Bool.self, "SELECT to_regclass('b') IS NULL"))
+            }
+        }
+    }
+
+    @Test("Of migrators that start at once, one works and the others find nothing left to do")
+    func concurrent() async throws {
+        try await TestDatabase.withPool { pool, database in
+            let migrator = Migrator(
+                directory: try directory(["0001_a.sql": first + " SELECT pg_sleep(0.1)", "0002_f.sql": second])
+            )
+            let applied = try await withThrowingTaskGroup(of: Int.self) { group in
+                for index in 0..<4 {
+                    group.addTask {
+                        try await migrator.migrate(
+                            settings: database.settings,
+                            loop: TestDatabase.loop(index),
+                            logger: quietLogger
+                        ).count
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }.sorted()
+            }
+            #expect(applied == [0, 0, 0, 2])
+            #expect(try await pool.value(Int64.self, "SELECT count(*) FROM a") == 1)
+        }
+    }
+}

@@ -1,0 +1,132 @@
+import FoundationEssentials
+import Glibc
+import Postgres
+import PrivatePostgres
+import Synchronization
+import Testing
+
+/// Each test has a cluster of its own.
+@Suite struct PostgresClusterTests {
+    private func answers(_ url: String) async throws -> Bool {
+        let pool = PostgresPool(
+            settings: try PostgresSettings(url: url),
+            loop: try TestDatabase.loop(),
+            logger: quietLogger
+        )
+        pool.start()
+        let count = try? await pool.read("SELECT 1").count
+        await pool.shutdown()
+        return count == 1
+    }
+
+    @Test("A cluster is made on first use, is durable, keeps what it holds, and prints to whoever started it")
+    func life() async throws {
+        let lines = Mutex<[String]>([])
+        let cluster = PostgresCluster(directory: try TestServer.temporaryDirectory()) { line in
+            lines.withLock { $0.append(line) }
+        }
+        #expect(await cluster.url == nil)
+        let settings = try PostgresSettings(url: try await cluster.start())
+        try await cluster.start()
+        #expect(lines.withLock { $0.contains { $0.contains("ready to accept connections") } })
+
+        let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
+        pool.start()
+        try await pool.write("CREATE TABLE t (n integer)")
+        for (name, value) in [
+            ("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on"), ("listen_addresses", ""),
+            ("server_encoding", "UTF8"), ("lc_collate", "C"), ("data_checksums", "on"),
+        ] {
+            let setting = try await pool.value(String.self, "SELECT current_setting($1)", [.text(name)])
+            #expect(setting == value, "\(name)")
+        }
+        try await cluster.restart()
+        try await eventually("the table is gone") { (try? await pool.read("SELECT n FROM t").count) == 0 }
+        await pool.shutdown()
+        await cluster.stop()
+        #expect(await cluster.processIdentifier == nil)
+    }
+
+    @Test("What a server that was killed left behind does not stop the next, nor a lock that names another process")
+    func staleLock() async throws {
+        let cluster = PostgresCluster(directory: try TestServer.temporaryDirectory())
+        try await cluster.start()
+        let process = try #require(await cluster.processIdentifier)
+        #expect(kill(process, SIGKILL) == 0)
+        try await eventually("the end was not noticed") { await cluster.processIdentifier == nil }
+        var url = try await cluster.start()
+        #expect(try await answers(url))
+        await cluster.stop(.immediate)
+
+        // As in a container, whose process numbers begin again: ours stands for one that is alive and no server.
+        let root = try #require(await cluster.realDirectory)
+        for lock in ["\(root)/data/postmaster.pid", "\(root)/.s.PGSQL.5432.lock"] {
+            try Data("\(getpid())\n\(root)/data\n".utf8).write(to: URL(filePath: lock))
+        }
+        url = try await cluster.start()
+        #expect(try await answers(url))
+        await cluster.stop()
+    }
+
+    @Test("Two servers are not started on one cluster")
+    func twice() async throws {
+        let directory = try TestServer.temporaryDirectory()
+        let cluster = PostgresCluster(directory: directory)
+        let url = try await cluster.start()
+        let other = PostgresCluster(directory: directory)
+        let error = await #expect(throws: PrivatePostgresError.self) { try await other.start() }
+        #expect(error?.message.contains("running") == true)
+        #expect(try await answers(url))
+        await cluster.stop()
+    }
+
+    @Test("Settings that the server does not accept are an error that says so")
+    func wrongSettings() async throws {
+        let cluster = PostgresCluster(
+            directory: try TestServer.temporaryDirectory(),
+            settings: ["no_such_setting": "1"]
+        )
+        let error = await #expect(throws: PrivatePostgresError.self) { try await cluster.start() }
+        #expect(error?.description.contains("no_such_setting") == true)
+    }
+
+    @Test("A path that is too long for a socket is a link to a shorter one")
+    func longPath() async throws {
+        let parent = try TestServer.temporaryDirectory(mode: 0o755)
+        let directory = "\(parent)/\(String(repeating: "long-", count: 30))/postgres"
+        try await expectLink(directory)
+    }
+
+    @Test(
+        "Below a directory that only root may enter, the cluster is a link to a place where its user may",
+        .enabled(if: geteuid() == 0)
+    )
+    func rootOnly() async throws {
+        let parent = try TestServer.temporaryDirectory(mode: 0o700)
+        try await expectLink("\(parent)/clone/.local/postgres")
+    }
+
+    private func expectLink(_ directory: String) async throws {
+        let cluster = PostgresCluster(directory: directory)
+        let url = try await cluster.start()
+        let real = try #require(await cluster.realDirectory)
+        TestServer.removeAtExit(real)
+        #expect(real.hasPrefix("/var/tmp/"))
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: directory) == real)
+        #expect(try await answers(url))
+        await cluster.stop()
+
+        // The same place the next time, and another if somebody has cleaned up.
+        let next = PostgresCluster(directory: directory)
+        try await next.start()
+        #expect(await next.realDirectory == real)
+        await next.stop()
+        try FileManager.default.removeItem(atPath: real)
+        let last = PostgresCluster(directory: directory)
+        try await last.start()
+        let fresh = try #require(await last.realDirectory)
+        TestServer.removeAtExit(fresh)
+        #expect(fresh != real)
+        await last.stop()
+    }
+}

@@ -1,0 +1,169 @@
+import EventLoop
+import Glibc
+import PrivatePostgres
+import Testing
+
+@testable import Postgres
+
+/// What becomes of statements when connections and servers die, and that it passes by itself.
+@Suite struct RecoveryTests {
+    /// Runs `body` with a server that may be harmed.
+    private func withServer(
+        _ adjust: (inout PostgresSettings) -> Void = { _ in },
+        _ body: (PostgresCluster, PostgresPool) async throws -> Void
+    ) async throws {
+        try await TestServer.gate.pass {
+            let cluster = PostgresCluster(directory: try TestServer.temporaryDirectory())
+            var settings = try PostgresSettings(url: try await cluster.start())
+            adjust(&settings)
+            let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)
+            pool.start()
+            do {
+                try await body(cluster, pool)
+            } catch {
+                await pool.shutdown()
+                await cluster.stop(.immediate)
+                throw error
+            }
+            await pool.shutdown()
+            await cluster.stop(.immediate)
+        }
+    }
+
+    /// A read that is under way on the server, and the process that works on it.
+    private func slowRead(_ pool: PostgresPool) async throws -> (Task<Int, any Error>, backend: Int32) {
+        let backend = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
+        let task = Task(executorPreference: pool.loop) { try await pool.read("SELECT pg_sleep(30)").count }
+        try await eventually("the slow read never ran") {
+            try await pool.withTransaction { transaction in
+                try await transaction.query(
+                    "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'",
+                    [.int32(backend)]
+                ).count == 1
+            }
+        }
+        return (task, backend)
+    }
+
+    @Test(
+        "A connection that the server ends in the middle of a statement is an error to those on it, and is made again"
+    )
+    func terminated() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            let (task, backend) = try await slowRead(pool)
+            try await pool.write("SELECT pg_terminate_backend($1)", [.int32(backend)])
+            let error = try await postgresError { _ = try await task.value }
+            #expect(error.code == .connectionLost)
+            let next = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
+            #expect(next != backend)
+        }
+    }
+
+    @Test("Connections for transactions that died while they were idle are not lent out")
+    func terminatedWhileIdle() async throws {
+        try await TestDatabase.withPool {
+            $0.exclusiveConnections = 1
+        } _: { pool, _ in
+            let backend = try await pool.withTransaction { transaction in
+                try #require(try await transaction.query("SELECT pg_backend_pid()").first).decode(Int32.self)
+            }
+            try await pool.write("SELECT pg_terminate_backend($1, 10000)", [.int32(backend)])
+            try await eventually("the connection was not made again") {
+                (try? await pool.withTransaction { _ in true }) ?? false
+            }
+        }
+    }
+
+    @Test("After a crash of the whole server statements work again, without a restart of ours")
+    func crash() async throws {
+        try await withServer { _, pool in
+            let (task, backend) = try await slowRead(pool)
+            #expect(kill(backend, SIGKILL) == 0)
+            let error = try await postgresError { _ = try await task.value }
+            #expect(error.code == .connectionLost)
+            try await eventually("reads did not recover") { (try? await pool.read("SELECT 1").count) == 1 }
+            try await eventually("writes did not recover") {
+                (try? await pool.write("CREATE TABLE IF NOT EXISTS t ()")) != nil
+            }
+            try await eventually("transactions did not recover") {
+                (try? await pool.withTransaction { _ in true }) ?? false
+            }
+        }
+    }
+
+    @Test("While the server is down everything fails fast; when it is back, everything works")
+    func restart() async throws {
+        try await withServer { cluster, pool in
+            #expect(try await pool.read("SELECT 1").count == 1)
+            await cluster.stop()
+            try await eventually("reads did not notice") {
+                await fails(.unavailable) { _ = try await pool.read("SELECT 1") }
+            }
+            try await eventually("writes did not notice") {
+                await fails(.unavailable) { try await pool.write("CREATE TABLE t ()") }
+            }
+            try await eventually("transactions did not notice") {
+                await fails(.unavailable) { try await pool.withTransaction { _ in } }
+            }
+            try await cluster.start()
+            try await eventually("reads did not recover") { (try? await pool.read("SELECT 1").count) == 1 }
+            try await eventually("writes did not recover") {
+                (try? await pool.write("CREATE TABLE IF NOT EXISTS t ()")) != nil
+            }
+            try await eventually("transactions did not recover") {
+                (try? await pool.withTransaction { _ in true }) ?? false
+            }
+        }
+    }
+
+    @Test("A server that does not answer at all costs its connection: the statement times out, the next has a new one")
+    func silence() async throws {
+        try await withServer {
+            $0.statementTimeout = .milliseconds(200)
+            $0.answerGrace = .milliseconds(200)
+        } _: { _, pool in
+            let backend = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
+            #expect(kill(backend, SIGSTOP) == 0)
+            defer { _ = kill(backend, SIGCONT) }
+            let reads = ["SELECT 1", "SELECT 2"].map { sql in
+                Task(executorPreference: pool.loop) { try await pool.read(sql) }
+            }
+            var codes: Set<PostgresError.Code> = []
+            for read in reads { codes.insert(try await postgresError { _ = try await read.value }.code) }
+            #expect(codes == [.timedOut, .connectionLost])
+            try await eventually("there was no new connection") {
+                guard let next = try? await pool.value(Int32.self, "SELECT pg_backend_pid()") else { return false }
+                return next != backend
+            }
+        }
+    }
+
+    @Test("A server that cannot be reached is unavailable: by path, by address and by name")
+    func unreachable() async throws {
+        for url in [
+            "postgresql:///d?host=/nowhere", "postgresql://127.0.0.1:1/d", "postgresql://localhost:1/d",
+            "postgresql://name.invalid/d",
+        ] {
+            let pool = PostgresPool(
+                settings: try PostgresSettings(url: url),
+                loop: try TestDatabase.loop(),
+                logger: quietLogger
+            )
+            pool.start()
+            let read = try await postgresError { _ = try await pool.read("SELECT 1") }
+            #expect(read.code == .unavailable)
+            let transaction = try await postgresError { try await pool.withTransaction { _ in } }
+            #expect(transaction.code == .unavailable)
+            await pool.shutdown()
+        }
+    }
+
+    private func fails(_ code: PostgresError.Code, _ body: () async throws -> Void) async -> Bool {
+        do {
+            try await body()
+            return false
+        } catch {
+            return (error as? PostgresError)?.code == code
+        }
+    }
+}

@@ -1,0 +1,199 @@
+import EventLoop
+import Postgres
+import Synchronization
+import Testing
+
+@Suite struct WriteCoalescerTests {
+    private struct Item: Sendable {
+        let id: Int64
+        let note: String?
+    }
+
+    /// Stores items in a table `t`, and answers each with its number in the table.
+    private func coalescer(_ pool: PostgresPool, maximumWaiting: Int = 10_000) -> WriteCoalescer<Item, Int64> {
+        WriteCoalescer(
+            pool: pool,
+            maximumWaiting: maximumWaiting,
+            statement: """
+                WITH stored AS (
+                    INSERT INTO t (id, note)
+                    SELECT id, note
+                    FROM unnest($1::bigint[], $2::text[]) AS item (id, note)
+                    RETURNING id
+                )
+                SELECT stored.id * 10
+                FROM unnest($1::bigint[]) WITH ORDINALITY AS item (id, position)
+                JOIN stored USING (id)
+                ORDER BY position
+                """,
+            parameters: { items in [.int64s(items.map(\.id)), .texts(items.map(\.note))] },
+            decode: { rows, _ in try rows.map { try $0.decode(Int64.self) } }
+        )
+    }
+
+    private func createTable(_ pool: PostgresPool) async throws {
+        try await pool.write("CREATE TABLE t (id bigint PRIMARY KEY CHECK (id <> 13), note text NOT NULL)")
+    }
+
+    /// What becomes of the ids, each submitted by a task of its own.
+    private func submit(
+        _ ids: some Sequence<Int64> & Sendable,
+        _ coalescer: WriteCoalescer<Item, Int64>,
+        _ loop: EventLoop
+    ) async -> [Int64: Result<Int64, any Error>] {
+        await Task(executorPreference: loop) {
+            await withTaskGroup(of: (Int64, Result<Int64, any Error>).self) { group in
+                for id in ids {
+                    group.addTask {
+                        do {
+                            return (id, .success(try await coalescer.submit(Item(id: id, note: "note \(id)"))))
+                        } catch {
+                            return (id, .failure(error))
+                        }
+                    }
+                }
+                return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+            }
+        }.value
+    }
+
+    @Test(
+        "A thousand items that come at once are stored by few statements, and each caller gets its own answer"
+    )
+    func thousand() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await createTable(pool)
+            let results = await submit(101...1100, coalescer(pool), pool.loop)
+            #expect(results.count == 1000)
+            for (id, result) in results {
+                let answer = try result.get()
+                #expect(answer == id * 10)
+            }
+            let rows = try await pool.read("SELECT count(*), count(DISTINCT xmin::text), count(DISTINCT note) FROM t")
+            let (stored, transactions, notes) = try #require(rows.first).decode(Int64.self, Int64.self, Int64.self)
+            #expect(stored == 1000)
+            #expect(notes == 1000)
+            #expect(transactions <= 10)
+        }
+    }
+
+    @Test("A caller that has its answer finds its row committed")
+    func committed() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await createTable(pool)
+            let coalescer = coalescer(pool)
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                for id in Int64(101)...150 {
+                    group.addTask(executorPreference: pool.loop) {
+                        _ = try await coalescer.submit(Item(id: id, note: ""))
+                        return try await pool.read("SELECT 1 FROM t WHERE id = $1", [.int64(id)]).count == 1
+                    }
+                }
+                for try await isThere in group { #expect(isThere) }
+            }
+        }
+    }
+
+    @Test("A bad row fails only its own caller, whether the server refuses it or it cannot even be sent")
+    func badRow() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await createTable(pool)
+            let coalescer = coalescer(pool)
+            let unsendable = Task(executorPreference: pool.loop) {
+                try await coalescer.submit(Item(id: 1000, note: "a\0b"))
+            }
+            let missing = Task(executorPreference: pool.loop) {
+                try await coalescer.submit(Item(id: 1001, note: nil))
+            }
+            let results = await submit(10...40, coalescer, pool.loop)
+            for (id, result) in results where id != 13 {
+                let answer = try result.get()
+                #expect(answer == id * 10)
+            }
+            let checked = try await postgresError { _ = try results[13]?.get() }
+            #expect(checked.sqlState == "23514")
+            let refused = try await postgresError { _ = try await unsendable.value }
+            #expect(refused.code == .invalidParameter)
+            let null = try await postgresError { _ = try await missing.value }
+            #expect(null.sqlState == "23502")
+            #expect(try await pool.read("SELECT id FROM t").count == 30)
+        }
+    }
+
+    @Test(
+        "Items that are the same row are told apart and written one after another"
+    )
+    func sameRow() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await pool.write("CREATE TABLE t (id bigint PRIMARY KEY, times integer NOT NULL)")
+            let upserts = WriteCoalescer<Int64, Int32>(
+                pool: pool,
+                statement: """
+                    INSERT INTO t (id, times)
+                    SELECT id, 1
+                    FROM unnest($1::bigint[]) AS item (id)
+                    ON CONFLICT (id) DO UPDATE SET times = t.times + 1
+                    RETURNING times
+                    """,
+                parameters: { [.int64s($0)] },
+                decode: { rows, _ in try rows.map { try $0.decode(Int32.self) } }
+            )
+            let times = try await Task(executorPreference: pool.loop) {
+                try await withThrowingTaskGroup(of: Int32.self) { group in
+                    for _ in 0..<5 { group.addTask { try await upserts.submit(1) } }
+                    return try await group.reduce(into: []) { $0.append($1) }.sorted()
+                }
+            }.value
+            #expect(times == [1, 2, 3, 4, 5])
+        }
+    }
+
+    @Test("Beyond the bound of those that wait, an item is refused at once")
+    func overloaded() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await createTable(pool)
+            let results = await submit(101...150, coalescer(pool, maximumWaiting: 20), pool.loop)
+            let refused = results.values.filter { result in
+                if case .failure(let error as PostgresError) = result { error.code == .overloaded } else { false }
+            }
+            let stored = try await pool.read("SELECT id FROM t").count
+            #expect(refused.count >= 1)
+            #expect(stored >= 20)
+            #expect(stored + refused.count == 50)
+        }
+    }
+
+    @Test("Answers that do not match the items are an error to everyone, and the next items are written")
+    func wrongAnswers() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            try await createTable(pool)
+            let calls = Mutex(0)
+            let confused = WriteCoalescer<Int64, Int64>(
+                pool: pool,
+                statement: "INSERT INTO t SELECT id, '' FROM unnest($1::bigint[]) AS item (id)",
+                parameters: { [.int64s($0)] },
+                decode: { _, count in
+                    let call = calls.withLock { calls in
+                        calls += 1
+                        return calls
+                    }
+                    return Array(repeating: 7, count: call == 1 ? count + 1 : count)
+                }
+            )
+            let error = try await postgresError { _ = try await confused.submit(1) }
+            #expect(error.code == .decoding)
+            #expect(try await confused.submit(2) == 7)
+        }
+    }
+
+    @Test("Items fail with their statement when the server refuses it for another reason than a row")
+    func brokenStatement() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            let results = await submit(101...110, coalescer(pool), pool.loop)
+            for result in results.values {
+                let error = #expect(throws: PostgresError.self) { try result.get() }
+                #expect(error?.sqlState == "42P01")
+            }
+        }
+    }
+}

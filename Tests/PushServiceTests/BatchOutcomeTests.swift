@@ -1,0 +1,111 @@
+import HTTPClient
+import KakaoAPI
+import Testing
+
+@testable import PushService
+
+/// What becomes of a batch, by what Kakao answered: `docs/delivery.md` as a table.
+struct BatchOutcomeTests {
+    private static func refused(_ status: Int, _ code: Int? = nil, retryAfter: Duration? = nil) -> KakaoError {
+        let code = code.map { KakaoErrorCode(rawValue: $0) }
+        return KakaoError(kind: .refused(status: status, code: code, message: "words"), retryAfter: retryAfter)
+    }
+
+    private static func lost(bodyBytesLeft: Bool) -> KakaoError {
+        let error = HTTPClientError(code: .connectionLost, bodyBytesLeft: bodyBytesLeft, message: "lost")
+        return KakaoError(kind: .unreachable(error))
+    }
+
+    private static func outcome(
+        _ error: KakaoError,
+        attempts: Int = 1,
+        delivery: Delivery = .atLeastOnce,
+        jitter: Double = 1
+    ) -> BatchOutcome {
+        BatchOutcome(error, attempts: attempts, delivery: delivery, jitter: jitter)
+    }
+
+    private static func delay(_ outcome: BatchOutcome) -> Duration? {
+        guard case .retry(let delay, _, _) = outcome else { return nil }
+        return delay
+    }
+
+    @Test("Tries follow one another after 1, 2, 4 … seconds and at most 10 minutes, and the tenth is the last")
+    func backoff() {
+        let error = Self.refused(500)
+        let delays = (1...9).map { Self.delay(Self.outcome(error, attempts: $0)) }
+        #expect(delays == [1, 2, 4, 8, 16, 32, 64, 128, 256].map { .seconds($0) })
+        #expect(Self.delay(Self.outcome(error, attempts: 2, jitter: 1.2)) == .seconds(2) * 1.2)
+        guard case .failed = Self.outcome(error, attempts: 10) else {
+            Issue.record("the tenth attempt is followed by another")
+            return
+        }
+    }
+
+    @Test("A wait that Kakao asks for is kept, but not for longer than ten minutes")
+    func retryAfter() {
+        #expect(Self.delay(Self.outcome(Self.refused(503, retryAfter: .seconds(30)))) == .seconds(30))
+        #expect(Self.delay(Self.outcome(Self.refused(503, retryAfter: .seconds(86_400)))) == .seconds(600))
+        #expect(Self.delay(Self.outcome(Self.refused(503, retryAfter: .zero))) == .seconds(1))
+    }
+
+    @Test("Silence after the body had left may mean that users were reached; a refusal and an unsent body may not")
+    func mayRepeat() {
+        let cases = [
+            (Self.lost(bodyBytesLeft: true), true), (Self.lost(bodyBytesLeft: false), false),
+            (Self.refused(500), false), (KakaoError(kind: .badAnswer), true),
+        ]
+        for (error, expected) in cases {
+            guard case .retry(_, let mayRepeat, _) = Self.outcome(error) else {
+                Issue.record("\(error) is not tried again")
+                continue
+            }
+            #expect(mayRepeat == expected)
+        }
+    }
+
+    @Test("At most once, a send that was not answered is left as uncertain, and one that did not leave is tried again")
+    func atMostOnce() {
+        guard case .uncertain = Self.outcome(Self.lost(bodyBytesLeft: true), delivery: .atMostOnce) else {
+            Issue.record("sent again")
+            return
+        }
+        #expect(Self.delay(Self.outcome(Self.lost(bodyBytesLeft: false), delivery: .atMostOnce)) == .seconds(1))
+        #expect(Self.delay(Self.outcome(Self.refused(500), delivery: .atMostOnce)) == .seconds(1))
+    }
+
+    @Test("A quota has the sender wait, a refused key halts, and a wrong message fails")
+    func finals() {
+        guard case .wait = Self.outcome(Self.refused(429), attempts: 10) else {
+            Issue.record("429")
+            return
+        }
+        guard case .halt = Self.outcome(Self.refused(401, -401), attempts: 10) else {
+            Issue.record("401")
+            return
+        }
+        guard case .failed = Self.outcome(Self.refused(400, -2)) else {
+            Issue.record("-2")
+            return
+        }
+    }
+
+    @Test("A rate allows so many requests a second, a tenth of them at once, and never none for good")
+    func rateLimit() {
+        var limit = RateLimit(perSecond: 20, now: 0)
+        #expect(limit.available(at: 0) == 2)
+        limit.take(2)
+        #expect(limit.available(at: 0) == 0)
+        #expect(limit.wait == .milliseconds(50))
+        #expect(limit.available(at: 49) == 0)
+        #expect(limit.available(at: 50) == 1)
+        limit.take(1)
+        // What was not used does not gather.
+        #expect(limit.available(at: 60_000) == 2)
+        var slow = RateLimit(perSecond: 1, now: 0)
+        #expect(slow.available(at: 0) == 1)
+        slow.take(1)
+        #expect(slow.available(at: 999) == 0)
+        #expect(slow.available(at: 1000) == 1)
+    }
+}

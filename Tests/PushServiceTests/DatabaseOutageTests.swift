@@ -1,0 +1,106 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import PrivatePostgres
+import PushService
+import Testing
+
+/// PostgreSQL away: while the server runs, and when it starts.
+@Suite(.timeLimit(.minutes(5))) struct DatabaseOutageTests {
+    /// Runs `body` with a PostgreSQL that the test may stop.
+    private static func withCluster(_ body: (PostgresCluster, String) async throws -> Void) async throws {
+        let cluster = PostgresCluster(directory: "\(try TestFiles.temporaryFolder())/postgres")
+        let url = try await cluster.start()
+        do {
+            try await body(cluster, url)
+        } catch {
+            await cluster.stop(.immediate)
+            throw error
+        }
+        await cluster.stop(.immediate)
+    }
+
+    /// Expects what is promised of a server without a database.
+    private static func expectUnavailable(_ api: Caller) async throws {
+        let answers = [
+            try await api.register(1, "token"), try await api.deregister(1),
+            try await api.get("/v1/push/tokens", ["uuid": "1"]),
+            try await api.post("/v1/push/send", form: ["uuids": "[1]", "push_message": "{}"]),
+            try await api.get("/v1/link/callbacks"),
+            try await api.with("KakaoAK \(Keys.admin)").get(
+                "/kakao/link/callback",
+                ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1"]
+            ),
+            // Not "unauthorized": nobody knows whether this key is in force.
+            try await api.with("Bearer some-other-key").register(1, "token"),
+        ]
+        for answer in answers {
+            #expect(answer.status == 503)
+            #expect(answer.headerFields[.retryAfter] == "1")
+            #expect(answer.headerFields[.contentType] == "application/problem+json")
+            #expect(answer.json?["type"] == "urn:kakao-push-server:error:database-unavailable")
+            #expect(answer.json?["code"] == -9798)
+        }
+        #expect(try await api.get("/healthz").status == 200)
+        let ready = try await api.get("/readyz")
+        #expect(ready.status == 503)
+        #expect(ready.json?["ready"] == false)
+        #expect(ready.json?["checks"]?["database"] != "ok")
+        #expect(ready.json?["checks"]?["sender"] == "ok")
+    }
+
+    @Test("While PostgreSQL is down everything is answered 503, and when it is back everything goes on by itself")
+    func stopped() async throws {
+        try await Slots.servers.with {
+            try await Self.withCluster { cluster, url in
+                try await TestKakao.with { kakao in
+                    try await RunningServer.with(.test(url, kakao: kakao.sandbox.url)) { api in
+                        #expect(try await api.register(1, "token").status == 200)
+                        kakao.fail("*", .down)
+                        let push = try await api.push([1], marker: "m")
+                        #expect(try await api.register(2, "other").status == 202)
+
+                        await cluster.stop(.fast)
+                        try await eventually("readiness is false") { try await api.get("/readyz").status == 503 }
+                        try await Self.expectUnavailable(api)
+
+                        kakao.sandbox.removeFaults()
+                        try await cluster.start()
+                        try await eventually("readiness is back") { try await api.get("/readyz").status == 200 }
+                        try await api.waitUntilDone(push)
+                        #expect(kakao.sandbox.reached(marker: "m").times == 1)
+                        // Each loop's connections come back in their own time.
+                        try await eventually("devices are taken") { try await api.register(3, "third").status == 200 }
+                        try await eventually("what was stored is told") {
+                            try await !kakao.tokens(of: 2).isEmpty
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("A server that starts without PostgreSQL answers 503, begins its work when it is there, and can be stopped")
+    func startedWithout() async throws {
+        try await Slots.servers.with {
+            try await Self.withCluster { cluster, url in
+                try await TestKakao.with { kakao in
+                    await cluster.stop(.fast)
+                    let settings = Settings.test(url, kakao: kakao.sandbox.url)
+                    let first = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+                    try await Self.expectUnavailable(Caller(url: first.url))
+                    try await first.stop()
+
+                    let second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+                    let api = Caller(url: second.url)
+                    #expect(try await api.get("/readyz").status == 503)
+                    try await cluster.start()
+                    try await eventually("it is ready") { try await api.get("/readyz").status == 200 }
+                    try await eventually("it works") { try await api.register(1, "token").status == 200 }
+                    try await second.stop()
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import PushService
+import Testing
+
+/// Devices while everything works: `/v1/push/register`, `/tokens`, `/deregister`, and what operators see.
+@Suite(.timeLimit(.minutes(5))) struct DeviceTests {
+    @Test(
+        "A registration is answered with the days that Kakao keeps the token, as a bare number, when Kakao has it",
+        arguments: [("v1", "gcm"), ("v1", "apns"), ("v2", "fcm"), ("v2", "apns")]
+    )
+    func register(version: String, type: String) async throws {
+        try await withService { service in
+            let path = "/\(version)/push/register"
+            let form = try await service.api.post(
+                path,
+                form: [
+                    "uuid": "9223372036854775807", "device_id": "전화 + &", "push_type": type,
+                    "push_token": "a:b+c/d=", "tags": #"["여행","deals"]"#,
+                ]
+            )
+            let json = try await service.api.post(
+                path,
+                json: [
+                    "uuid": 1, "device_id": "phone", "push_type": .string(type), "push_token": "token",
+                    "tags": ["deals"], "locale": "ko-KR", "timezone": "Asia/Seoul", "app_version": nil,
+                ]
+            )
+            for answer in [form, json] {
+                #expect(answer.status == 200)
+                #expect(answer.text == "30")
+                #expect(answer.headerFields[.contentType] == "application/json;charset=UTF-8")
+            }
+            // The server speaks version 1 to Kakao, whichever version it is spoken to in.
+            let name = type == "apns" ? "apns" : "gcm"
+            #expect(try await service.kakao.tokens(of: .max) == ["전화 + & \(name) a:b+c/d="])
+            #expect(try await service.kakao.tokens(of: 1) == ["phone \(name) token"])
+            #expect(try await service.database.count("devices WHERE kakao_revision = revision AND NOT withdrawn") == 2)
+        }
+    }
+
+    @Test("A token that never expires is answered with -1")
+    func neverExpires() async throws {
+        var settings = KakaoSandboxSettings()
+        settings.tokenLifetimeDays = -1
+        try await withService(sandbox: settings) { service in
+            let answer = try await service.api.register(1, "token")
+            #expect(answer.text == "-1")
+            #expect(try await service.database.count("devices WHERE expires_at IS NULL") == 1)
+        }
+    }
+
+    @Test("Tokens are listed for one user or for several in Kakao's exact shape, by GET and by POST")
+    func tokens() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "android", device: "a")
+            _ = try await service.api.register(1, "apple", device: "b", type: "apns")
+            _ = try await service.api.register(.max, "other", device: "c")
+
+            let one = try await service.api.get("/v1/push/tokens", ["uuid": "1"])
+            #expect(one.status == 200)
+            #expect(one.headerFields[.contentType] == "application/json;charset=UTF-8")
+            let items = try #require(one.json?.array)
+            #expect(items.map { $0["push_token"] } == ["android", "apple"])
+            #expect(items.map { $0["push_type"] } == ["gcm", "apns"])
+            for item in items {
+                let names = item.object?.members.map(\.name)
+                #expect(names == ["user_id", "device_id", "push_type", "push_token", "created_at", "updated_at"])
+                #expect(item["user_id"] == "1")
+                for name in ["created_at", "updated_at"] {
+                    let time = try #require(item[name]?.string)
+                    #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/) != nil)
+                }
+            }
+            #expect(try await service.api.post("/v1/push/tokens", form: ["uuid": "1"]).json == one.json)
+
+            let all = try await service.api.get("/v1/push/tokens", ["uuids": "[1,\"9223372036854775807\",5]"])
+            #expect(all.json?.array?.map { $0["user_id"] } == ["1", "1", "9223372036854775807"])
+            let posted = try await service.api.post("/v1/push/tokens", form: ["uuids": "[\"1\",9223372036854775807]"])
+            #expect(posted.json == all.json)
+            let json = try await service.api.post("/v1/push/tokens", json: ["uuids": ["1", 9_223_372_036_854_775_807]])
+            #expect(json.json == all.json)
+
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "2"]).text == "[]")
+            let second = try await service.api.get("/v2/push/tokens", ["uuid": "1"])
+            #expect(second.json?.array?.map { $0["push_type"] } == ["fcm", "apns"])
+        }
+    }
+
+    @Test("A device that is deregistered is gone here and at Kakao, and the answer is empty")
+    func deregister() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "android")
+            _ = try await service.api.register(1, "apple", type: "apns")
+            let answer = try await service.api.deregister(1)
+            #expect(answer.status == 200)
+            #expect(answer.body.isEmpty)
+            #expect(answer.headerFields[.contentType] == "application/json;charset=UTF-8")
+            #expect(try await service.kakao.tokens(of: 1) == ["phone apns apple"])
+            #expect(try await service.database.count("devices") == 1)
+
+            let second = try await service.api.post(
+                "/v2/push/deregister",
+                json: ["uuid": "1", "device_id": "phone", "push_type": "apns"]
+            )
+            #expect(second.status == 200)
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            #expect(try await service.database.count("devices") == 0)
+            // Kakao may know a device that is unknown here: it is told all the same.
+            #expect(try await service.api.deregister(1).status == 200)
+            #expect(service.kakao.requests("deregister") == 3)
+        }
+    }
+
+    @Test("Registering a device again replaces what was known of it, here and at Kakao")
+    func registerAgain() async throws {
+        try await withService { service in
+            for (token, tags) in [("first", "[\"a\"]"), ("second", "[\"b\",\"c\"]")] {
+                let answer = try await service.api.post(
+                    "/v1/push/register",
+                    form: [
+                        "uuid": "1", "device_id": "phone", "push_type": "gcm", "push_token": token, "tags": tags,
+                        "app_version": token,
+                    ]
+                )
+                #expect(answer.text == "30")
+            }
+            #expect(try await service.kakao.tokens(of: 1) == ["phone gcm second"])
+            #expect(try await service.database.count("devices") == 1)
+            let devices = try await service.api.get("/v1/users/1/devices").json?["items"]?.array
+            #expect(devices?.map { $0["tags"] } == [["b", "c"]])
+            #expect(devices?.map { $0["app_version"] } == ["second"])
+        }
+    }
+
+    @Test("Operators see all that is known of a user's devices, with the token masked")
+    func devicesOfUser() async throws {
+        try await withService { service in
+            let token = "abcdefghijklmnopqrstuvwxyz"
+            _ = try await service.api.post(
+                "/v2/push/register",
+                json: [
+                    "uuid": 7, "device_id": "phone", "push_type": "fcm", "push_token": .string(token),
+                    "locale": "ko-KR", "timezone": "Asia/Seoul", "app_version": "1.2.3", "tags": ["여행"],
+                ]
+            )
+            let answer = try await service.api.get("/v1/users/7/devices")
+            #expect(answer.status == 200)
+            #expect(answer.json?["next"] == .null)
+            let device = try #require(answer.json?["items"]?[0]?.object)
+            #expect(
+                device.members.map(\.name) == [
+                    "user_id", "device_id", "push_type", "push_token", "state", "locale", "timezone", "app_version",
+                    "tags", "failures", "expires_at", "created_at", "updated_at",
+                ]
+            )
+            #expect(device["user_id"] == "7")
+            #expect(device["push_type"] == "fcm")
+            #expect(device["push_token"] == "abcd…wxyz")
+            #expect(device["state"] == "registered")
+            #expect(device["locale"] == "ko-KR")
+            #expect(device["timezone"] == "Asia/Seoul")
+            #expect(device["app_version"] == "1.2.3")
+            #expect(device["tags"] == ["여행"])
+            #expect(device["failures"] == 0)
+            #expect(device["expires_at"]?.string?.hasSuffix("Z") == true)
+            #expect(!answer.text.contains(token))
+            #expect(try await service.api.get("/v1/users/8/devices").json == ["items": [], "next": nil])
+        }
+    }
+
+    @Test("A token that moves to another user is deregistered from the first before it is registered to the second")
+    func tokenMoves() async throws {
+        try await withService { service in
+            let answers = [
+                try await service.api.register(1, "shared"), try await service.api.register(2, "shared"),
+            ]
+            #expect(answers.map(\.text) == ["30", "30"])
+            #expect(service.kakao.calls == ["register 200", "deregister 200", "register 200"])
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            #expect(try await service.kakao.tokens(of: 2) == ["phone gcm shared"])
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
+            #expect(try await service.database.count("devices") == 1)
+        }
+    }
+
+    @Test("Users that take one token from each other at the same moment are never told of an error")
+    func tokenContended() async throws {
+        try await withService { service in
+            for _ in 0..<3 {
+                try await withThrowingTaskGroup(of: Int.self) { group in
+                    for user in Int64(1)...3 {
+                        group.addTask { try await service.api.register(user, "shared").status }
+                    }
+                    for try await status in group { #expect([200, 202].contains(status)) }
+                }
+            }
+            // Whoever comes after that has it alone.
+            _ = try await service.api.register(7, "shared")
+            try await eventually("only the last user has the token") {
+                let others = try await (1...3).asyncMap { try await service.kakao.tokens(of: Int64($0)) }
+                let last = try await service.kakao.tokens(of: 7)
+                return others.allSatisfy(\.isEmpty) && last == ["phone gcm shared"]
+            }
+            try await eventually("nothing is left to tell") { try await service.database.count("devices") == 1 }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+import FoundationEssentials
+import HTTPClient
+import HTTPTypes
+import JSON
+import PushService
+import Testing
+
+/// Who may call what.
+@Suite(.timeLimit(.minutes(5))) struct IdentityTests {
+    /// What operators' programs call, and the scope that it takes.
+    private static let calls: [(path: String, isPost: Bool, scope: Scope)] = [
+        ("/v1/push/register", true, .devices), ("/v2/push/register", true, .devices),
+        ("/v1/push/tokens", true, .devices), ("/v1/push/tokens", false, .devices),
+        ("/v1/push/deregister", true, .devices), ("/v1/push/send", true, .send), ("/v2/push/send", true, .send),
+        ("/v1/users/1/devices", false, .read), ("/v1/pushes/x", false, .read), ("/v1/pushes/x/resume", true, .send),
+        ("/v1/link/callbacks", false, .read),
+    ]
+
+    private static func call(_ caller: Caller, _ path: String, isPost: Bool) async throws -> HTTPClientResponse {
+        isPost ? try await caller.post(path, form: [:]) : try await caller.get(path)
+    }
+
+    @Test("Without a key in force, as with a user's token, every call is answered 401 with what is asked for")
+    func unauthorized() async throws {
+        let wrong = [
+            nil, "Bearer wrong", "Bearer", "Bearer ", "Basic \(Keys.operator)", Keys.operator,
+            "KakaoAK \(Keys.admin)", "Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "Bearer \(Keys.operator)x",
+        ]
+        try await withService { service in
+            for authorization in wrong {
+                for (path, isPost, _) in Self.calls {
+                    let answer = try await Self.call(service.api.with(authorization), path, isPost: isPost)
+                    #expect(answer.status == 401, "\(path)")
+                    #expect(answer.headerFields[.wwwAuthenticate]?.hasPrefix("Bearer") == true)
+                    #expect(answer.headerFields[.contentType] == "application/problem+json")
+                    #expect(answer.json?["code"] == -401)
+                }
+            }
+        }
+    }
+
+    @Test("The operator's key passes as Bearer and as KakaoAK, whatever the case of the word")
+    func schemes() async throws {
+        try await withService { service in
+            for scheme in ["Bearer", "KakaoAK", "bearer", "KAKAOAK"] {
+                let answer = try await service.api.with("\(scheme) \(Keys.operator)").register(1, "token")
+                #expect(answer.status == 200, "\(scheme)")
+            }
+        }
+    }
+
+    @Test("A key that was made allows what its scopes say and nothing else, until it is revoked or ends")
+    func scopes() async throws {
+        try await withService { service in
+            let store = OperatorKeyStore(pool: service.database.pool)
+            for scope in Scope.allCases {
+                let key = try await store.create(name: scope.rawValue, scopes: [scope], expiresAt: nil)
+                for (path, isPost, needed) in Self.calls {
+                    let answer = try await Self.call(service.api.with("Bearer \(key)"), path, isPost: isPost)
+                    if scope == needed || scope == .admin {
+                        // Let in, and then told that there is no such push or that a field is missing.
+                        #expect([200, 400, 404].contains(answer.status), "\(scope) \(path)")
+                    } else {
+                        #expect(answer.status == 403, "\(scope) \(path)")
+                        #expect(answer.json?["type"] == "urn:kakao-push-server:error:missing-scope")
+                        #expect(answer.json?["code"] == -5)
+                    }
+                }
+            }
+
+            let key = try await store.create(name: "both", scopes: [.devices, .send], expiresAt: Date() + 3600)
+            let caller = service.api.with("KakaoAK \(key)")
+            #expect(try await caller.register(1, "token").status == 200)
+            #expect(try await caller.get("/v1/users/1/devices").status == 403)
+            #expect(try await store.revoke(name: "both") == 1)
+            #expect(try await caller.register(1, "token").status == 401)
+            #expect(try await store.revoke(name: "both") == 0)
+
+            let ended = try await store.create(name: "ended", scopes: [.admin], expiresAt: Date() - 1)
+            #expect(try await service.api.with("Bearer \(ended)").register(1, "token").status == 401)
+        }
+    }
+
+    @Test("A key is stored as its SHA-256 only")
+    func stored() async throws {
+        try await withService { service in
+            let store = OperatorKeyStore(pool: service.database.pool)
+            let key = try await store.create(name: "name", scopes: [.read], expiresAt: nil)
+            #expect(key.hasPrefix("kps_"))
+            #expect(key.utf8.count >= 32)
+            let found = try await service.database.count("operator_keys WHERE sha256 = sha256('\(key)')")
+            #expect(found == 1)
+            #expect(try await service.database.count("operator_keys AS key WHERE key::text LIKE '%\(key)%'") == 0)
+            let listed = try await store.list()
+            #expect(listed.map(\.name) == ["name"])
+            #expect(listed.map(\.scopes) == [[.read]])
+        }
+    }
+
+    @Test("Probes need no key")
+    func probes() async throws {
+        try await withService { service in
+            for path in ["/healthz", "/readyz"] {
+                let answer = try await service.api.with(nil).get(path)
+                #expect(answer.status == 200)
+            }
+        }
+    }
+}

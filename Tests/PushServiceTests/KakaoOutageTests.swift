@@ -1,0 +1,184 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import Logging
+import PushService
+import Testing
+
+/// Devices while Kakao cannot be reached, or refuses.
+@Suite(.timeLimit(.minutes(5))) struct KakaoOutageTests {
+    @Test("While Kakao is down a registration is accepted and stored, and Kakao has it when it is back")
+    func register() async throws {
+        try await withService { service in
+            service.kakao.fail("*", .down)
+            let answer = try await service.api.register(1, "token")
+            #expect(answer.status == 202)
+            #expect(answer.json == ["state": "pending"])
+            #expect(try await service.api.get("/v1/users/1/devices").json?["items"]?[0]?["state"] == "pending")
+            // It counts as a device of the user at once.
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).json?.array?.count == 1)
+
+            service.kakao.sandbox.removeFaults()
+            try await eventually("Kakao has the token") {
+                try await service.kakao.tokens(of: 1) == ["phone gcm token"]
+            }
+            try await eventually("the device is registered") {
+                try await service.api.get("/v1/users/1/devices").json?["items"]?[0]?["state"] == "registered"
+            }
+        }
+    }
+
+    @Test("While Kakao is down a deregistration is accepted, and Kakao hears of it when it is back")
+    func deregister() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            service.kakao.fail("*", .down)
+            let answer = try await service.api.deregister(1)
+            #expect(answer.status == 202)
+            #expect(answer.json == ["state": "pending"])
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
+
+            service.kakao.sandbox.removeFaults()
+            try await eventually("the device is gone") { try await service.database.count("devices") == 0 }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+        }
+    }
+
+    @Test(
+        "Of what is asked for one device while Kakao is down the last counts",
+        arguments: [true, false]
+    )
+    func lastChangeWins(endsRegistered: Bool) async throws {
+        try await withService { service in
+            service.kakao.fail("*", .down)
+            #expect(try await service.api.register(1, "first").status == 202)
+            #expect(try await service.api.deregister(1).status == 202)
+            if endsRegistered { #expect(try await service.api.register(1, "second").status == 202) }
+            service.kakao.sandbox.removeFaults()
+            try await eventually("everything is told") {
+                try await service.database.count("devices WHERE kakao_revision < revision") == 0
+            }
+            let tokens = try await service.kakao.tokens(of: 1)
+            #expect(tokens == (endsRegistered ? ["phone gcm second"] : []))
+            #expect(try await service.database.count("devices") == (endsRegistered ? 1 : 0))
+        }
+    }
+
+    @Test("What one server could not tell Kakao is told by the next one on the same database")
+    func otherServer() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            // Port 1 of loopback: nobody listens there.
+            let away = Settings.test(database.url, kakao: "http://127.0.0.1:1")
+            try await RunningServer.with(away) { api in
+                let answer = try await api.register(1, "token")
+                #expect(answer.status == 202)
+            }
+            try await RunningServer.with(Settings.test(database.url, kakao: kakao.sandbox.url)) { _ in
+                try await eventually("Kakao has the token") { try await !kakao.tokens(of: 1).isEmpty }
+            }
+        }
+    }
+
+    @Test(
+        "A registration that Kakao refuses is answered with its code and without the token, and nothing stays registered"
+    )
+    func refused() async throws {
+        try await withService { service in
+            let token = "dGhpcyBpcyBhIHRva2Vu:0123456789abcdef"
+            _ = try await service.api.register(1, "earlier")
+            service.kakao.fail("register", status: 400, code: -2, times: 1) { fault in
+                fault.message =
+                    "[app] Invalid Kpusher Param. ( appName=app, uid=1, did=phone, pushType=gcm, pushToken=\(token) )"
+            }
+            let answer = try await service.api.register(1, token)
+            #expect(answer.status == 400)
+            #expect(answer.headerFields[.contentType] == "application/problem+json")
+            #expect(answer.json?["code"] == -2)
+            #expect(answer.json?["type"] == "urn:kakao-push-server:error:refused-by-kakao")
+            #expect(answer.json?["msg"]?.string?.contains("Invalid Kpusher Param") == true)
+            #expect(!answer.text.contains(token))
+            #expect(!answer.text.contains("0123456789abcdef"))
+            try await eventually("nothing is left of the device") { try await service.database.count("devices") == 0 }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+        }
+    }
+
+    @Test("A registration that Kakao refuses with 403 keeps Kakao's status")
+    func forbidden() async throws {
+        try await withService { service in
+            service.kakao.fail("register", status: 403, code: -4, times: 1) { $0.message = "blocked account" }
+            let answer = try await service.api.register(1, "token")
+            #expect(answer.status == 403)
+            #expect(answer.json?["code"] == -4)
+        }
+    }
+
+    @Test("While Kakao refuses the Admin key, registrations are accepted and readiness says why they come to nothing")
+    func adminKeyRefused() async throws {
+        try await withService { service in
+            service.kakao.fail("register", status: 401, code: -401) { $0.message = "wrong appKey" }
+            #expect(try await service.api.register(1, "token").status == 202)
+            let ready = try await service.api.get("/readyz")
+            #expect(ready.status == 503)
+            #expect(ready.json?["checks"]?["sender"]?.string?.contains("wrong appKey") == true)
+            #expect(service.log.lines.contains { $0.level == .critical })
+            service.kakao.sandbox.removeFaults()
+            #expect(try await service.api.register(2, "other").status == 200)
+            #expect(try await service.api.get("/readyz").status == 200)
+        }
+    }
+
+    @Test("A token whose first user Kakao cannot be told to forget is not registered to the second before that")
+    func movesLater() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "shared")
+            service.kakao.fail("deregister", status: 500)
+            #expect(try await service.api.register(2, "shared").status == 202)
+            #expect(try await service.kakao.tokens(of: 1) == ["phone gcm shared"])
+            #expect(try await service.kakao.tokens(of: 2).isEmpty)
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "2"]).json?.array?.count == 1)
+
+            service.kakao.sandbox.removeFaults()
+            try await eventually("the second user has it") { try await !service.kakao.tokens(of: 2).isEmpty }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            let calls = service.kakao.calls.filter { $0 != "deregister 500" }
+            #expect(calls == ["register 200", "deregister 200", "register 200"])
+        }
+    }
+
+    @Test("A token whose deregistration Kakao has yet to hear of is not registered to another user before that")
+    func withdrawnBefore() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "shared")
+            service.kakao.fail("deregister", status: 500)
+            #expect(try await service.api.deregister(1).status == 202)
+            // The next phone call may be made: it is the earlier one that fails.
+            #expect(try await service.api.register(2, "shared").status == 202)
+            #expect(try await service.kakao.tokens(of: 2).isEmpty)
+            service.kakao.sandbox.removeFaults()
+            try await eventually("the second user has it") { try await !service.kakao.tokens(of: 2).isEmpty }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            let calls = service.kakao.calls.filter { $0 != "deregister 500" }
+            #expect(calls == ["register 200", "deregister 200", "register 200"])
+        }
+    }
+
+    @Test("A token that moves while its first registration is under way ends with the second user alone")
+    func movesWhileUnderWay() async throws {
+        try await withService { service in
+            service.kakao.fail("register", .latency, times: 1) { fault in
+                fault.milliseconds = 800
+                fault.userIDs = [1]
+            }
+            async let first = service.api.register(1, "shared")
+            try await eventually("Kakao is at the first registration") { service.kakao.requests("register") == 1 }
+            #expect(try await service.api.register(2, "shared").status == 202)
+            #expect(try await first.status == 200)
+            try await eventually("the second user has it") { try await !service.kakao.tokens(of: 2).isEmpty }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            #expect(service.kakao.calls == ["register 200", "deregister 200", "register 200"])
+        }
+    }
+}

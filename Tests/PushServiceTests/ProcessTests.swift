@@ -1,0 +1,200 @@
+import Glibc
+import HTTPClient
+import JSON
+import KakaoSandbox
+import Subprocess
+import Testing
+
+/// `push-server serve` as a process: killed, told to end, and short of descriptors.
+@Suite(.timeLimit(.minutes(5))) struct ProcessTests {
+    @Test("A server that is killed with sends in hand finishes them when it is started again, and reaches every user")
+    func killed() async throws {
+        // Without a place among the others: nearly all of its time it waits for leases to end.
+        try await TestDatabase.with { database in
+            try await TestKakao.with { kakao in try await Self.killAndRestart(database, kakao) }
+        }
+    }
+
+    private static func killAndRestart(_ database: TestDatabase, _ kakao: TestKakao) async throws {
+        let environment = ServerProcess.environment(database, kakao)
+        kakao.fail("send", .latency) { $0.milliseconds = 2000 }
+        var pushes: [String] = []
+        try await ServerProcess.with(environment: environment) { process, api in
+            // More than are under way at a time.
+            for first in stride(from: Int64(1), to: 120, by: 3) {
+                pushes.append(try await api.push([first, first + 1, first + 2], marker: "m"))
+            }
+            try await eventually("sends are under way") { kakao.requests("send") > 0 }
+            process.send(SIGKILL)
+            #expect(await process.ended() == .signaled(SIGKILL))
+        }
+        #expect(pushes.count == 40)
+        #expect(try await database.count("push_batches WHERE state = 'sending'") > 0)
+        kakao.sandbox.removeFaults()
+        try await ServerProcess.with(environment: environment) { _, api in
+            // What was under way is taken over when its lease has ended, 20 seconds after it was taken.
+            for push in pushes { try await api.waitUntilDone(push, within: .seconds(60)) }
+            let counts = try await api.get(pushes[0]).json?["users"]
+            #expect(counts?["sent"] == 3)
+        }
+        #expect(kakao.sandbox.reached(marker: "m").users == 120)
+    }
+
+    @Test("Told to end, a server finishes the requests and sends in hand and exits 0, and its log holds no secret")
+    func terminated() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let environment = ServerProcess.environment(database, kakao)
+            try await ServerProcess.with(environment: environment) { process, api in
+                kakao.fail("*", .latency) { $0.milliseconds = 1000 }
+                async let registered = api.register(1, "a-push-token-that-nobody-may-see")
+                let push = try await api.push([1], marker: "m")
+                try await eventually("both are under way") {
+                    kakao.requests("register") == 1 && kakao.requests("send") == 1
+                }
+                process.send(SIGTERM)
+                #expect(try await registered.text == "30")
+                #expect(await process.ended() == .exited(0))
+                let id = push.split(separator: "/").last ?? ""
+                #expect(try await database.text("SELECT state FROM push_batches WHERE push_id = '\(id)'") == "sent")
+                #expect(process.lines.contains { $0.contains("Stopped") })
+                for secret in [Keys.operator, Keys.admin, Keys.feedback, "a-push-token-that-nobody-may-see"] {
+                    #expect(!process.lines.contains { $0.contains(secret) })
+                }
+            }
+        }
+    }
+
+    @Test("Told to end while Kakao does not answer, a server exits 0 in time and gives back what it has")
+    func terminatedWithoutKakao() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let environment = ServerProcess.environment(database, kakao)
+            try await ServerProcess.with(environment: environment) { process, api in
+                kakao.fail("*", .latency) { $0.milliseconds = 60_000 }
+                async let registered = api.register(1, "token")
+                _ = try await api.push([1], marker: "m")
+                try await eventually("both are under way") {
+                    kakao.requests("register") == 1 && kakao.requests("send") == 1
+                }
+                let start = ContinuousClock.now
+                process.send(SIGTERM)
+                #expect(try await registered.status == 202)
+                #expect(await process.ended() == .exited(0))
+                // As the contract says.
+                #expect(ContinuousClock.now - start < .seconds(10))
+                #expect(try await database.count("push_batches WHERE state = 'waiting' AND lease IS NULL") == 1)
+                #expect(try await database.count("devices WHERE lease IS NULL") == 1)
+            }
+        }
+    }
+
+    @Test("A server that runs out of descriptors lives on, and serves again when there are some")
+    func descriptors() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let environment = ServerProcess.environment(database, kakao)
+            try await ServerProcess.with(environment: environment, descriptors: 64) { process, api in
+                #expect(try await api.get("/readyz").status == 200)
+                let port = try #require(api.url.split(separator: ":").last.flatMap { UInt16($0) })
+                do {
+                    let connections = try IdleConnections(200, port: port)
+                    try await eventually("it has no descriptor left") {
+                        process.lines.contains { $0.contains("Not accepting connections") }
+                    }
+                    #expect(connections.count == 200)
+                }
+                try await eventually("it serves again") {
+                    try await api.get("/readyz").status == 200
+                }
+                try await api.waitUntilDone(api.push([1], marker: "m"))
+                #expect(try await api.register(1, "token").status == 200)
+                process.send(SIGTERM)
+                #expect(await process.ended() == .exited(0))
+            }
+        }
+    }
+
+    @Test("With migrations switched off a server starts only when they have run, and keys that were made work at once")
+    func commands() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var environment = ServerProcess.environment(database, kakao)
+            environment["DATABASE_MIGRATE"] = "false"
+            environment["LOG_LEVEL"] = "warning"
+            /// Runs a command to its end and returns what it printed.
+            func run(_ command: [String], expecting code: Int32 = 0) async throws -> [String] {
+                let process = try await ServerProcess.start(command, environment: environment)
+                #expect(await process.ended() == .exited(code), "\(process.lines)")
+                return process.lines
+            }
+            let refusal = try await run(["serve"], expecting: EX_CONFIG)
+            #expect(refusal.contains { $0.contains("database.migrate") && $0.contains("push-server migrate") })
+            #expect(try await run(["migrate"]).first == "applied devices")
+            #expect(try await run(["migrate"]) == ["nothing to apply"])
+
+            let made = try await run(["keys", "create", "--name", "me", "--scope", "devices"])
+            #expect(made.count == 1, "\(made)")
+            let key = try #require(made.first { $0.hasPrefix("kps_") })
+            environment["LOG_LEVEL"] = "info"
+            try await ServerProcess.with(environment: environment) { _, api in
+                let caller = api.with("Bearer \(key)")
+                let registered = try await caller.register(1, "token")
+                #expect(registered.status == 200, "\(registered.text)")
+                #expect(try await caller.get("/v1/users/1/devices").status == 403)
+                environment["LOG_LEVEL"] = "warning"
+                let listed = try await run(["keys", "list"])
+                #expect(listed.contains { $0.hasPrefix("me\tdevices\t") })
+                #expect(!listed.contains { $0.contains(key) })
+                #expect(try await run(["keys", "revoke", "--name", "me"]) == ["revoked 1"])
+                #expect(try await caller.register(1, "token").status == 401)
+                #expect(try await run(["health", "--url", "\(api.url)/healthz"]).isEmpty)
+                _ = try await run(["health", "--url", "\(api.url)/nothing"], expecting: 1)
+            }
+        }
+    }
+
+    @Test("A server without its key does not start, says which setting is missing, and exits with 78")
+    func withoutKey() async throws {
+        var environment = ["DATABASE_URL": "postgres://localhost:1/none", "KAKAO_ADMIN_KEY": Keys.admin]
+        let process = try await ServerProcess.start(environment: environment)
+        #expect(await process.ended() == .exited(EX_CONFIG))
+        #expect(process.lines.contains { $0.contains("operator.key") && $0.contains("OPERATOR_KEY") })
+
+        environment["OPERATOR_KEY"] = "short"
+        let second = try await ServerProcess.start(environment: environment)
+        #expect(await second.ended() == .exited(EX_CONFIG))
+        #expect(second.lines.contains { $0.contains("OPERATOR_KEY in the environment") && $0.contains("32") })
+        #expect(!second.lines.contains { $0.contains("short") })
+    }
+}
+
+/// Connections that send nothing, for as long as this value lives.
+private struct IdleConnections: ~Copyable {
+    private let descriptors: [Int32]
+
+    var count: Int { descriptors.count }
+
+    init(_ count: Int, port: UInt16) throws {
+        var descriptors: [Int32] = []
+        for _ in 0..<count {
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = port.bigEndian
+            address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+            let result = withUnsafePointer(to: &address) { address in
+                address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
+            descriptors.append(descriptor)
+            guard result == 0 else { throw Refused(code: errno) }
+        }
+        self.descriptors = descriptors
+    }
+
+    deinit {
+        for descriptor in descriptors { close(descriptor) }
+    }
+
+    private struct Refused: Error {
+        let code: Int32
+    }
+}

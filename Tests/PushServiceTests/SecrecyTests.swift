@@ -1,0 +1,79 @@
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import PushService
+import Testing
+
+/// What must never stand in a log.
+@Suite(.timeLimit(.minutes(5))) struct SecrecyTests {
+    @Test("The log of a whole run, at its most talkative, holds no key, no secret and no push token")
+    func wholeRun() async throws {
+        let token = "fcmToken:APA91bH-0123456789_abcdefghijklmnopqrstuvwxyz"
+        try await withService { service in
+            let api = service.api
+            let made = try await OperatorKeyStore(pool: service.database.pool)
+                .create(name: "name", scopes: [.devices], expiresAt: nil)
+            _ = try await api.register(1, token)
+            _ = try await api.with("KakaoAK \(made)").register(2, token)
+            _ = try await api.with("Bearer \(made)").get("/v1/users/1/devices")
+            _ = try await api.get("/v1/push/tokens", ["uuid": "2"])
+            // Kakao's own words repeat the token.
+            service.kakao.fail("register", status: 400, code: -2, times: 1) { fault in
+                fault.message =
+                    "[app] Invalid Kpusher Param. ( appName=app, uid=3, did=d, pushType=gcm, pushToken=\(token) )"
+            }
+            _ = try await api.register(3, token, device: "other")
+            service.kakao.fail("*", status: 401, code: -401, times: 2) { fault in
+                fault.message = "wrong appKey(\(Keys.admin)) format"
+            }
+            _ = try await api.register(4, token)
+            let bypass = try await api.post(
+                "/v1/push/send",
+                form: ["uuids": "[1]", "push_message": #"{"for_gcm":{"push_token":"\#(token)"}}"#, "bypass": "true"]
+            )
+            #expect(bypass.status == 200)
+            service.kakao.sandbox.removeFaults()
+            let message: JSONValue = ["for_gcm": ["push_token": .string(token)]]
+            _ = try await api.post("/v1/push/send", json: ["uuids": [1], "push_message": message, "bypass": true])
+            service.kakao.sandbox.failToken(token)
+            try await api.waitUntilDone(api.push([2]))
+            var share = LinkShare()
+            share.arguments = ["secret": "argument-of-a-phone"]
+            _ = await service.kakao.sandbox.share(share)
+            let report: KeyValuePairs = ["userId": "2", "pushToken": token, "date": "1"]
+            for secret in [Keys.feedback, "wrong-secret-that-is-nearly-right"] {
+                _ = try await api.with(nil).post("/kakao/push/feedback/\(secret)", form: report)
+                _ = try await api.with(nil).get("/kakao/push/feedback/\(secret)")
+            }
+            _ = try await api.with("Bearer wrong-\(Keys.operator)").register(5, token)
+            _ = try await api.post("/v1/push/register", Array("push_token=\(token)&uuid=x".utf8), type: "text/plain")
+            try await eventually("reports were made") { service.kakao.sandbox.stats.feedback.accepted >= 1 }
+
+            let lines = service.log.lines.map(\.text)
+            #expect(lines.count > 20)
+            let feedback = lines.filter { $0.contains("/kakao/push/feedback/") }
+            #expect(!feedback.isEmpty)
+            #expect(feedback.allSatisfy { $0.contains("/kakao/push/feedback/***") })
+            let secrets = [
+                Keys.operator, Keys.admin, Keys.feedback, "nearly-right", made, token, "APA91bH", "argument-of-a-phone",
+            ]
+            for secret in secrets {
+                #expect(lines.filter { $0.contains(secret) }.isEmpty, "\(secret)")
+            }
+        }
+    }
+
+    @Test("Every line of a request's log carries the id that its answer carries")
+    func requestID() async throws {
+        try await withService { service in
+            let answer = try await service.api.register(1, "token")
+            let id = try #require(answer.headerFields[.requestID])
+            #expect(service.log.lines.contains { $0.metadata["request_id"] == id })
+            var own = service.api
+            own.headerFields[.requestID] = "mine-1"
+            #expect(try await own.register(1, "token").headerFields[.requestID] == "mine-1")
+        }
+    }
+}

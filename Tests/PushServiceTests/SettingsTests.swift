@@ -1,0 +1,246 @@
+import HTTPServer
+import KakaoAPI
+import LogOutput
+import Logging
+import PushService
+import Testing
+
+/// How settings are read: the file, the environment over it, secrets from files, and what is said of mistakes.
+struct SettingsTests {
+    private static let required = [
+        "DATABASE_URL": "postgres://push:database-password@localhost/push", "OPERATOR_KEY": Keys.operator,
+        "KAKAO_ADMIN_KEY": Keys.admin,
+    ]
+
+    private static func read(
+        _ environment: [String: String] = [:],
+        yaml: String? = nil,
+        without missing: String? = nil,
+        files: [String: String] = [:]
+    ) throws -> Settings {
+        var variables = required.filter { $0.key != missing }
+        variables.merge(environment) { $1 }
+        return try Settings(environment: variables, yaml: yaml, path: "config/push-server.yaml") { path in
+            guard let text = files[path] else { throw NoSuchFile() }
+            return text
+        }
+    }
+
+    private struct NoSuchFile: Error {}
+
+    /// The error of settings that cannot be used.
+    private static func error(
+        _ environment: [String: String] = [:],
+        yaml: String? = nil,
+        without missing: String? = nil,
+        files: [String: String] = [:]
+    ) -> SettingsError? {
+        #expect(throws: SettingsError.self) {
+            _ = try read(environment, yaml: yaml, without: missing, files: files)
+        }
+    }
+
+    @Test("Without anything but what is required, every setting has the default of the design")
+    func defaults() throws {
+        let settings = try Self.read()
+        #expect(settings.http.host == "127.0.0.1")
+        #expect(settings.http.port == 8080)
+        #expect(settings.http.maximumBodyBytes == 1 << 20)
+        #expect(settings.http.headLimits.headerBytes == 16 * 1024)
+        #expect(settings.http.headerTimeout == .seconds(10))
+        #expect(settings.http.bodyTimeout == .seconds(30))
+        #expect(settings.http.idleTimeout == .seconds(75))
+        #expect(settings.http.maximumConnections == 10_000)
+        #expect(settings.publicURL == nil)
+        #expect(settings.migratesOnStart)
+        #expect(settings.kakao.apiURL == "https://kapi.kakao.com")
+        #expect(settings.kakao.authURL == "https://kauth.kakao.com")
+        #expect(settings.kakao.pushVersion == .v1)
+        #expect(settings.kakao.maximumConcurrentRequests == 32)
+        #expect(settings.kakao.requestsPerSecond == nil)
+        #expect(settings.feedbackSecret == nil)
+        #expect(settings.pruneAfterFailures == 3)
+        #expect(settings.renewDaysBeforeExpiry == 7)
+        #expect(settings.logLevel == .info)
+        #expect(settings.logFormat == .text)
+    }
+
+    @Test("Every setting of the design's table is read from the environment")
+    func environment() throws {
+        let settings = try Self.read([
+            "HTTP_HOST": "::1", "HTTP_PORT": "1", "HTTP_PUBLIC_URL": "https://push.example.com/",
+            "HTTP_TLS_CERTIFICATE_FILE": "/c.pem", "HTTP_TLS_PRIVATE_KEY_FILE": "/k.pem",
+            "HTTP_MAX_BODY_BYTES": "2048", "HTTP_MAX_HEADER_BYTES": "4096", "HTTP_HEADER_TIMEOUT_SECONDS": "1",
+            "HTTP_BODY_TIMEOUT_SECONDS": "2", "HTTP_IDLE_TIMEOUT_SECONDS": "3", "HTTP_MAX_CONNECTIONS": "4",
+            "DATABASE_MIGRATE": "false", "KAKAO_APP_ID": "5", "KAKAO_REST_API_KEY": "rest",
+            "KAKAO_NATIVE_APP_KEY": "native", "KAKAO_API_URL": "http://127.0.0.1:9",
+            "KAKAO_AUTH_URL": "http://[::1]:9/",
+            "KAKAO_CA_CERTIFICATE_FILE": "/ca.pem", "KAKAO_PUSH_VERSION": "v2", "KAKAO_MAX_CONCURRENT_REQUESTS": "6",
+            "KAKAO_REQUESTS_PER_SECOND": "7", "FEEDBACK_SECRET": Keys.feedback, "DEVICES_PRUNE_AFTER_FAILURES": "8",
+            "DEVICES_RENEW_DAYS_BEFORE_EXPIRY": "9", "LOG_LEVEL": "debug", "LOG_FORMAT": "json",
+        ])
+        #expect(settings.http.host == "::1")
+        #expect(settings.http.port == 1)
+        guard case .given(let url) = settings.publicURL else { throw NoSuchFile() }
+        #expect(url == "https://push.example.com")
+        #expect(settings.certificateFile == "/c.pem")
+        #expect(settings.privateKeyFile == "/k.pem")
+        #expect(settings.http.maximumBodyBytes == 2048)
+        #expect(settings.http.headLimits.headerBytes == 4096)
+        #expect(settings.http.headerTimeout == .seconds(1))
+        #expect(settings.http.bodyTimeout == .seconds(2))
+        #expect(settings.http.idleTimeout == .seconds(3))
+        #expect(settings.http.maximumConnections == 4)
+        #expect(!settings.migratesOnStart)
+        #expect(settings.databaseURL.revealed == "postgres://push:database-password@localhost/push")
+        #expect(settings.operatorKey.revealed == Keys.operator)
+        #expect(settings.kakao.adminKey.revealed == Keys.admin)
+        #expect(settings.kakao.appID == "5")
+        #expect(settings.kakao.restAPIKey == "rest")
+        #expect(settings.kakao.nativeAppKey == "native")
+        #expect(settings.kakao.apiURL == "http://127.0.0.1:9")
+        #expect(settings.kakao.authURL == "http://[::1]:9")
+        #expect(settings.kakao.caCertificateFile == "/ca.pem")
+        #expect(settings.kakao.pushVersion == .v2)
+        #expect(settings.kakao.maximumConcurrentRequests == 6)
+        #expect(settings.kakao.requestsPerSecond == 7)
+        #expect(settings.feedbackSecret?.revealed == Keys.feedback)
+        #expect(settings.pruneAfterFailures == 8)
+        #expect(settings.renewDaysBeforeExpiry == 9)
+        #expect(settings.logLevel == .debug)
+        #expect(settings.logFormat == .json)
+    }
+
+    @Test("The environment overrides the file, and an empty variable is as good as none")
+    func precedence() throws {
+        let yaml = "http:\n  port: 1111\n  host: 0.0.0.0\nlog.level: error\n"
+        let settings = try Self.read(["HTTP_PORT": "2222", "HTTP_HOST": ""], yaml: yaml)
+        #expect(settings.http.port == 2222)
+        #expect(settings.http.host == "0.0.0.0")
+        #expect(settings.logLevel == .error)
+    }
+
+    @Test(
+        "A file of which everything is commented out, or that is empty, gives nothing",
+        arguments: ["", "# a\n", "http:\n"]
+    )
+    func emptyFile(yaml: String) throws {
+        #expect(try Self.read(yaml: yaml).http.port == 8080)
+    }
+
+    @Test("A secret may come from a file, named in the environment or in the settings' file")
+    func secretFiles() throws {
+        let files = ["/run/key": Keys.operator + "\n", "/run/url": "postgres://other/\r\n"]
+        let fromEnvironment = try Self.read(["OPERATOR_KEY_FILE": "/run/key"], without: "OPERATOR_KEY", files: files)
+        #expect(fromEnvironment.operatorKey.revealed == Keys.operator)
+        let fromFile = try Self.read(
+            yaml: "database:\n  url_file: /run/url\n",
+            without: "DATABASE_URL",
+            files: files
+        )
+        #expect(fromFile.databaseURL.revealed == "postgres://other/")
+
+        let unreadable = Self.error(["OPERATOR_KEY_FILE": "/run/none"], without: "OPERATOR_KEY", files: files)
+        #expect(unreadable?.place == "OPERATOR_KEY_FILE in the environment")
+        #expect(unreadable?.message.contains("/run/none") == true)
+        // What is no secret does not come from a file.
+        #expect(Self.error(yaml: "http:\n  host_file: /run/key\n")?.place == "config/push-server.yaml:2")
+    }
+
+    @Test(
+        "A setting that is required and missing is named, as in the file and as in the environment",
+        arguments: [
+            ("DATABASE_URL", "database.url"), ("OPERATOR_KEY", "operator.key"), ("KAKAO_ADMIN_KEY", "kakao.admin_key"),
+        ]
+    )
+    func missing(variable: String, name: String) throws {
+        let error = try #require(Self.error(without: variable))
+        #expect(error.description.contains(variable))
+        #expect(error.description.contains(name))
+        #expect(error.message.contains("required"))
+    }
+
+    @Test(
+        "A mistake in the file is told with its line",
+        arguments: [
+            ("http:\n  port: 8080\n  prot: 8081\n", 3, "http.prot"),
+            ("# a\n\nhtpp:\n  port: 1\n", 3, "htpp"),
+            ("http:\n  tls:\n    certificate: a\n", 3, "http.tls.certificate"),
+            ("log:\n  level: loud\n", 2, "log.level"),
+            ("http:\n  host: [a, b]\n", 2, "http.host"),
+            ("http:\n  host:\n    a: b\n", 2, "http.host"),
+            ("http: 8080\n", 1, "http"),
+            ("http:\n  - port\n", 2, "http"),
+            ("http:\n  port: 0x50\n", 2, "http.port"),
+            ("kakao:\n  push_version: 2\n", 2, "kakao.push_version"),
+            ("http:\n  public_url: push.example.com\n", 2, "http.public_url"),
+        ]
+    )
+    func mistake(yaml: String, line: Int, name: String) throws {
+        let error = try #require(Self.error(yaml: yaml))
+        #expect(error.place == "config/push-server.yaml:\(line)")
+        #expect(error.message.contains(name))
+    }
+
+    @Test(
+        "A file that is not YAML is told with a line, and never quoted: it may hold a secret",
+        arguments: [
+            "operator:\n  key: \"\(Keys.operator)\n", "operator:\n  key: [\(Keys.operator)\n",
+            "operator:\n\tkey: \(Keys.operator)\n", "operator:\n  key: \(Keys.operator)\n  key: \(Keys.operator)\n",
+            "operator:\n  key: \(Keys.operator): \(Keys.operator)\n",
+        ]
+    )
+    func notYAML(yaml: String) throws {
+        let error = try #require(Self.error(yaml: yaml))
+        #expect(error.place.hasPrefix("config/push-server.yaml:"))
+        #expect(!error.description.contains(Keys.operator))
+    }
+
+    @Test(
+        "A value that may not be is told with its place and with what is allowed",
+        arguments: [
+            ("HTTP_PORT", "65536"), ("HTTP_PORT", "-1"), ("HTTP_PORT", "+80"), ("HTTP_PORT", "80 "),
+            ("HTTP_MAX_BODY_BYTES", "1"), ("HTTP_MAX_HEADER_BYTES", "99999999"), ("HTTP_IDLE_TIMEOUT_SECONDS", "0"),
+            ("HTTP_MAX_CONNECTIONS", "0"), ("HTTP_PUBLIC_URL", "ftp://a"), ("HTTP_PUBLIC_URL", "https://"),
+            ("KAKAO_API_URL", "https://a b"), ("DATABASE_MIGRATE", "maybe"), ("KAKAO_PUSH_VERSION", "v3"),
+            ("KAKAO_MAX_CONCURRENT_REQUESTS", "0"), ("KAKAO_REQUESTS_PER_SECOND", "x"), ("LOG_LEVEL", "INFO"),
+            ("LOG_FORMAT", "xml"), ("DEVICES_PRUNE_AFTER_FAILURES", "0"), ("FEEDBACK_SECRET", "too-short"),
+            ("FEEDBACK_SECRET", "sixteen/letters/or/more"), ("OPERATOR_KEY", "31-characters-are-one-too-few-x"),
+            ("OPERATOR_KEY", "a key with spaces in it 0123456789 0123456789"),
+        ]
+    )
+    func wrongValue(variable: String, value: String) throws {
+        let error = try #require(Self.error([variable: value]))
+        #expect(error.place == "\(variable) in the environment")
+        if ["FEEDBACK_SECRET", "OPERATOR_KEY"].contains(variable) { #expect(!error.description.contains(value)) }
+    }
+
+    @Test("A certificate without its key is refused, and the other way round")
+    func halfTLS() throws {
+        #expect(Self.error(["HTTP_TLS_CERTIFICATE_FILE": "/c"])?.message.contains("private_key_file") == true)
+        #expect(Self.error(["HTTP_TLS_PRIVATE_KEY_FILE": "/k"])?.message.contains("certificate_file") == true)
+    }
+
+    @Test("However settings are printed, their secrets are not")
+    func masked() throws {
+        let settings = try Self.read(["FEEDBACK_SECRET": Keys.feedback])
+        var dumped = ""
+        dump(settings, to: &dumped)
+        let texts = [dumped, "\(settings)", String(reflecting: settings), String(describing: settings.operatorKey)]
+        for text in texts {
+            for secret in [Keys.operator, Keys.admin, Keys.feedback, "database-password"] {
+                #expect(!text.contains(secret))
+            }
+        }
+        #expect("\(settings.operatorKey)" == "***")
+    }
+
+    @Test("A secret matches itself alone")
+    func matching() {
+        let secret = Secret(Keys.operator)
+        #expect(secret.matches(Keys.operator))
+        for other in ["", String(Keys.operator.dropLast()), Keys.operator + "x", Keys.operator.uppercased()] {
+            #expect(!secret.matches(other))
+        }
+    }
+}

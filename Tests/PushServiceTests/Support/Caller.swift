@@ -1,0 +1,140 @@
+import EventLoop
+import HTTPClient
+import HTTPTypes
+import JSON
+import PushService
+import Testing
+
+/// The keys that the tests' servers have.
+enum Keys {
+    static let `operator` = "operator-key-of-the-tests-0123456789"
+    /// As Kakao's look: 32 hexadecimal digits.
+    static let admin = "0123456789abcdef0123456789abcdef"
+    static let feedback = "feedback-secret-of-the-tests"
+}
+
+/// Calls a server as the program of an operator, of an app's backend or of Kakao does.
+struct Caller: Sendable {
+    let url: String
+    var authorization: String? = "Bearer \(Keys.operator)"
+    var headerFields = HTTPFields()
+    /// A file of certificates to trust.
+    var caCertificateFile: String?
+
+    private static let client = Result { try makeClient(caCertificateFile: nil) }
+
+    private static func makeClient(caCertificateFile: String?) throws -> HTTPClient {
+        let settings = HTTPClientSettings(
+            totalTimeout: .seconds(30),
+            maximumConnections: 64,
+            caCertificateFile: caCertificateFile
+        )
+        return try HTTPClient(settings: settings, loop: try Shared.loop)
+    }
+
+    /// The same with another `Authorization`.
+    func with(_ authorization: String?) -> Caller {
+        var caller = self
+        caller.authorization = authorization
+        return caller
+    }
+
+    func get(_ path: String, _ query: KeyValuePairs<String, String> = [:]) async throws -> HTTPClientResponse {
+        let query = query.isEmpty ? "" : "?" + String(decoding: Self.form(query), as: UTF8.self)
+        return try await send(HTTPClientRequest(url: url + path + query))
+    }
+
+    func post(_ path: String, form: KeyValuePairs<String, String>) async throws -> HTTPClientResponse {
+        try await post(path, Self.form(form), type: FormBody.contentType)
+    }
+
+    func post(_ path: String, json: JSONValue) async throws -> HTTPClientResponse {
+        try await post(path, json.bytes(), type: "application/json")
+    }
+
+    func post(_ path: String, _ body: [UInt8] = [], type: String? = nil) async throws -> HTTPClientResponse {
+        var request = HTTPClientRequest(method: .post, url: url + path, body: body)
+        request.headerFields[.contentType] = type
+        return try await send(request)
+    }
+
+    private func send(_ request: HTTPClientRequest) async throws -> HTTPClientResponse {
+        var request = request
+        request.headerFields.append(contentsOf: headerFields)
+        request.headerFields[.authorization] = authorization
+        // A connection for each call: they spread over the server's loops, and none is left to hold up its end.
+        request.headerFields[.connection] = "close"
+        guard let caCertificateFile else { return try await Self.client.get().send(request) }
+        // Shuts itself down when it is dropped.
+        return try await Self.makeClient(caCertificateFile: caCertificateFile).send(request)
+    }
+
+    private static func form(_ fields: KeyValuePairs<String, String>) -> [UInt8] {
+        var form = FormBody()
+        for (name, value) in fields { form.append(name, value) }
+        return form.bytes
+    }
+}
+
+extension HTTPClientResponse {
+    var text: String { String(decoding: body, as: UTF8.self) }
+
+    var json: JSONValue? { try? JSONValue(parsing: body) }
+
+    /// The field that a problem names.
+    var field: String? { json?["field"]?.string }
+}
+
+// What the service's own endpoints are called with most often.
+extension Caller {
+    /// Registers a device.
+    func register(
+        _ userID: Int64,
+        _ token: String,
+        device: String = "phone",
+        type: String = "gcm",
+        version: String = "v1"
+    ) async throws -> HTTPClientResponse {
+        try await post(
+            "/\(version)/push/register",
+            form: ["uuid": String(userID), "device_id": device, "push_type": type, "push_token": token]
+        )
+    }
+
+    func deregister(_ userID: Int64, device: String = "phone", type: String = "gcm") async throws -> HTTPClientResponse
+    {
+        try await post(
+            "/v1/push/deregister",
+            form: ["uuid": String(userID), "device_id": device, "push_type": type]
+        )
+    }
+
+    /// Sends to users and returns the path of the push.
+    func push(_ userIDs: [Int64], marker: String = "", version: String = "v1") async throws -> String {
+        let member = version == "v1" ? "for_gcm" : "for_fcm"
+        let message: JSONValue = .object([member: ["custom_field": ["marker": .string(marker)]]])
+        let response = try await post(
+            "/\(version)/push/send",
+            form: ["uuids": "\(userIDs)", "push_message": message.description]
+        )
+        guard response.status == 200, let path = response.headerFields[.location] else {
+            throw Refused(status: response.status, body: response.text)
+        }
+        return path
+    }
+
+    /// The state of a push.
+    func state(_ push: String) async throws -> String {
+        try await get(push).json?["state"]?.string ?? ""
+    }
+
+    /// Waits until a push is done.
+    func waitUntilDone(_ push: String, within limit: Duration = .seconds(30)) async throws {
+        try await eventually("\(push) is done", within: limit) { try await state(push) == "done" }
+    }
+
+    struct Refused: Error {
+        let status: Int
+        let body: String
+    }
+}

@@ -1,0 +1,21 @@
+import Testing
+
+/// Waits until `condition` holds. Fails the test if it does not in time.
+func eventually(
+    _ what: Comment,
+    within limit: Duration = .seconds(30),
+    sourceLocation: SourceLocation = #_sourceLocation,
+    _ condition: () async throws -> Bool
+) async throws {
+    let deadline = ContinuousClock.now + limit
+    while try await !condition() {
+        guard ContinuousClock.now < deadline else {
+            Issue.record(what, sourceLocation: sourceLocation)
+            throw NeverHappened()
+        }
+        try await Task.sleep(for: .milliseconds(20))
+    }
+}
+
+/// What a test waited for did not come, and the rest of the test has no sense without it.
+struct NeverHappened: Error {}

@@ -1,0 +1,103 @@
+import EventLoop
+import Glibc
+import Postgres
+import PrivatePostgres
+import Synchronization
+
+/// The PostgreSQL that tests share: the one of `TEST_POSTGRES_URL`, or a private one that is started when the first test wants it and
+/// goes away with the process.
+enum TestServer {
+    /// Administers the databases of the tests.
+    static var admin: (url: String, pool: PostgresPool) {
+        get async throws { try await started.value }
+    }
+
+    private static let started = Task.detached {
+        var url = getenv("TEST_POSTGRES_URL").map { String(cString: $0) }
+        if url == nil {
+            let folder = try TestFiles.temporaryFolder()
+            let cluster = PostgresCluster(directory: "\(folder)/postgres", settings: ["max_connections": "200"])
+            url = try await cluster.start()
+            held.withLock { $0 = cluster }
+        }
+        let own = url ?? ""
+        return (url: own, pool: try await Shared.pool(own))
+    }
+
+    private static let held = Mutex<PostgresCluster?>(nil)
+}
+
+/// A database of one test's own, and a way to look into it.
+struct TestDatabase: Sendable {
+    let url: String
+    let pool: PostgresPool
+
+    private static let count = Atomic<Int>(0)
+
+    /// Runs `body` with an empty database, and drops it afterwards.
+    static func with(_ body: (TestDatabase) async throws -> Void) async throws {
+        let admin = try await TestServer.admin
+        let name = "push_service_test_\(getpid())_\(count.add(1, ordering: .relaxed).newValue)"
+        try await admin.pool.write("CREATE DATABASE \(name)")
+        let database = TestDatabase(
+            url: url(admin.url, database: name),
+            pool: try await Shared.pool(url(admin.url, database: name))
+        )
+        do {
+            try await body(database)
+        } catch {
+            await database.pool.shutdown()
+            throw error
+        }
+        await database.pool.shutdown()
+        try await admin.pool.write("DROP DATABASE \(name) WITH (FORCE)")
+    }
+
+    /// The rows of a table, or of a part of it: `devices`, `push_batches WHERE state = 'sent'`.
+    func count(_ table: String) async throws -> Int {
+        try await Int(integer("SELECT count(*) FROM \(table)"))
+    }
+
+    /// The one integer that a query returns.
+    func integer(_ sql: String) async throws -> Int64 {
+        guard let row = try await pool.read(sql).first else { throw NoRow(sql: sql) }
+        return try row.decode(Int64.self)
+    }
+
+    /// The one text that a query returns.
+    func text(_ sql: String) async throws -> String {
+        guard let row = try await pool.read(sql).first else { throw NoRow(sql: sql) }
+        return try row.decode(String.self)
+    }
+
+    private struct NoRow: Error {
+        let sql: String
+    }
+
+    /// The URL of another database of the same server.
+    private static func url(_ url: String, database: String) -> String {
+        let query = url.firstIndex(of: "?") ?? url.endIndex
+        let authority = url.firstRange(of: "://")?.upperBound ?? url.startIndex
+        let path = url[authority..<query].firstIndex(of: "/") ?? query
+        return "\(url[..<path])/\(database)\(url[query...])"
+    }
+}
+
+/// What all tests have in common: a loop, and what lives on it.
+enum Shared {
+    static var loop: EventLoop {
+        get throws { try loops.get().loops[0] }
+    }
+
+    private static let loops = Result { try EventLoopGroup(count: 1) }
+
+    /// A pool that waits as long as a busy machine needs.
+    static func pool(_ url: String) async throws -> PostgresPool {
+        var settings = try PostgresSettings(url: url)
+        settings.statementTimeout = nil
+        settings.waitTimeout = .seconds(30)
+        let pool = PostgresPool(settings: settings, loop: try loop, logger: quietLogger)
+        pool.start()
+        return pool
+    }
+}

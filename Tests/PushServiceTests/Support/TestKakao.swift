@@ -1,0 +1,85 @@
+import EventLoop
+import HTTPClient
+import JSON
+import KakaoSandbox
+import PushService
+
+/// A sandbox of one test's own, as the test looks at it.
+struct TestKakao: Sendable {
+    let sandbox: KakaoSandbox
+    let log: CollectedLog
+    /// Where its certificate stands, if it serves HTTPS.
+    let certificateFile: String?
+
+    static func with(
+        _ settings: KakaoSandboxSettings = KakaoSandboxSettings(),
+        _ body: (TestKakao) async throws -> Void
+    ) async throws {
+        var settings = settings
+        settings.adminKey = Keys.admin
+        let loops = try EventLoopGroup(count: 1)
+        defer { loops.shutdown() }
+        let log = CollectedLog()
+        let sandbox = try KakaoSandbox(settings: settings, loops: loops, logger: log.logger)
+        sandbox.start()
+        do {
+            try await body(TestKakao(sandbox: sandbox, log: log, certificateFile: settings.certificateFile))
+        } catch {
+            await sandbox.shutdown()
+            throw error
+        }
+        await sandbox.shutdown()
+    }
+
+    /// What Kakao knows of a user's phones: `phone gcm token`.
+    func tokens(of userID: Int64) async throws -> [String] {
+        var caller = Caller(url: sandbox.url, authorization: "KakaoAK \(Keys.admin)")
+        caller.caCertificateFile = certificateFile
+        let response = try await caller.get("/v1/push/tokens", ["uuid": String(userID)])
+        let items = response.json?.array ?? []
+        return items.map { item in
+            ["device_id", "push_type", "push_token"].map { item[$0]?.string ?? "?" }.joined(separator: " ")
+        }
+    }
+
+    /// The calls that Kakao has answered, in order: `register 200`. Look-ups are the tests' own.
+    var calls: [String] {
+        log.messages.compactMap { message in
+            guard let range = message.firstRange(of: "/push/"), message.hasPrefix("POST ") else { return nil }
+            return String(message[range.upperBound...])
+        }
+    }
+
+    /// How many requests came for a call of version 1, whatever became of them.
+    func requests(_ call: String) -> Int {
+        sandbox.stats.requests["/v1/push/\(call)"] ?? 0
+    }
+
+    /// Has calls go wrong from now on. Returns what ``KakaoSandbox/removeFault(_:)`` takes.
+    @discardableResult
+    func fail(
+        _ call: String,
+        _ kind: Fault.Kind = .status,
+        status: Int? = nil,
+        code: Int? = nil,
+        times: Int? = nil,
+        _ adjust: (inout Fault) -> Void = { _ in }
+    ) -> Int {
+        var fault = Fault(kind)
+        fault.path = call == "*" ? "*" : "/v1/push/\(call)"
+        fault.status = status
+        fault.code = code
+        fault.times = times
+        adjust(&fault)
+        return sandbox.add(fault) ?? 0
+    }
+}
+
+extension Sequence {
+    /// `map` for what takes its time, one after the other.
+    func asyncMap<Result>(_ transform: (Element) async throws -> Result) async rethrows -> [Result] {
+        var results: [Result] = []
+        for element in self { results.append(try await transform(element)) }
+        return results
+    }
+}

@@ -1,0 +1,132 @@
+import EventLoop
+import HTTPClient
+import HTTPServer
+import KakaoSandbox
+import Logging
+import PushService
+import ServiceLifecycle
+
+/// A server that runs in this process, as `push-server serve` would run it.
+final class RunningServer: Sendable {
+    let url: String
+    private let group: ServiceGroup
+    private let task: Task<Void, any Error>
+
+    private init(url: String, group: ServiceGroup, task: Task<Void, any Error>) {
+        self.url = url
+        self.group = group
+        self.task = task
+    }
+
+    /// Starts a server.
+    ///
+    /// - Parameter awaitsDatabase: Whether to wait until it can do its work; else it is only listening.
+    static func start(
+        _ settings: Settings,
+        log: CollectedLog,
+        awaitsDatabase: Bool = true
+    ) async throws -> RunningServer {
+        let (ready, continuation) = AsyncStream<Void>.makeStream()
+        // Two loops, however many cores there are: connections to PostgreSQL are dear.
+        let server = try PushServer(
+            settings: settings,
+            migrations: TestFiles.migrations,
+            logger: log.logger,
+            loopCount: 2
+        ) { _ in continuation.yield() }
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(services: [server], logger: quietLogger)
+        )
+        let task = Task {
+            defer { continuation.finish() }
+            try await group.run()
+        }
+        if awaitsDatabase {
+            var iterator = ready.makeAsyncIterator()
+            // Nothing comes when it has ended instead: its task says why.
+            if await iterator.next() == nil { try await task.value }
+        }
+        return RunningServer(url: "http://127.0.0.1:\(server.port)", group: group, task: task)
+    }
+
+    /// Ends it as SIGTERM does, and waits until it has ended.
+    func stop() async throws {
+        await group.triggerGracefulShutdown()
+        try await task.value
+    }
+
+    /// Runs `body` with a server, and stops it.
+    static func with(
+        _ settings: Settings,
+        log: CollectedLog = CollectedLog(),
+        _ body: (Caller) async throws -> Void
+    ) async throws {
+        let server = try await start(settings, log: log)
+        do {
+            try await body(Caller(url: server.url))
+        } catch {
+            try? await server.stop()
+            throw error
+        }
+        try await server.stop()
+    }
+}
+
+extension Settings {
+    /// Settings as the tests want them: a port of the kernel's choice, the sandbox as Kakao.
+    static func test(_ database: String, kakao: String) -> Settings {
+        var settings = Settings(
+            databaseURL: Secret(database),
+            operatorKey: Secret(Keys.operator),
+            adminKey: Secret(Keys.admin)
+        )
+        settings.http.port = 0
+        settings.kakao.apiURL = kakao
+        settings.feedbackSecret = Secret(Keys.feedback)
+        settings.publicURL = .own
+        return settings
+    }
+}
+
+/// The house that a test has to itself: a database, Kakao, and a server between them.
+struct TestService: Sendable {
+    let database: TestDatabase
+    let kakao: TestKakao
+    let settings: Settings
+    /// Calls the server with the operator's key.
+    let api: Caller
+    let log: CollectedLog
+}
+
+/// Runs `body` with a database and a sandbox, and no server yet.
+func withDatabaseAndKakao(
+    sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
+    _ body: (TestDatabase, TestKakao) async throws -> Void
+) async throws {
+    try await Slots.servers.with {
+        try await TestDatabase.with { database in
+            try await TestKakao.with(sandbox) { kakao in try await body(database, kakao) }
+        }
+    }
+}
+
+/// Runs `body` with a server, its database and its Kakao.
+func withService(
+    _ adjust: (inout Settings) -> Void = { _ in },
+    sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
+    _ body: (TestService) async throws -> Void
+) async throws {
+    try await withDatabaseAndKakao(sandbox: sandbox) { database, kakao in
+        var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+        adjust(&settings)
+        let log = CollectedLog()
+        try await RunningServer.with(settings, log: log) { api in
+            kakao.sandbox.sendCallbacks(to: api.url)
+            // A fault that is left on would hold up the server's end.
+            defer { kakao.sandbox.removeFaults() }
+            try await body(
+                TestService(database: database, kakao: kakao, settings: settings, api: api, log: log)
+            )
+        }
+    }
+}

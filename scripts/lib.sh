@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# Shared by the scripts of this folder; sourced, not run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+fail() {
+    printf '\n%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# Prints the comment at the top of the calling script, which is its help.
+print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" | sed '/^set -\|^\. /d'; }
+
+# Runs a command as root: as it is, or through sudo.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Installs the Debian packages that are missing, and nothing else.
+install_missing() {
+    local missing=()
+    for package in "$@"; do
+        [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+    done
+    [ "${#missing[@]}" = 0 ] && return
+    say "Installing ${missing[*]}"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# What the build and everything that runs need.
+install_requirements() {
+    command -v swift >/dev/null || fail "Swift 6.3 is missing: see https://www.swift.org/install/linux/"
+    install_missing libpq-dev libssl-dev libcurl4-openssl-dev pkg-config postgresql curl ca-certificates "$@"
+}
+
+# Waits until a command succeeds: wait_until SECONDS WHAT COMMAND [ARGUMENT ...]
+wait_until() {
+    local deadline=$((SECONDS + $1)) what=$2
+    shift 2
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$deadline" ] || fail "$what did not happen in time"
+        sleep 0.1
+    done
+}
