@@ -2,6 +2,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Postgres
 import PushService
 import Testing
 
@@ -183,6 +184,81 @@ import Testing
             #expect(try await service.kakao.tokens(of: 2) == ["phone gcm shared"])
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
             #expect(try await service.database.count("devices") == 1)
+        }
+    }
+
+    @Test(
+        "A device that is registered again in the very moment when its deregistration is noted is told to Kakao at once"
+    )
+    func registeredMeanwhile() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "first")
+            service.kakao.fail("deregister", .latency, times: 1) { $0.milliseconds = 300 }
+            let deregistration = Task { try await service.api.deregister(1).status }
+            try await eventually("Kakao is at it") { service.kakao.requests("deregister") == 1 }
+            try await service.database.pool.withTransaction { transaction in
+                // What a registration does, held up before its commit.
+                try await transaction.query(
+                    "UPDATE devices SET withdrawn = false, push_token = 'second', revision = revision + 1"
+                )
+                try await eventually("the note of Kakao's answer waits for it") {
+                    try await service.database.count(
+                        "pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+                    ) > 0
+                }
+            }
+            #expect(try await deregistration.value == 200)
+            // Long before a lease would have ended.
+            try await eventually("Kakao has the second token", within: .seconds(10)) {
+                try await service.kakao.tokens(of: 1) == ["phone gcm second"]
+            }
+        }
+    }
+
+    @Test("A registration that PostgreSQL gives up, to end a deadlock, is tried again and succeeds")
+    func deadlock() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "shared")
+            _ = try await service.api.register(2, "own")
+            var registration: Task<HTTPClientResponse, any Error>?
+            // Whoever looks for the deadlock first is its victim: usually the server, which waited first.
+            for _ in 0..<5 where registration == nil {
+                registration = try await Self.registerIntoDeadlock(service)
+            }
+            #expect(try await registration?.value.text == "30")
+            try await eventually("there was a deadlock") {
+                let sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+                return try await service.database.integer(sql) > 0
+            }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            #expect(try await service.kakao.tokens(of: 2) == ["phone gcm shared"])
+        }
+    }
+
+    /// Registers the token of user 1 for user 2, and locks the rows of both against the order in which that does.
+    ///
+    /// - Returns: The registration, if it had to give way.
+    private static func registerIntoDeadlock(
+        _ service: TestService
+    ) async throws -> Task<HTTPClientResponse, any Error>? {
+        var registration: Task<HTTPClientResponse, any Error>?
+        do {
+            try await service.database.pool.withTransaction { transaction in
+                try await transaction.query("UPDATE devices SET locale = 'ko' WHERE user_id = 2")
+                registration = Task { try await service.api.register(2, "shared") }
+                try await eventually("the registration waits for user 2") {
+                    try await service.database.count(
+                        "pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+                    ) > 0
+                }
+                try await transaction.query("UPDATE devices SET locale = 'ko' WHERE user_id = 1")
+            }
+            return registration
+        } catch let error as PostgresError where error.sqlState == "40P01" {
+            _ = try await registration?.value
+            _ = try await service.api.register(1, "shared")
+            _ = try await service.api.register(2, "own")
+            return nil
         }
     }
 

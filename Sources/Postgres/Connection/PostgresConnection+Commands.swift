@@ -19,15 +19,21 @@ extension PostgresConnection {
             for command in commands { command.answer(.failure(PostgresError(.connectionLost, detail: "not open"))) }
             return
         }
+        // Nothing is skipped after a failure: a command has to count as sent for the end of the connection to answer
+        // it.
         var isSent = true
         switch grouping {
         case .together:
             // Preparations have sync groups of their own, so they come before the first read.
-            for command in commands { isSent = isSent && prepare(command) }
+            for command in commands { isSent = prepare(command) && isSent }
             for command in commands { isSent = run(command) && isSent }
-            isSent = isSent && sync()
+            isSent = sync() && isSent
         case .apart:
-            for command in commands { isSent = prepare(command) && run(command) && sync() && isSent }
+            for command in commands {
+                isSent = prepare(command) && isSent
+                isSent = run(command) && isSent
+                isSent = sync() && isSent
+            }
         }
         guard isSent, flush() else { return closeSoon(connectionError()) }
         watchFirstCommand()

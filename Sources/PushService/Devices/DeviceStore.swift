@@ -325,34 +325,43 @@ final class DeviceStore: Sendable {
         try await confirmations.submit(Confirmation(device: device, expiresAt: expiresAt))
     }
 
+    /// The rows are locked first, and in the order of their key. What then counts is what stands in them now, not what stood there
+    /// when the statement began: a change that comes in between must neither be lost nor be left with a lease that nobody holds.
     private static let confirmStatement = """
         WITH given AS (
             SELECT *
             FROM unnest(
                 $1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::timestamptz[]
-            ) WITH ORDINALITY AS item (user_id, device_id, push_type, revision, lease, expires_at, place)
+            ) WITH ORDINALITY AS item (user_id, device_id, push_type, told, lease, expires_at, place)
+        ),
+        held AS (
+            SELECT device.user_id, device.device_id, device.push_type, device.withdrawn, device.revision, given.told,
+                given.expires_at, given.place
+            FROM devices AS device
+            JOIN given USING (user_id, device_id, push_type)
+            WHERE device.lease = given.lease
+            ORDER BY device.user_id, device.device_id, device.push_type
+            FOR UPDATE OF device
         ),
         gone AS (
             DELETE FROM devices AS device
-            USING given
-            WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
-                AND device.lease = given.lease
-                AND device.withdrawn
-                AND device.revision = given.revision
-            RETURNING given.place
+            USING held
+            WHERE (device.user_id, device.device_id, device.push_type) = (held.user_id, held.device_id, held.push_type)
+                AND held.withdrawn
+                AND held.revision = held.told
+            RETURNING held.place
         ),
         settled AS (
             UPDATE devices AS device
-            SET kakao_revision = given.revision,
-                expires_at = given.expires_at,
+            SET kakao_revision = held.told,
+                expires_at = held.expires_at,
                 attempts = 0,
                 lease = NULL,
                 lease_ends_at = NULL
-            FROM given
-            WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
-                AND device.lease = given.lease
-                AND NOT (device.withdrawn AND device.revision = given.revision)
-            RETURNING given.place, device.revision > given.revision AS is_unsettled
+            FROM held
+            WHERE (device.user_id, device.device_id, device.push_type) = (held.user_id, held.device_id, held.push_type)
+                AND NOT (held.withdrawn AND held.revision = held.told)
+            RETURNING held.place, held.revision > held.told AS is_unsettled
         )
         SELECT place, is_unsettled
         FROM settled
