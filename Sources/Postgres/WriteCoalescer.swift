@@ -19,6 +19,9 @@ package final class WriteCoalescer<Item: Sendable, Output: Sendable>: Sendable {
     ///   - pool: whose loop it belongs to.
     ///   - maximumItems: rows of one statement. Beyond some hundreds they gain nothing more and hold locks for longer.
     ///   - maximumWaiting: items that may wait.
+    ///   - concurrency: statements that may be under way at a time. One for statements that may lock a row that is there already:
+    ///     two that lock the same rows in different orders can deadlock. Two, the number of connections for writes, for plain
+    ///     inserts: while one commits the next is on its way, and what arrives waits for no commit but its own.
     ///   - statement: the SQL, over arrays.
     ///   - parameters: the arrays, in the order of the items.
     ///   - decode: one output for each item, in the order of the items; is given how many there are.
@@ -26,6 +29,7 @@ package final class WriteCoalescer<Item: Sendable, Output: Sendable>: Sendable {
         pool: PostgresPool,
         maximumItems: Int = 500,
         maximumWaiting: Int = 10_000,
+        concurrency: Int = 1,
         statement: String,
         parameters: @escaping @Sendable ([Item]) -> [PostgresValue],
         decode: @escaping @Sendable (PostgresRows, Int) throws -> [Output]
@@ -35,6 +39,7 @@ package final class WriteCoalescer<Item: Sendable, Output: Sendable>: Sendable {
             pool: pool,
             maximumItems: maximumItems,
             maximumWaiting: maximumWaiting,
+            concurrency: concurrency,
             statement: statement,
             parameters: parameters,
             decode: decode
@@ -65,13 +70,13 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private let pool: PostgresPool
     private let maximumItems: Int
     private let maximumWaiting: Int
+    private let concurrency: Int
     private let statement: String
     private let parameters: @Sendable ([Item]) -> [PostgresValue]
     private let decode: @Sendable (PostgresRows, Int) throws -> [Output]
 
     private var waiting = Deque<Entry>()
-    /// Statements that are under way: one, or after a failure one for each item of it. Never two that gather: the
-    /// second would find half the items, and two that touch the same rows in different orders can deadlock.
+    /// Statements that are under way: `concurrency` at most, or after a failure one for each item of it.
     private var underWay = 0
     private var hook: Int?
 
@@ -79,6 +84,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         pool: PostgresPool,
         maximumItems: Int,
         maximumWaiting: Int,
+        concurrency: Int,
         statement: String,
         parameters: @escaping @Sendable ([Item]) -> [PostgresValue],
         decode: @escaping @Sendable (PostgresRows, Int) throws -> [Output]
@@ -87,6 +93,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         self.pool = pool
         self.maximumItems = max(1, maximumItems)
         self.maximumWaiting = maximumWaiting
+        self.concurrency = max(1, concurrency)
         self.statement = statement
         self.parameters = parameters
         self.decode = decode
@@ -100,14 +107,14 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         writeAtEndOfTick()
     }
 
-    /// Writes what waits at the end of this tick, unless a statement is under way then.
+    /// Writes what waits at the end of this tick, unless as many statements as may be are under way then.
     private func writeAtEndOfTick() {
-        guard underWay == 0, hook == nil else { return }
+        guard underWay < concurrency, hook == nil else { return }
         hook = loop.addEndOfTickHook {
             self.assumeIsolated { core in
                 if let hook = core.hook { core.loop.removeEndOfTickHook(hook) }
                 core.hook = nil
-                if core.underWay == 0 { core.writeWaiting() }
+                if core.underWay < core.concurrency { core.writeWaiting() }
             }
         }
     }

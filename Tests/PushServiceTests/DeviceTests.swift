@@ -193,7 +193,7 @@ import Testing
     func registeredMeanwhile() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "first")
-            service.kakao.fail("deregister", .latency, times: 1) { $0.milliseconds = 300 }
+            service.kakao.fail("deregister", .latency, times: 1) { $0.milliseconds = 2000 }
             let deregistration = Task { try await service.api.deregister(1).status }
             try await eventually("Kakao is at it") { service.kakao.requests("deregister") == 1 }
             try await service.database.pool.withTransaction { transaction in
@@ -201,11 +201,8 @@ import Testing
                 try await transaction.query(
                     "UPDATE devices SET withdrawn = false, push_token = 'second', revision = revision + 1"
                 )
-                try await eventually("the note of Kakao's answer waits for it") {
-                    try await service.database.count(
-                        "pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-                    ) > 0
-                }
+                // Until the note of Kakao's answer waits for it.
+                try await transaction.execute(script: Self.waitUntilAwaited)
             }
             #expect(try await deregistration.value == 200)
             // Long before a lease would have ended.
@@ -225,7 +222,8 @@ import Testing
             for _ in 0..<5 where registration == nil {
                 registration = try await Self.registerIntoDeadlock(service)
             }
-            #expect(try await registration?.value.text == "30")
+            let answer = try await registration?.value
+            #expect(answer?.text == "30", "\(answer?.text ?? "the server never gave way")")
             try await eventually("there was a deadlock") {
                 let sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
                 return try await service.database.integer(sql) > 0
@@ -234,6 +232,24 @@ import Testing
             #expect(try await service.kakao.tokens(of: 2) == ["phone gcm shared"])
         }
     }
+
+    /// Waits, in the database, until somebody waits for a lock of this transaction; not for ever.
+    private static let waitUntilAwaited = """
+        DO $$
+        BEGIN
+            FOR turn IN 1..2000 LOOP
+                EXIT WHEN EXISTS (
+                    SELECT
+                    FROM pg_locks
+                    WHERE NOT granted
+                        AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
+                );
+                PERFORM pg_sleep(0.01);
+            END LOOP;
+        END
+        $$;
+
+        """
 
     /// Registers the token of user 1 for user 2, and locks the rows of both against the order in which that does.
     ///
@@ -246,12 +262,9 @@ import Testing
             try await service.database.pool.withTransaction { transaction in
                 try await transaction.query("UPDATE devices SET locale = 'ko' WHERE user_id = 2")
                 registration = Task { try await service.api.register(2, "shared") }
-                try await eventually("the registration waits for user 2") {
-                    try await service.database.count(
-                        "pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-                    ) > 0
-                }
-                try await transaction.query("UPDATE devices SET locale = 'ko' WHERE user_id = 1")
+                try await transaction.execute(
+                    script: Self.waitUntilAwaited + "UPDATE devices SET locale = 'ko' WHERE user_id = 1"
+                )
             }
             return registration
         } catch let error as PostgresError where error.sqlState == "40P01" {

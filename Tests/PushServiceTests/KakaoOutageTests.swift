@@ -104,6 +104,22 @@ import Testing
         }
     }
 
+    @Test("A registration that comes while Kakao refuses the one before is told to Kakao at once")
+    func refusedMeanwhile() async throws {
+        try await withService { service in
+            service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 2000 }
+            service.kakao.fail("register", status: 400, code: -2, times: 1)
+            let first = Task { try await service.api.register(1, "bad").status }
+            try await eventually("Kakao is at the first") { service.kakao.requests("register") == 1 }
+            #expect(try await service.api.register(1, "good").status == 202)
+            #expect(try await first.value == 400)
+            // Long before a lease would have ended.
+            try await eventually("Kakao has the second", within: .seconds(10)) {
+                try await service.kakao.tokens(of: 1) == ["phone gcm good"]
+            }
+        }
+    }
+
     @Test("A registration that Kakao refuses with 403 keeps Kakao's status")
     func forbidden() async throws {
         try await withService { service in
@@ -169,7 +185,7 @@ import Testing
     func movesWhileUnderWay() async throws {
         try await withService { service in
             service.kakao.fail("register", .latency, times: 1) { fault in
-                fault.milliseconds = 800
+                fault.milliseconds = 2000
                 fault.userIDs = [1]
             }
             async let first = service.api.register(1, "shared")

@@ -17,7 +17,7 @@ import Testing
 
     private static func killAndRestart(_ database: TestDatabase, _ kakao: TestKakao) async throws {
         let environment = ServerProcess.environment(database, kakao)
-        kakao.fail("send", .latency) { $0.milliseconds = 2000 }
+        kakao.fail("send", .latency) { $0.milliseconds = 5000 }
         var pushes: [String] = []
         try await ServerProcess.with(environment: environment) { process, api in
             // More than are under way at a time.

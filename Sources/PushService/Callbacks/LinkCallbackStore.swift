@@ -10,6 +10,7 @@ final class LinkCallbackStore: Sendable {
         self.pool = pool
         inserts = WriteCoalescer(
             pool: pool,
+            concurrency: 2,
             statement: """
                 INSERT INTO link_callbacks (key, id, chat_type, hash_chat_id, template_id, args, received_at)
                 SELECT *

@@ -409,13 +409,14 @@ final class DeviceStore: Sendable {
         )
     }
 
-    /// Kakao refuses the registration for good: the device is withdrawn, so that what stands here and what stands at Kakao agree.
+    /// Kakao refuses the registration for good: the device is withdrawn, so that what stands here and what stands at Kakao agree;
+    /// unless something newer was asked for it meanwhile, which Kakao is then told.
     func refuse(_ device: UnsettledDevice) async throws {
         _ = try await pool.write(
             """
             UPDATE devices
-            SET withdrawn = true,
-                revision = revision + 1,
+            SET withdrawn = withdrawn OR revision = $5,
+                revision = CASE WHEN revision = $5 THEN revision + 1 ELSE revision END,
                 attempts = 0,
                 next_attempt_at = now(),
                 lease = NULL,
@@ -424,7 +425,6 @@ final class DeviceStore: Sendable {
                 AND device_id = $2
                 AND push_type = $3
                 AND lease = $4
-                AND revision = $5
             """,
             key(device) + [.uuid(device.lease), .int64(device.revision)]
         )
