@@ -19,7 +19,7 @@ COPY migrations /app/migrations
 
 FROM debian:bookworm-slim
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates libcurl4 libpq5 libssl3 \
+    && apt-get install --yes --no-install-recommends ca-certificates libcurl4 libpq5 libssl3 libstdc++6 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --no-create-home --uid 10001 push
 COPY --from=build /app /app

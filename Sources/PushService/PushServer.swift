@@ -14,6 +14,8 @@ package final class PushServer: Service {
     private static let kakaoTime = Duration.seconds(5)
     /// So much is for requests that are in hand, and for noting down what became of the sends.
     private static let drainTime = Duration.seconds(7)
+    /// And so much for statements that are under way then.
+    private static let databaseTime = Duration.seconds(2)
 
     /// What each loop has of its own, so that a request never leaves it.
     private struct LoopServices {
@@ -213,7 +215,7 @@ package final class PushServer: Service {
             for service in services {
                 group.addTask {
                     await service.client.shutdown()
-                    await service.pool.shutdown()
+                    await service.pool.shutdown(within: Self.databaseTime)
                 }
             }
         }

@@ -124,11 +124,7 @@ struct DevKeys {
         func key(_ name: String) throws -> String {
             let path = "\(directory)/\(name)"
             if let text = FileContents.read(path), !text.isEmpty { return String(decoding: text, as: UTF8.self) }
-            var generator = SystemRandomNumberGenerator()
-            let key = (0..<2).map { _ in
-                let digits = String(generator.next() as UInt64, radix: 16)
-                return String(repeating: "0", count: 16 - digits.utf8.count) + digits
-            }.joined()
+            let key = RandomKey.hexadecimal(words: 2)
             try PrivateFile.write(key, to: path)
             return key
         }

@@ -16,10 +16,7 @@ package final class PostgresPool: Sendable {
     private let writes: [PostgresLane]
     private let exclusive: ExclusivePool
 
-    /// How long ``shutdown()`` waits for what is in hand.
-    private static let shutdownTimeout: Duration = .seconds(5)
-
-    /// A pool without connections: see ``start()``. One that was started lives until ``shutdown()``.
+    /// A pool without connections: see ``start()``. One that was started lives until ``shutdown(within:)``.
     package init(settings: PostgresSettings, loop: EventLoop, logger: Logger) {
         self.loop = loop
         self.settings = settings
@@ -44,14 +41,14 @@ package final class PostgresPool: Sendable {
         }
     }
 
-    /// Lets what is in hand finish, for five seconds at most, then closes every connection. What comes later is
+    /// Lets what is in hand finish, for `limit` at most, then closes every connection. What comes later is
     /// refused.
     ///
     /// A transaction that is open after that loses its connection and with it everything it did.
-    package func shutdown() async {
+    package func shutdown(within limit: Duration = .seconds(5)) async {
         do {
             try await Promise<Void>.uninterruptedValue(on: loop) { promise in
-                let timer = self.loop.schedule(after: Self.shutdownTimeout) {
+                let timer = self.loop.schedule(after: limit) {
                     self.close()
                     promise.answer(.success(()))
                 }

@@ -40,7 +40,7 @@ package struct OperatorKeyStore: Sendable {
     ///   - name: Says whose it is.
     ///   - expiresAt: When it ends; `nil` for never.
     package func create(name: String, scopes: Set<Scope>, expiresAt: Date?) async throws -> String {
-        let key = Self.makeKey()
+        let key = "kps_" + RandomKey.hexadecimal(words: 4)
         _ = try await pool.write(
             """
             INSERT INTO operator_keys (sha256, name, scopes, expires_at)
@@ -89,15 +89,5 @@ package struct OperatorKeyStore: Sendable {
 
     private static func scopes(_ names: [String]) -> Set<Scope> {
         Set(names.compactMap(Scope.init(rawValue:)))
-    }
-
-    /// 256 bits from the system's generator, in hexadecimal.
-    private static func makeKey() -> String {
-        var generator = SystemRandomNumberGenerator()
-        return "kps_"
-            + (0..<4).map { _ in
-                let digits = String(generator.next() as UInt64, radix: 16)
-                return String(repeating: "0", count: 16 - digits.utf8.count) + digits
-            }.joined()
     }
 }
