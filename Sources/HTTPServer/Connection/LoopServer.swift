@@ -68,14 +68,11 @@ final class LoopServer: @unchecked Sendable {
                 limit.notify { self.loop.execute { self.setAccepting(true) } }
                 return
             }
-            guard acceptOne(descriptor) else {
-                limit.release()
-                return
-            }
+            guard acceptOne(descriptor) else { return }
         }
     }
 
-    /// Accepts a connection. Returns whether there may be more.
+    /// Accepts a connection, for which a place was taken; gives the place back if there is none. Returns whether there may be more.
     private func acceptOne(_ listener: Int32) -> Bool {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -85,14 +82,16 @@ final class LoopServer: @unchecked Sendable {
             }
         }
         guard descriptor >= 0 else {
-            switch errno {
+            let error = SystemError(call: "accept4")
+            limit.release()
+            switch error.code {
             case EAGAIN, EINTR:
                 break
             case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-                pauseAccepting(SystemError(call: "accept4"))
+                pauseAccepting(error)
             default:
                 // The connection ended before it was accepted (`accept(2)`): that is no matter of the listener's.
-                logger.debug("A connection was not accepted", metadata: ["error": "\(SystemError(call: "accept4"))"])
+                logger.debug("A connection was not accepted", metadata: ["error": "\(error)"])
                 return true
             }
             return false
