@@ -36,7 +36,6 @@ let serviceLifecycle = Target.Dependency.product(name: "ServiceLifecycle", packa
 let subprocess = Target.Dependency.product(name: "Subprocess", package: "swift-subprocess")
 let systemPackage = Target.Dependency.product(name: "SystemPackage", package: "swift-system")
 let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
-let yams = Target.Dependency.product(name: "Yams", package: "Yams")
 
 let package = Package(
     name: "kakao-push-server",
@@ -52,7 +51,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-system.git", from: "1.8.1"),
-        .package(url: "https://github.com/jpsim/Yams.git", from: "6.2.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess.git", from: "1.0.2", traits: []),
     ],
@@ -62,6 +60,7 @@ let package = Package(
         .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CLibssl", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CLibyaml", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
 
         // The engine: knows nothing of Kakao.
         target("EventLoop", ["CLinux", deque]),
@@ -77,7 +76,7 @@ let package = Package(
             "PushService",
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "LogOutput", "Postgres", "CLibssl",
-                configuration, httpTypes, logging, serviceLifecycle, yams,
+                "CLibyaml", configuration, httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
@@ -93,6 +92,11 @@ let package = Package(
             ]
         ),
         executable("kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
+        // Measured by scripts/bench.
+        executable(
+            "http-benchmark",
+            ["EventLoop", "HTTPServer", "JSON", argumentParser, httpTypes, logging, unixSignals]
+        ),
 
         tests("EventLoopTests", ["EventLoop"]),
         tests("JSONTests", ["JSON"]),

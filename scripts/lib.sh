@@ -10,7 +10,7 @@ fail() {
 }
 
 # Prints the comment at the top of the calling script, which is its help.
-print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" | sed '/^set -\|^\. /d'; }
+print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" | sed '/^set -\|^\. \|^shellcheck /d'; }
 
 # Runs a command as root: as it is, or through sudo.
 as_root() {
@@ -32,7 +32,8 @@ install_missing() {
 # What the build and everything that runs need.
 install_requirements() {
     command -v swift >/dev/null || fail "Swift 6.3 is missing: see https://www.swift.org/install/linux/"
-    install_missing libpq-dev libssl-dev libcurl4-openssl-dev pkg-config postgresql curl ca-certificates "$@"
+    install_missing libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev pkg-config \
+        postgresql curl ca-certificates "$@"
 }
 
 # Waits until a command succeeds: wait_until SECONDS WHAT COMMAND [ARGUMENT ...]

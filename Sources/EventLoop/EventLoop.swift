@@ -46,8 +46,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     private var registrations = RegistrationTable()
     private var jobs = Deque<UnownedJob>()
-    private var hooks: [(id: Int, run: () -> Void)] = []
-    private var nextHook = 0
+    private var hooks: [EndOfTickHook] = []
     /// Something was done after the hooks of this tick that they have to see.
     private var mustNotSleep = false
     private var timers: TimerWheel<() -> Void>
@@ -117,8 +116,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         }
         let isStopping = takeInbox()
         runJobs()
-        // A hook may remove another.
-        for hook in hooks where hooks.contains(where: { $0.id == hook.id }) { hook.run() }
+        for hook in hooks where hook.isActive { hook.run() }
         let due = timers.advance(to: now)
         for id in due { timers.cancel(id)?() }
         // What a timer has left for the hooks must not wait for the next event.
@@ -294,17 +292,18 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     }
 
     /// Calls `hook` at the end of each tick, after its events and jobs, until it is removed.
-    package func addEndOfTickHook(_ hook: @escaping () -> Void) -> Int {
+    package func addEndOfTickHook(_ run: @escaping () -> Void) -> EndOfTickHook {
         preconditionOnLoop()
-        nextHook += 1
         mustNotSleep = true
-        hooks.append((nextHook, hook))
-        return nextHook
+        let hook = EndOfTickHook(run)
+        hooks.append(hook)
+        return hook
     }
 
-    package func removeEndOfTickHook(_ id: Int) {
+    package func removeEndOfTickHook(_ hook: EndOfTickHook) {
         preconditionOnLoop()
-        hooks.removeAll { $0.id == id }
+        hook.isActive = false
+        hooks.removeAll { $0 === hook }
     }
 
     /// Suspends the task for `delay`.
@@ -319,6 +318,18 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         } onCancel: {
             self.execute { sleeper.cancel() }
         }
+    }
+}
+
+/// What ``EventLoop/addEndOfTickHook(_:)`` returned, to be removed by.
+package final class EndOfTickHook: @unchecked Sendable {
+    // Touched by its loop only, which both methods that take it check.
+    fileprivate let run: () -> Void
+    /// One hook may remove another in the same tick.
+    fileprivate var isActive = true
+
+    fileprivate init(_ run: @escaping () -> Void) {
+        self.run = run
     }
 }
 

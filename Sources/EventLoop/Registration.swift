@@ -8,6 +8,11 @@ package struct Interest: OptionSet, Sendable {
         self.rawValue = rawValue
     }
 
+    /// Either, both or neither, without the cost of building a set from a list.
+    package init(reading: Bool, writing: Bool) {
+        rawValue = (reading ? EPOLLIN.rawValue : 0) | (writing ? EPOLLOUT.rawValue : 0)
+    }
+
     /// There are bytes to read, a connection to accept, or the peer has closed.
     package static let read = Interest(rawValue: EPOLLIN.rawValue)
     /// There is room to write.
@@ -30,6 +35,11 @@ package struct Readiness: OptionSet, Sendable {
     package static let error = Readiness(rawValue: EPOLLERR.rawValue)
     /// Both directions are shut. Told whatever was asked for.
     package static let hangUp = Readiness(rawValue: EPOLLHUP.rawValue)
+
+    /// A read tells more: bytes, the end, or an error.
+    package var concernsInput: Bool {
+        rawValue & (EPOLLIN.rawValue | EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0
+    }
 }
 
 /// A descriptor that a loop waits on, as ``EventLoop/register(_:interest:_:)`` returned it.

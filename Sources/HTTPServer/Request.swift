@@ -11,17 +11,41 @@ package struct Request: Sendable {
     package let remoteAddress: SocketAddress
     /// Whether the connection is encrypted.
     package let isSecure: Bool
-    /// Names this request in every log line and in `X-Request-Id`; set by ``RequestIdentifier``.
-    package var id = ""
+    /// Names this request in every log line and in `X-Request-Id`: the caller's id, if it sent a sane one.
+    package let id: String
     /// The whole body, without its framing; empty until the handler is called.
     package internal(set) var body: [UInt8] = []
     /// What stands in the places that the route's pattern named, decoded.
     package internal(set) var pathParameters: [(name: String, value: String)] = []
     /// The milliseconds of the loop's clock when the head was complete.
-    package internal(set) var startedAt: UInt64
+    package let startedAt: UInt64
+
+    init(
+        loop: EventLoop,
+        head: RequestHead,
+        remoteAddress: SocketAddress,
+        isSecure: Bool,
+        id: String,
+        startedAt: UInt64
+    ) {
+        self.loop = loop
+        self.head = head
+        self.remoteAddress = remoteAddress
+        self.isSecure = isSecure
+        self.id = id
+        self.startedAt = startedAt
+    }
 
     package var method: HTTPRequest.Method { head.method }
     package var path: String { head.path }
+
+    /// Does something to its end, even if the client goes away meanwhile and this request's task is cancelled: for what will not be
+    /// told again.
+    package func uninterrupted<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        try await Task(executorPreference: loop, operation: body).value
+    }
 
     /// The value of a header field, or `nil`. Several fields of that name are joined with commas.
     package subscript(name: HTTPField.Name) -> String? { head[name] }

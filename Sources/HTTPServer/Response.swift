@@ -1,15 +1,37 @@
 package import HTTPTypes
 
-/// What is answered to a request. `Date`, `Content-Length` and `Connection` are the server's to write.
+/// What is answered to a request. `Date`, `X-Request-Id`, the framing and `Connection` are the server's to write.
 package struct Response: Sendable {
+    /// What follows the header section.
+    package enum Body: Sendable {
+        /// Known before the first byte is sent: the response has a `Content-Length` and leaves at once.
+        case bytes([UInt8])
+        /// Written in pieces while it is sent, of any length: chunked to HTTP/1.1, ended by closing to HTTP/1.0.
+        ///
+        /// Runs in a task on the request's loop, which is cancelled when the client goes away. If it throws, the connection is cut
+        /// off without the end of the body, so that no client takes a part for the whole. Not run for HEAD.
+        case pieces(@Sendable (ResponseBodyWriter) async throws -> Void)
+    }
+
     package var status: HTTPResponse.Status
     package var headerFields: HTTPFields
-    package var body: [UInt8]
+    package var body: Body
 
     package init(_ status: HTTPResponse.Status, headerFields: HTTPFields = HTTPFields(), body: [UInt8] = []) {
         self.status = status
         self.headerFields = headerFields
-        self.body = body
+        self.body = .bytes(body)
+    }
+
+    /// A response whose body is written while it is sent.
+    package init(
+        _ status: HTTPResponse.Status,
+        headerFields: HTTPFields = HTTPFields(),
+        writing body: @escaping @Sendable (ResponseBodyWriter) async throws -> Void
+    ) {
+        self.status = status
+        self.headerFields = headerFields
+        self.body = .pieces(body)
     }
 
     /// A body that is JSON text already.

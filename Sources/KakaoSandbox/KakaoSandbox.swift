@@ -58,7 +58,7 @@ package final class KakaoSandbox: Sendable {
         var router = Router()
         push.addRoutes(to: &router)
         control.addRoutes(to: &router)
-        let middleware: [any Middleware] = [RequestIdentifier(), AccessLog(logger: logger), FaultGate(faults: faults)]
+        let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }
         port = server.port

@@ -78,7 +78,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private var waiting = Deque<Entry>()
     /// Statements that are under way: `concurrency` at most, or after a failure one for each item of it.
     private var underWay = 0
-    private var hook: Int?
+    private var hook: EndOfTickHook?
 
     init(
         pool: PostgresPool,

@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import EventLoop
 internal import HTTPClient
 internal import HTTPServer
@@ -113,7 +114,7 @@ package final class PushServer: Service {
                 quietPaths: HealthRoutes.quietPaths,
                 secretPrefixes: [FeedbackRoutes.path]
             )
-            return Application(router: router, middleware: [RequestIdentifier(), accessLog, gate], logger: logger)
+            return Application(router: router, middleware: [accessLog, gate], logger: logger)
         }
         sender = BatchSender(
             loop: first.loop,
@@ -138,6 +139,23 @@ package final class PushServer: Service {
 
     /// The port it listens on.
     package var port: Int { server.port }
+
+    /// Reads the files of certificate and key again, for the connections that come from now on. If they cannot be used, the log says
+    /// why and the old ones stay.
+    package func reloadCertificate() async {
+        do {
+            let context = try await withCheckedThrowingContinuation { continuation in
+                EventLoop.blocking.async { [settings] in
+                    continuation.resume(with: Result { try settings.tlsContext() })
+                }
+            }
+            guard let context else { return logger.notice("There is no certificate to read again") }
+            server.use(context)
+            logger.notice("The certificate was read again")
+        } catch {
+            logger.error("The certificate was read again and cannot be used", metadata: ["error": "\(error)"])
+        }
+    }
 
     /// Serves until the process is told to end, then finishes what is in hand.
     ///
@@ -249,17 +267,22 @@ extension Settings {
     /// The server's settings with the certificate read.
     fileprivate func httpServer() throws -> HTTPServerSettings {
         var http = http
-        guard let certificateFile, let privateKeyFile else { return http }
+        http.tls = try tlsContext()
+        return http
+    }
+
+    /// Certificate and key as their files have them now; `nil` for plain HTTP.
+    fileprivate func tlsContext() throws -> TLSContext? {
+        guard let certificateFile, let privateKeyFile else { return nil }
         func contents(_ path: String, _ key: SettingKey) throws -> [UInt8] {
             guard let bytes = FileContents.read(path) else {
                 throw SettingsError(place: key.rawValue, message: "The file \(path) cannot be read.")
             }
             return bytes
         }
-        http.tls = try TLSContext(
+        return try TLSContext(
             certificateChain: contents(certificateFile, .httpTLSCertificateFile),
             privateKey: contents(privateKeyFile, .httpTLSPrivateKeyFile)
         )
-        return http
     }
 }

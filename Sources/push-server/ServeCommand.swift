@@ -9,7 +9,10 @@ struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
         abstract: "Run the server.",
-        discussion: "Ends on SIGTERM or SIGINT: what is in hand is finished first, within 10 seconds."
+        discussion: """
+            Ends on SIGTERM or SIGINT: what is in hand is finished first, within 10 seconds. On SIGHUP it reads the files of its \
+            certificate and key again.
+            """
     )
 
     @OptionGroup var options: SettingsOptions
@@ -39,11 +42,22 @@ extension PushServer {
         groupLogger.logLevel = max(.warning, logger.logLevel)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
-                services: [self],
+                services: [self, CertificateReload(server: self)],
                 gracefulShutdownSignals: [.sigterm, .sigint],
                 logger: groupLogger
             )
         )
         try await group.run()
+    }
+}
+
+/// Reads the certificate again on `SIGHUP`, for as long as the server runs.
+private struct CertificateReload: Service {
+    let server: PushServer
+
+    func run() async throws {
+        for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+            await server.reloadCertificate()
+        }
     }
 }

@@ -228,7 +228,7 @@ private final class TimerPair {
 }
 
 private final class HookNames {
-    var names: [Int] = []
+    var names: [EndOfTickHook] = []
 }
 
 private final class Output {

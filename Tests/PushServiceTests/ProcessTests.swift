@@ -1,8 +1,11 @@
+import FoundationEssentials
 import Glibc
 import HTTPClient
+import HTTPServer
 import JSON
 import KakaoSandbox
 import Subprocess
+import SystemPackage
 import Testing
 
 /// `push-server serve` as a process: killed, told to end, and short of descriptors.
@@ -109,6 +112,54 @@ import Testing
                 process.send(SIGTERM)
                 #expect(await process.ended() == .exited(0))
             }
+        }
+    }
+
+    @Test("On SIGHUP a server reads its certificate again; one that cannot be used is logged, and the old one stays")
+    func reloadsCertificate() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let folder = try TestFiles.temporaryFolder()
+            func install(_ certificate: SelfSignedCertificate, trustedAs name: String) throws {
+                for (bytes, file) in [
+                    (certificate.certificate, "certificate.pem"), (certificate.privateKey, "key.pem"),
+                    (certificate.certificate, name),
+                ] {
+                    try Data(bytes).write(to: URL(filePath: "\(folder)/\(file)"))
+                }
+            }
+            try install(SelfSignedCertificate(), trustedAs: "first.pem")
+            var environment = ServerProcess.environment(database, kakao)
+            environment["HTTP_TLS_CERTIFICATE_FILE"] = "\(folder)/certificate.pem"
+            environment["HTTP_TLS_PRIVATE_KEY_FILE"] = "\(folder)/key.pem"
+            let process = try await ServerProcess.start(environment: environment)
+            let address = try await process.address()
+            /// Whether a client that trusts only this certificate is answered.
+            func answers(trusting name: String) async throws -> Bool {
+                let arguments = ["--silent", "--cacert", "\(folder)/\(name)", "https://\(address)/healthz"]
+                let result = try await Subprocess.run(
+                    .path("/usr/bin/curl"),
+                    arguments: Arguments(arguments),
+                    output: .string(limit: 1024)
+                )
+                return result.standardOutput == "ok"
+            }
+            #expect(try await answers(trusting: "first.pem"))
+            try install(SelfSignedCertificate(), trustedAs: "second.pem")
+            #expect(try await !answers(trusting: "second.pem"))
+            process.send(SIGHUP)
+            try await eventually("it has read the certificate") {
+                process.lines.contains { $0.contains("The certificate was read again") }
+            }
+            #expect(try await answers(trusting: "second.pem"))
+            #expect(try await !answers(trusting: "first.pem"))
+            try Data("nonsense".utf8).write(to: URL(filePath: "\(folder)/key.pem"))
+            process.send(SIGHUP)
+            try await eventually("it has tried to read the certificate") {
+                process.lines.contains { $0.contains("cannot be used") }
+            }
+            #expect(try await answers(trusting: "second.pem"))
+            process.send(SIGTERM)
+            #expect(await process.ended() == .exited(0))
         }
     }
 

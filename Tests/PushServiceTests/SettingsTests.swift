@@ -197,6 +197,83 @@ struct SettingsTests {
     }
 
     @Test(
+        "A file says each thing once, written out, and in one document",
+        arguments: [
+            ("http:\n  port: 1\n  port: 2\n", 3, "http.port is given twice"),
+            ("http:\n  port: 1\nhttp:\n  host: ::1\n", 3, "http is given twice"),
+            ("http.port: 1\nhttp:\n  port: 2\n", 3, "http.port is given twice"),
+            ("http:\n  host: &a ::1\n  port: *a\n", 3, "http.port must be written out"),
+            ("http: &a\n  tls: *a\n", 2, "http.tls must be written out"),
+            ("*a : 1\n", 1, "name of a setting"),
+            ("? [a, b]\n: 1\n", 1, "name of a setting"),
+            ("http:\n  <<: {port: 1}\n", 2, "http.<<"),
+            ("a document\n", 1, "The file must be a mapping"),
+            ("# a list\n- port\n", 2, "The file must be a mapping"),
+            ("http:\n  port: 1\n---\nhttp:\n  port: 2\n", 3, "single document"),
+        ]
+    )
+    func structure(yaml: String, line: Int, message: String) throws {
+        let error = try #require(Self.error(yaml: yaml))
+        #expect(error.place == "config/push-server.yaml:\(line)")
+        #expect(error.message.contains(message))
+    }
+
+    @Test(
+        "YAML may be written in any of its ways",
+        arguments: [
+            "http: {port: 1111}", "%YAML 1.1\n---\nhttp:\n  port: 1111\n...\n", "\u{FEFF}http:\n  port: '1111'\n",
+            "\"http\":\r\n  ? port\r\n  : !!str \"11\\x311\"\r\n", "http: &a\n  port: >-\n    1111\n",
+            "http.port: 1111",
+        ]
+    )
+    func otherYAML(yaml: String) throws {
+        #expect(try Self.read(yaml: yaml).http.port == 1111)
+    }
+
+    @Test("A NUL is refused, as it is and by its escape")
+    func nul() throws {
+        let raw = try #require(Self.error(yaml: "http:\n  # ten\n  host: a\u{0}b\n"))
+        #expect(raw.place == "config/push-server.yaml:3")
+        #expect(raw.message == "This is not YAML: control characters are not allowed.")
+        let escaped = try #require(Self.error(yaml: "http:\n  host: \"a\\0b\"\n"))
+        #expect(escaped == SettingsError(place: "config/push-server.yaml:2", message: "http.host must not hold a NUL."))
+    }
+
+    @Test(
+        "However deep a file is nested, it is refused where it stops being settings",
+        arguments: ["[", "{", "- ", "? ", "{a: ", "[{", "&a [", "!!seq ["]
+    )
+    func depth(opening: String) throws {
+        let nested = String(repeating: opening, count: 100_000)
+        #expect(Self.error(yaml: nested)?.place == "config/push-server.yaml:1")
+        #expect(Self.error(yaml: "http:\n  tls:\n    " + nested)?.place == "config/push-server.yaml:3")
+    }
+
+    @Test("A file of any bytes gives settings or an error with its line")
+    func anyBytes() throws {
+        let valid = "http: &a\n  port: 1 # one\n  host: \"::1\"\nlog: {level: 'info'}\nfeedback.secret_file: |\n  a\n"
+        var random = SplitMix64(state: 77)
+        for round in 0..<3000 {
+            // Either bytes alone, or a good file with some of them in it.
+            var text = round.isMultiple(of: 2) ? Array(valid.utf8) : random.bytes(upTo: 40)
+            for _ in 0..<Int.random(in: 0...6, using: &random) {
+                let place = Int.random(in: 0...text.count, using: &random)
+                text.replaceSubrange(place..<min(place + 1, text.count), with: random.bytes(upTo: 2))
+            }
+            do {
+                _ = try Self.read(yaml: String(decoding: text, as: UTF8.self))
+            } catch let error as SettingsError where error.place.hasPrefix("config/") {
+                #expect(
+                    error.place.wholeMatch(of: #/config/push-server\.yaml:[1-9][0-9]*/#) != nil,
+                    "\(error), \(text)"
+                )
+            } catch let error as SettingsError {
+                Issue.record("\(error), \(text)")
+            }
+        }
+    }
+
+    @Test(
         "A value that may not be is told with its place and with what is allowed",
         arguments: [
             ("HTTP_PORT", "65536"), ("HTTP_PORT", "-1"), ("HTTP_PORT", "+80"), ("HTTP_PORT", "80 "),
@@ -242,5 +319,21 @@ struct SettingsTests {
         for other in ["", String(Keys.operator.dropLast()), Keys.operator + "x", Keys.operator.uppercased()] {
             #expect(!secret.matches(other))
         }
+    }
+}
+
+/// Numbers that look random and are the same in every run (Steele, Lea and Flood, "SplitMix", 2014).
+private struct SplitMix64: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    mutating func bytes(upTo count: Int) -> [UInt8] {
+        (0..<Int.random(in: 0...count, using: &self)).map { _ in UInt8.random(in: .min ... .max, using: &self) }
     }
 }

@@ -1,16 +1,16 @@
 internal import CLinux
 internal import EventLoop
 internal import Glibc
-internal import HTTPTypes
 
 /// One connection: moves bytes between its socket and its ``ConnectionState``, and requests between that and their handlers.
 ///
-/// What is decided is decided by the state; here is only what has to touch the socket, the loop or a task.
+/// What is decided is decided by the state; here is only what has to touch the socket, the loop or a task. This file has the bytes,
+/// the time and the end; `Connection+Requests.swift` has the requests.
 final class Connection: @unchecked Sendable {
     // Confined to `server.loop`: every entry is an event, a timer or a hook of that loop, or a task that prefers it, and checks so.
 
     /// How a connection ends once everything is written.
-    private enum Farewell {
+    enum Farewell {
         /// At once.
         case close
         /// When the peer closes too, or its time for that is over: closing with bytes unread would have the kernel reset the
@@ -31,66 +31,82 @@ final class Connection: @unchecked Sendable {
     /// more memory than this and one answer.
     private static let outputLimit = 256 * 1024
 
-    private let server: LoopServer
-    private let descriptor: FileDescriptor
-    private let remoteAddress: SocketAddress
-    private var tls: TLSEngine?
+    let server: LoopServer
+    let remoteAddress: SocketAddress
+    /// Closed as soon as the connection ends, however long its handler still holds on to this object.
+    private var descriptor: FileDescriptor?
+    private let socket: Int32
+    private(set) var tls: TLSEngine?
     private var registration: Registration?
-    private var state: ConnectionState
+    /// What the loop waits for.
+    private var interest = Interest.read
+    private var deadline: Deadline?
+    var state: ConnectionState
 
     /// What has come and is not taken yet: mostly nothing, as whole requests are read from the loop's scratch.
     private var input: [UInt8] = []
-    /// What is to be written, from `outputStart`. Ciphertext, when there is TLS.
-    private var output: [UInt8] = []
-    private var outputStart = 0
-    private var request: Request?
-    private var handler: Handler?
-    private var peerHasClosed = false
+    /// Ciphertext, when there is TLS.
+    private var output = OutputBuffer()
+    private(set) var peerHasClosed = false
     /// The socket has not taken everything: the rest is written when there is room.
     private var isBlocked = false
-    private var farewell: Farewell?
-    private var isOpen = true
+    /// What is written meanwhile leaves when the bytes in hand have been read, not at the end of the tick.
+    private var isReading = false
+    private(set) var farewell: Farewell?
+    private(set) var isOpen = true
 
-    private var timer: TimerID?
-    /// When the timer is set to fire, in the loop's milliseconds.
-    private var timerDeadline = UInt64.max
-    /// When what the connection waits for must have come. Moved on often, the timer seldom.
-    private var deadline = UInt64.max
     private var waiting: Waiting?
+    /// Bytes that the peer has sent or taken since the deadline was set.
+    private var progress = 0
+
+    // The request in hand, for `Connection+Requests.swift`.
+    var request: Request?
+    var handler: Handler?
+    /// What of a body lies ready for the handler that reads it as it comes.
+    var bodyBuffer: RequestBodyBuffer?
+    /// The handler, or what writes its answer in pieces, while it is at work.
+    var task: Task<Void, Never>?
+    /// How many answers were begun.
+    var answers = 0
+    /// Writers of pieces that wait until the peer has taken more.
+    var waitingWriters: [Promise<Void>] = []
+
+    var loop: EventLoop { server.loop }
 
     init(server: LoopServer, descriptor: consuming FileDescriptor, remoteAddress: SocketAddress) throws {
         self.server = server
-        self.descriptor = descriptor
         self.remoteAddress = remoteAddress
-        tls = try server.settings.tls.map { try TLSEngine($0) }
-        state = ConnectionState(
-            limits: server.settings.headLimits,
-            maximumBodyBytes: server.settings.maximumBodyBytes
-        )
+        socket = descriptor.rawValue
+        self.descriptor = consume descriptor
+        tls = try server.tls.map { try TLSEngine($0) }
+        state = ConnectionState(limits: server.settings.headLimits)
     }
 
-    /// Begins to wait for the first request.
+    /// Begins to wait for the first request. From here on the loop holds the connection, until ``close()``.
     ///
     /// - Throws: ``SystemError`` when the loop cannot take the socket.
     func start() throws {
-        registration = try server.loop.register(descriptor.rawValue, interest: .read) { [weak self] readiness in
-            self?.ready(readiness)
-        }
+        registration = try loop.register(socket, interest: interest) { readiness in self.ready(readiness) }
+        deadline = Deadline(loop: loop) { self.deadlinePassed() }
         // A client that has just connected owes us a request: it gets the time for a head, not the time between two requests.
-        setDeadline(server.settings.headerTimeout, for: .state(.nextRequest))
+        setDeadline(server.timeouts.header, for: .state(.nextRequest))
     }
 
-    // MARK: Events
+    // MARK: Input
 
     private func ready(_ readiness: Readiness) {
         if readiness.contains(.write) { flush() }
-        guard isOpen, !readiness.isDisjoint(with: [.read, .error, .hangUp]) else { return }
+        guard isOpen, readiness.concernsInput else { return }
+        isReading = true
         readSocket()
+        isReading = false
+        // What was answered leaves now, while the loop goes on to the next connection, and not when it has seen to all of them.
+        if isBlocked || output.isEmpty { settle() } else { flush() }
     }
 
     private func readSocket() {
-        let scratch = server.loop.scratch
-        let count = recv(descriptor.rawValue, scratch.baseAddress, scratch.count, 0)
+        let scratch = loop.scratch
+        let count = recv(socket, scratch.baseAddress, scratch.count, 0)
         if count > 0 {
             // After the farewell whatever comes is read only to be rid of it.
             guard farewell == nil else { return }
@@ -112,12 +128,11 @@ final class Connection: @unchecked Sendable {
             // Told so in plain HTTP, as nothing else would reach whoever speaks it here.
             self.tls = nil
             refuse(.badRequest("This port speaks HTTPS: use https:// instead of http://."))
-            settle()
             return
         }
         tls.receive(bytes)
         // The ciphertext is inside the engine now, so that the scratch can take the plaintext.
-        let scratch = server.loop.scratch
+        let scratch = loop.scratch
         while isOpen, farewell == nil {
             switch tls.read(into: scratch) {
             case .bytes(let count):
@@ -131,7 +146,6 @@ final class Connection: @unchecked Sendable {
             case .failed:
                 // The alert that says why is in the engine: it is still sent.
                 end(.close)
-                settle()
                 return
             }
         }
@@ -151,16 +165,18 @@ final class Connection: @unchecked Sendable {
             input.append(contentsOf: bytes)
             processInput()
         }
-        settle()
     }
 
     private func receiveEnd() {
         peerHasClosed = true
-        if farewell != nil, !hasOutput { close() }
-        settle()
+        if farewell != nil, output.isEmpty { close() }
+        // A client that ends its side while its request is in hand has gone away, as far as anyone can tell: what it asked for is
+        // given up. One that had ended it before, as `nc -N` does, is answered.
+        task?.cancel()
     }
 
-    private func processInput() {
+    /// Reads what had to wait.
+    func processInput() {
         guard !input.isEmpty else { return }
         // Moved out while it is read, so that nothing below can change it under the reader.
         var pending: [UInt8] = []
@@ -179,7 +195,7 @@ final class Connection: @unchecked Sendable {
         var taken = 0
         while isOpen, !isHeldBack {
             let rest = UnsafeRawBufferPointer(rebasing: bytes[taken...])
-            let (count, action) = state.read(rest) { run in request?.body.append(contentsOf: run) }
+            let (count, action) = state.read(rest) { run in receiveBody(run) }
             taken += count
             if case .needsInput = action {
                 // An answer given without suspending leaves more to read; a handler under way does not.
@@ -187,242 +203,141 @@ final class Connection: @unchecked Sendable {
             }
             perform(action)
         }
+        bodyBuffer?.deliver()
+        if state.wait == .body { note(progress: taken) }
         return taken
     }
 
-    private func perform(_ action: ConnectionState.Action) {
+    /// Does what the state has decided.
+    func perform(_ action: ConnectionState.Action) {
         switch action {
         case .needsInput: break
         case .decide(let head): decide(head)
         case .handle: handle()
+        case .endBody: endBody()
+        case .failBody(let error): bodyBuffer?.fail(error)
         case .refuse(let error): refuse(error)
         case .linger: end(.linger)
         case .close: end(.close)
         }
     }
 
-    // MARK: Requests
-
-    private func decide(_ head: RequestHead) {
-        var request = Request(
-            loop: server.loop,
-            head: head,
-            remoteAddress: remoteAddress,
-            isSecure: tls != nil,
-            startedAt: server.loop.now
-        )
-        let decision = server.application.decide(&request)
-        self.request = request
-        switch decision {
-        case .respond(let response):
-            respond(response)
-        case .abort:
-            close()
-        case .handle(let handler):
-            self.handler = handler
-            do {
-                if try state.readBody() { write(ResponseEncoder.continueResponse) }
-            } catch {
-                refuse(error)
-            }
-        }
-    }
-
-    private func handle() {
-        guard let request, let handler else { return }
-        self.handler = nil
-        switch handler {
-        case .immediate(let answer):
-            do {
-                respond(try answer(request))
-            } catch is ConnectionAbort {
-                close()
-            } catch {
-                respond(server.application.response(to: error, of: request))
-            }
-        case .task(let answer):
-            let application = server.application
-            // Weakly: when the peer goes, its descriptor goes, however long the handler still takes.
-            Task(executorPreference: server.loop) { [weak self] in
-                let response: Response?
-                do {
-                    response = try await answer(request)
-                } catch is ConnectionAbort {
-                    response = nil
-                } catch {
-                    response = application.response(to: error, of: request)
-                }
-                self?.resume(with: response)
-            }
-        }
-    }
-
-    /// A handler's task has an answer.
-    private func resume(with response: Response?) {
-        server.loop.preconditionOnLoop()
-        guard isOpen else { return }
-        guard let response else {
-            close()
-            return
-        }
-        respond(response)
-        processInput()
-        settle()
-    }
-
-    private func refuse(_ error: ProtocolError) {
-        var refusal = Refusal(error: error, remoteAddress: remoteAddress, response: Problem(error).response)
-        if request == nil { server.application.finish(&refusal) }
-        respond(refusal.response)
-    }
-
-    private func respond(_ response: Response) {
-        guard isOpen, farewell == nil else { return }
-        var response = response
-        var omitsBody = false
-        var isHTTP10 = false
-        if let request {
-            server.application.finish(&response, to: request)
-            omitsBody = request.method == .head
-            isHTTP10 = request.head.isHTTP10
-        }
-        let closes = state.closesAfterAnswer
-        let ending = ResponseEncoder.Ending(omitsBody: omitsBody, closes: closes, saysKeepAlive: isHTTP10 && !closes)
-        request = nil
-        // The next wait begins with this answer, be it for the same as the last one.
-        if !isBlocked { waiting = nil }
-        if tls == nil {
-            server.encoder.encode(response, ending: ending, unixSeconds: server.unixSeconds, into: &output)
-            server.needsFlush(self)
-        } else {
-            var bytes: [UInt8] = []
-            server.encoder.encode(response, ending: ending, unixSeconds: server.unixSeconds, into: &bytes)
-            write(bytes)
-        }
-        perform(state.answered())
+    /// The peer, or the handler, takes too slowly what it is given: nothing more is read for it.
+    private var isHeldBack: Bool {
+        isBlocked || output.count > Self.outputLimit || bodyBuffer?.isFull == true
     }
 
     // MARK: Output
 
-    private func write(_ bytes: [UInt8]) {
+    /// Appends what `body` writes to what the peer is to be sent, through TLS if that is spoken.
+    func write(_ body: (inout [UInt8]) -> Void) {
         if let tls {
+            var bytes: [UInt8] = []
+            body(&bytes)
             guard bytes.withUnsafeBytes({ tls.write($0) }) else {
                 close()
                 return
             }
             drainTLS()
         } else {
-            output.append(contentsOf: bytes)
-            server.needsFlush(self)
+            body(&output.bytes)
+            flushLater()
         }
     }
 
     private func drainTLS() {
         guard let tls else { return }
-        tls.drain(into: &output)
-        if outputStart < output.count { server.needsFlush(self) }
+        tls.drain(into: &output.bytes)
+        if !output.isEmpty { flushLater() }
     }
 
-    /// Writes what is to be written, as far as the socket takes it. Called once at the end of a tick, and when there is room again.
+    private func flushLater() {
+        if !isReading { server.needsFlush(self) }
+    }
+
+    /// Writes what is to be written, as far as the socket takes it: when what came has been read, at the end of a tick in which a
+    /// handler answered, and when there is room again.
     func flush() {
         guard isOpen else { return }
-        while outputStart < output.count {
-            let count = output.withUnsafeBytes {
-                send(
-                    descriptor.rawValue,
-                    $0.baseAddress?.advanced(by: outputStart),
-                    $0.count - outputStart,
-                    Int32(MSG_NOSIGNAL)
-                )
-            }
-            if count < 0 {
-                guard errno != EINTR else { continue }
-                guard errno == EAGAIN else {
-                    close()
-                    return
-                }
-                isBlocked = true
-                settle()
-                return
-            }
-            outputStart += count
-            // A peer that takes some of it gets time for the rest.
-            if waiting == .room { waiting = nil }
-        }
-        output.removeAll(keepingCapacity: output.capacity <= 16 * 1024 && !input.isEmpty)
-        outputStart = 0
-        isBlocked = false
-        if farewell == nil {
+        let (taken, result) = output.send(to: socket)
+        if waiting == .room { note(progress: taken) }
+        switch result {
+        case .failed:
+            close()
+            return
+        case .blocked:
+            isBlocked = true
+        case .empty where farewell != nil:
+            isBlocked = false
+            finish()
+        case .empty:
+            isBlocked = false
+            resumeWriters()
             processInput()
             // What that has answered leaves in the next tick, so that one connection does not keep the loop to itself.
-            isBlocked = hasOutput
-        } else {
-            finish()
+            isBlocked = !output.isEmpty
         }
         settle()
     }
 
-    private var hasOutput: Bool { outputStart < output.count }
-
-    /// The peer takes its answers too slowly to be asked what else it wants.
-    private var isHeldBack: Bool { isBlocked || output.count - outputStart > Self.outputLimit }
+    /// Whether a writer of pieces may go on.
+    var hasRoom: Bool { !isBlocked && output.count < Self.inputLimit }
 
     // MARK: Time
 
     /// Brings what the loop waits for, and for how long, in line with the state.
-    private func settle() {
+    func settle() {
         // Every request that came before the peer shut its side has been answered.
         if peerHasClosed, state.readsInput, !isHeldBack { perform(state.peerClosed()) }
-        guard isOpen, let registration else { return }
-        var interest: Interest = []
+        guard isOpen else { return }
         let wantsInput = farewell != nil || state.readsInput && !isHeldBack || input.count < Self.inputLimit
-        if wantsInput && !peerHasClosed { interest.insert(.read) }
-        if isBlocked { interest.insert(.write) }
-        server.loop.setInterest(interest, of: registration)
-        let settings = server.settings
+        watch(Interest(reading: wantsInput && !peerHasClosed, writing: isBlocked))
         guard !isBlocked else {
-            wait(for: .room, settings.bodyTimeout)
+            wait(for: .room, server.timeouts.body)
             return
         }
         switch state.wait {
-        case .nextRequest: wait(for: .state(.nextRequest), settings.idleTimeout)
-        case .head: wait(for: .state(.head), settings.headerTimeout)
-        case .body: wait(for: .state(.body), settings.bodyTimeout)
-        case .handler:
+        case .nextRequest: wait(for: .state(.nextRequest), server.timeouts.idle)
+        case .head: wait(for: .state(.head), server.timeouts.header)
+        case .body where !isHeldBack: wait(for: .state(.body), server.timeouts.body)
+        case .handler, .body:
             waiting = .state(.handler)
-            deadline = .max
+            deadline?.clear()
         case .peerClose: break
         }
     }
 
+    private func watch(_ interest: Interest) {
+        guard interest != self.interest, let registration else { return }
+        self.interest = interest
+        loop.setInterest(interest, of: registration)
+    }
+
+    /// The next wait begins with the answer that is being written, be it for the same as the last one.
+    func restartWait() {
+        if !isBlocked { waiting = nil }
+    }
+
     /// Sets the deadline, unless it is set for this already.
-    private func wait(for next: Waiting, _ delay: Duration) {
-        if waiting != next { setDeadline(delay, for: next) }
+    private func wait(for next: Waiting, _ milliseconds: UInt64) {
+        if waiting != next { setDeadline(milliseconds, for: next) }
     }
 
-    private func setDeadline(_ delay: Duration, for next: Waiting) {
+    private func setDeadline(_ milliseconds: UInt64, for next: Waiting) {
         waiting = next
-        deadline = server.loop.now + delay.wholeMilliseconds
-        // A timer that fires too early finds out and is set again: cheaper than moving it with every request.
-        guard timerDeadline > deadline else { return }
-        if let timer { server.loop.cancel(timer) }
-        arm()
+        progress = 0
+        deadline?.set(milliseconds: milliseconds)
     }
 
-    private func arm() {
-        timerDeadline = deadline
-        let delay = Duration.milliseconds(deadline - min(deadline, server.loop.now))
-        timer = server.loop.schedule(after: delay) { [weak self] in self?.timerFired() }
+    /// The peer has sent or taken some of what it is waited for. Once that is what it owes for the time of a body, it gets as much
+    /// time again: so a body may be of any length, but not of any slowness.
+    private func note(progress count: Int) {
+        progress += count
+        if progress >= server.bytesForBodyTime { waiting = nil }
     }
 
-    private func timerFired() {
-        timer = nil
-        timerDeadline = .max
-        guard isOpen, deadline != .max else { return }
-        guard server.loop.now >= deadline else {
-            arm()
-            return
-        }
+    private func deadlinePassed() {
+        guard isOpen else { return }
         guard !isBlocked, farewell == nil else {
             close()
             return
@@ -444,10 +359,10 @@ final class Connection: @unchecked Sendable {
     private func end(_ farewell: Farewell) {
         guard isOpen, self.farewell == nil else { return }
         self.farewell = farewell
-        input.removeAll()
+        input = []
         tls?.close()
         drainTLS()
-        if !hasOutput { finish() }
+        if output.isEmpty { finish() }
     }
 
     /// Everything is written.
@@ -456,21 +371,21 @@ final class Connection: @unchecked Sendable {
             close()
             return
         }
-        _ = shutdown(descriptor.rawValue, Int32(SHUT_WR))
-        setDeadline(server.settings.lingerTimeout, for: .state(.peerClose))
+        _ = shutdown(socket, Int32(SHUT_WR))
+        setDeadline(server.timeouts.linger, for: .state(.peerClose))
     }
 
-    /// Ends the connection now.
+    /// Ends the connection now, and with it the work on its request.
     func close() {
         guard isOpen else { return }
         isOpen = false
-        if let registration { server.loop.deregister(registration) }
+        if let registration { loop.deregister(registration) }
         registration = nil
-        if let timer { server.loop.cancel(timer) }
-        timer = nil
-        request = nil
-        handler = nil
-        // The descriptor itself is closed with the last reference: deregistered first, closed last.
+        deadline?.cancel()
+        deadline = nil
+        // Deregistered first, closed last: the kernel forgets a closed descriptor silently, and gives its number to another.
+        descriptor = nil
+        abandonRequest()
         server.closed(self)
     }
 }

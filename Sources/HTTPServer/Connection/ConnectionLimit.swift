@@ -1,17 +1,21 @@
 internal import Synchronization
 
-/// How many connections a server has, over all of its loops, and who waits for one to end.
+/// How many connections a server has, over all of its loops and from each address, and who waits for one to end.
 final class ConnectionLimit: Sendable {
     private struct State {
         var count = 0
+        /// By the address without its port; only kept when there is a limit.
+        var counts: [SocketAddress.Network: Int] = [:]
         var waiting: [@Sendable () -> Void] = []
     }
 
     private let maximum: Int
+    private let maximumPerAddress: Int?
     private let state = Mutex(State())
 
-    init(maximum: Int) {
+    init(maximum: Int, perAddress: Int?) {
         self.maximum = maximum
+        maximumPerAddress = perAddress
     }
 
     /// Takes a place. Returns whether there was one.
@@ -23,10 +27,25 @@ final class ConnectionLimit: Sendable {
         }
     }
 
-    /// Gives a place back.
-    func release() {
+    /// Notes down whose a place is that was taken. Returns whether that address may have one more; if not, the place is to be given
+    /// back by ``release(_:)`` with `nil`.
+    func assign(to address: SocketAddress) -> Bool {
+        guard let maximumPerAddress else { return true }
+        return state.withLock { state in
+            let count = state.counts[address.network, default: 0]
+            guard count < maximumPerAddress else { return false }
+            state.counts[address.network] = count + 1
+            return true
+        }
+    }
+
+    /// Gives a place back, and whose it was if it was assigned.
+    func release(_ address: SocketAddress?) {
         let waiting = state.withLock { state in
             state.count -= 1
+            if let network = address?.network, let count = state.counts[network] {
+                state.counts[network] = count > 1 ? count - 1 : nil
+            }
             defer { state.waiting.removeAll() }
             return state.waiting
         }

@@ -24,7 +24,10 @@ package final class HTTPServer: Sendable {
         makeApplication: (EventLoop) throws -> Application
     ) throws {
         if settings.port != 0 { try FileDescriptor.checkIsFree(settings.host, port: settings.port) }
-        let limit = ConnectionLimit(maximum: settings.maximumConnections)
+        let limit = ConnectionLimit(
+            maximum: settings.maximumConnections,
+            perAddress: settings.maximumConnectionsPerAddress
+        )
         var port = settings.port
         var loopServers: [LoopServer] = []
         for loop in loops.loops {
@@ -51,6 +54,14 @@ package final class HTTPServer: Sendable {
                 // The loop has a descriptor table of its own and this listener is new in it: epoll can only be out of memory.
                 do { try server.start() } catch { preconditionFailure("a listener cannot be watched: \(error)") }
             }
+        }
+    }
+
+    /// Has new connections use another certificate and key; those that are open keep theirs. Of a server for plain HTTP it is an
+    /// error to ask.
+    package func use(_ tls: TLSContext) {
+        for server in loopServers {
+            server.loop.execute { server.use(tls) }
         }
     }
 

@@ -4,21 +4,26 @@ package struct HTTPServerSettings: Sendable {
     package var host = "127.0.0.1"
     /// 0 has the kernel choose one: ``HTTPServer/port`` tells it.
     package var port = 0
-    /// Certificate and key; `nil` for plain HTTP.
+    /// Certificate and key; `nil` for plain HTTP. ``HTTPServer/use(_:)`` replaces them later.
     package var tls: TLSContext?
     package var headLimits = HeadLimits()
-    /// Beyond it: 413.
+    /// Beyond it: 413. A route that reads its body as it comes has a limit of its own.
     package var maximumBodyBytes = 1 << 20
     /// From the first byte of a request to its last header; also for a TLS handshake.
     package var headerTimeout = Duration.seconds(10)
-    /// From the last header of a request to the last byte of its body; and for a peer to take what is written to it.
+    /// For a body to come, and for a peer to take what is written to it. Whoever sends or takes ``minimumBytesPerSecond`` in that
+    /// time gets as much time again.
     package var bodyTimeout = Duration.seconds(30)
+    /// What a peer has to send of a body, or take of an answer, on average over ``bodyTimeout``.
+    package var minimumBytesPerSecond = 500
     /// Between two requests on a connection.
     package var idleTimeout = Duration.seconds(75)
     /// For a peer to close too, once it has been sent the last answer and our side is shut.
     package var lingerTimeout = Duration.seconds(2)
     /// In all. More wait in the kernel's queue until one of these ends.
     package var maximumConnections = 10_000
+    /// From one IPv4 address or IPv6 network of 64 bits; `nil` for no limit, as behind a proxy that all come from. More are closed.
+    package var maximumConnectionsPerAddress: Int?
 
     package init() {}
 }

@@ -12,20 +12,43 @@ final class LoopServer: @unchecked Sendable {
     private static let shortestPause = Duration.milliseconds(50)
     private static let longestPause = Duration.seconds(1)
 
+    /// The waits of the settings, in milliseconds.
+    struct Timeouts {
+        let header: UInt64
+        let body: UInt64
+        let idle: UInt64
+        let linger: UInt64
+
+        fileprivate init(_ settings: HTTPServerSettings) {
+            header = settings.headerTimeout.wholeMilliseconds
+            body = settings.bodyTimeout.wholeMilliseconds
+            idle = settings.idleTimeout.wholeMilliseconds
+            linger = settings.lingerTimeout.wholeMilliseconds
+        }
+    }
+
     let loop: EventLoop
     let settings: HTTPServerSettings
     let application: Application
     var encoder = ResponseEncoder()
-    private let logger: Logger
+    let timeouts: Timeouts
+    /// What a peer has to send or take within the time of a body, to be given that time again.
+    let bytesForBodyTime: Int
+    /// Replaced when the certificate is.
+    private(set) var tls: TLSContext?
+    let logger: Logger
     private let limit: ConnectionLimit
 
     private var listener: FileDescriptor?
     private var registration: Registration?
     private var connections: [ObjectIdentifier: Connection] = [:]
     private var unflushed: [Connection] = []
-    private var hook: Int?
+    private var hook: EndOfTickHook?
     private var pause = LoopServer.shortestPause
     private var isAccepting = false
+    /// Connections that were closed for their address since it was last logged, and when that may be logged again.
+    private var refused = 0
+    private var nextRefusalNote: UInt64 = 0
     /// Called when the last connection has ended; none while the server is not shutting down.
     private var whenEmpty: [() -> Void] = []
 
@@ -40,6 +63,9 @@ final class LoopServer: @unchecked Sendable {
         self.loop = loop
         self.listener = consume listener
         self.settings = settings
+        timeouts = Timeouts(settings)
+        bytesForBodyTime = max(1, Int(timeouts.body) * settings.minimumBytesPerSecond / 1000)
+        tls = settings.tls
         self.application = application
         self.limit = limit
         self.logger = logger
@@ -83,7 +109,7 @@ final class LoopServer: @unchecked Sendable {
         }
         guard descriptor >= 0 else {
             let error = SystemError(call: "accept4")
-            limit.release()
+            limit.release(nil)
             switch error.code {
             case EAGAIN, EINTR:
                 break
@@ -100,20 +126,37 @@ final class LoopServer: @unchecked Sendable {
         // One `send` holds a whole answer, so waiting to fill a packet would only delay it (Nagle's algorithm).
         var one: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+        take(FileDescriptor(owning: descriptor), from: SocketAddress(storage))
+        return true
+    }
+
+    /// Takes up a connection, or closes it if its address has too many.
+    private func take(_ descriptor: consuming FileDescriptor, from address: SocketAddress) {
+        guard limit.assign(to: address) else {
+            limit.release(nil)
+            noteRefused(address)
+            return
+        }
         do {
-            let connection = try Connection(
-                server: self,
-                descriptor: FileDescriptor(owning: descriptor),
-                remoteAddress: SocketAddress(storage)
-            )
+            let connection = try Connection(server: self, descriptor: descriptor, remoteAddress: address)
             try connection.start()
             connections[ObjectIdentifier(connection)] = connection
-            return true
         } catch {
             logger.error("A connection was not taken up", metadata: ["error": "\(error)"])
-            limit.release()
-            return true
+            limit.release(address)
         }
+    }
+
+    /// At most once a second: whoever opens too many connections does so often.
+    private func noteRefused(_ address: SocketAddress) {
+        refused += 1
+        guard loop.now >= nextRefusalNote else { return }
+        nextRefusalNote = loop.now + 1000
+        logger.warning(
+            "Closed connections from an address that has too many",
+            metadata: ["remote": "\(address.host)", "closed": "\(refused)"]
+        )
+        refused = 0
     }
 
     /// Out of descriptors or memory: whoever comes waits in the kernel's queue, and the server goes on with those it has.
@@ -149,8 +192,14 @@ final class LoopServer: @unchecked Sendable {
 
     func closed(_ connection: Connection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
-        limit.release()
+        limit.release(connection.remoteAddress)
         if connections.isEmpty { finishShutDown() }
+    }
+
+    func use(_ tls: TLSContext) {
+        loop.preconditionOnLoop()
+        precondition(self.tls != nil, "a server for plain HTTP stays one")
+        self.tls = tls
     }
 
     // MARK: End

@@ -3,6 +3,22 @@ internal import Glibc
 
 /// An address of the other end of a connection, kept small: one is stored with each connection.
 package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
+    /// What one client has of addresses: an IPv4 address, or the upper half of an IPv6 address, whose lower half it may choose.
+    struct Network: Hashable {
+        private let bits: UInt64
+        private let isV6: Bool
+
+        fileprivate init(v4 address: UInt32) {
+            bits = UInt64(address)
+            isV6 = false
+        }
+
+        fileprivate init(v6 high: UInt64) {
+            bits = high
+            isV6 = true
+        }
+    }
+
     private enum Kind: Equatable {
         /// Both in host order.
         case v4(UInt32, port: UInt16)
@@ -28,6 +44,17 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
             default:
                 return .unknown
             }
+        }
+    }
+
+    /// Whose connections are counted together.
+    var network: Network {
+        switch kind {
+        case .v4(let address, _): Network(v4: address)
+        // An IPv4 client of a socket that listens on `::`.
+        case .v6(0, let low, _) where low >> 32 == 0xFFFF: Network(v4: UInt32(truncatingIfNeeded: low))
+        case .v6(let high, _, _): Network(v6: high)
+        case .unknown: Network(v4: 0)
         }
     }
 

@@ -5,7 +5,7 @@ package import Logging
 /// Writes one line a request: who asked for what, what was answered, and how long it took.
 ///
 /// The query is left out, since callbacks carry what a phone sent in it, and so is every header: what is not written cannot leak.
-package struct AccessLog: Middleware {
+package final class AccessLog: Middleware {
     private let logger: Logger
     /// Paths that probes ask for every second: logged at `debug`.
     private let quietPaths: Set<String>
@@ -35,9 +35,9 @@ package struct AccessLog: Middleware {
         )
     }
 
-    package func refuse(_ refusal: inout Refusal) {
+    package func refuse(_ refusal: Refusal) {
         logger.info(
-            "refused \(refusal.response.status.code)",
+            "refused \(refusal.status.code)",
             metadata: [
                 "request_id": "\(refusal.id)",
                 "remote": "\(refusal.remoteAddress.host)",

@@ -1,10 +1,12 @@
-internal import HTTPTypes
+package import HTTPTypes
 package import Logging
 
 /// Sees every request before its handler and every response after it.
 ///
 /// Two plain calls and not a chain of closures, so that a request whose handler needs no `await` costs no task.
-package protocol Middleware: Sendable {
+///
+/// A class, so that calling it copies nothing.
+package protocol Middleware: AnyObject, Sendable {
     /// A head has come; its body may not have.
     ///
     /// - Returns: The answer, if it is known already: then the handler is not called.
@@ -15,11 +17,11 @@ package protocol Middleware: Sendable {
     func send(_ response: inout Response, to request: Request)
 
     /// Bytes that were no request are about to be answered. Called in the order of ``receive(_:)``; does nothing by default.
-    func refuse(_ refusal: inout Refusal)
+    func refuse(_ refusal: Refusal)
 }
 
 extension Middleware {
-    package func refuse(_ refusal: inout Refusal) {}
+    package func refuse(_ refusal: Refusal) {}
 }
 
 /// The answer to bytes that were no request, as ``Middleware`` sees it.
@@ -27,15 +29,9 @@ package struct Refusal: Sendable {
     /// What was wrong with the bytes.
     package let error: ProtocolError
     package let remoteAddress: SocketAddress
-    /// Names the refusal in every log line and in `X-Request-Id`; set by ``RequestIdentifier``.
-    package var id = ""
-    package var response: Response
-
-    init(error: ProtocolError, remoteAddress: SocketAddress, response: Response) {
-        self.error = error
-        self.remoteAddress = remoteAddress
-        self.response = response
-    }
+    /// Names the refusal in every log line and in `X-Request-Id`.
+    package let id: String
+    package let status: HTTPResponse.Status
 }
 
 /// What one loop of a server answers with: routes, middleware, and how errors are told.
@@ -88,6 +84,9 @@ package struct Application: Sendable {
         switch error {
         case let problem as Problem:
             return problem.response
+        case let error as ProtocolError:
+            // The body that the handler read was none.
+            return Problem(error).response
         case let error as FormURLEncoded.ParseError:
             return Problem(.badRequest, error.message).response
         case let error as any ProblemConvertible:
@@ -114,11 +113,11 @@ package struct Application: Sendable {
     }
 
     func finish(_ response: inout Response, to request: Request) {
-        for step in middleware.reversed() { step.send(&response, to: request) }
+        for index in middleware.indices.reversed() { middleware[index].send(&response, to: request) }
     }
 
-    func finish(_ refusal: inout Refusal) {
-        for step in middleware { step.refuse(&refusal) }
+    func note(_ refusal: Refusal) {
+        for step in middleware { step.refuse(refusal) }
     }
 }
 

@@ -4,8 +4,10 @@ package import HTTPTypes
 package enum Handler: Sendable {
     /// Answers at once on the loop: costs no task. For what needs no `await`.
     case immediate(@Sendable (Request) throws -> Response)
-    /// Answers in a task on the request's loop.
+    /// Answers in a task on the request's loop, which is cancelled when the client goes away.
     case task(@Sendable (Request) async throws -> Response)
+    /// The same, but begins as soon as the head has come, and reads the body while that comes.
+    case streaming(maximumBodyBytes: Int, @Sendable (Request, RequestBody) async throws -> Response)
 }
 
 /// Finds the handler of a request by its method and path.
@@ -59,6 +61,18 @@ package struct Router: Sendable {
         add(method, pattern, .task(handler))
     }
 
+    /// Adds a route whose handler reads the body as it comes.
+    ///
+    /// - Parameter limit: The most bytes that the body may have; the slowness of a body is bounded whatever its length.
+    package mutating func on(
+        _ method: HTTPRequest.Method,
+        _ pattern: String,
+        upTo limit: Int = .max,
+        streaming handler: @escaping @Sendable (Request, RequestBody) async throws -> Response
+    ) {
+        add(method, pattern, .streaming(maximumBodyBytes: limit, handler))
+    }
+
     private mutating func child(of node: Int, literal: String) -> Int {
         if let child = nodes[node].literals[literal] { return child }
         nodes.append(Node())
@@ -82,7 +96,10 @@ package struct Router: Sendable {
     func match(_ method: HTTPRequest.Method, path: String) throws(FormURLEncoded.ParseError) -> Match {
         var parameters: [(name: String, value: String)] = []
         var found = literalPaths[path]
-        if found == nil { found = try matchSegments(of: path, &parameters) }
+        if found == nil, path.hasPrefix("/") {
+            let segments = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+            found = try matchSegments(segments[...], below: 0, &parameters)
+        }
         guard let found, !nodes[found].handlers.isEmpty else { return .notFound }
         let wanted: HTTPRequest.Method = method == .head ? .get : method
         if let (_, handler) = nodes[found].handlers.first(where: { $0.method == wanted }) {
@@ -93,23 +110,23 @@ package struct Router: Sendable {
         return .methodNotAllowed(allowed: allowed.joined(separator: ", "))
     }
 
+    /// The node at the end of `segments`. A literal is tried before a name, and given up for it when it leads nowhere.
     private func matchSegments(
-        of path: String,
+        _ segments: ArraySlice<Substring>,
+        below node: Int,
         _ parameters: inout [(name: String, value: String)]
     ) throws(FormURLEncoded.ParseError) -> Int? {
-        guard path.hasPrefix("/") else { return nil }
-        var node = 0
-        for segment in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
-            if let child = nodes[node].literals[String(segment)] {
-                node = child
-            } else if let (name, child) = nodes[node].parameter, !segment.isEmpty {
-                let value = try FormURLEncoded.percentDecoded(Array(segment.utf8)[...], plusIsSpace: false)
-                parameters.append((name, value))
-                node = child
-            } else {
-                return nil
-            }
+        guard let segment = segments.first else { return nodes[node].handlers.isEmpty ? nil : node }
+        if let child = nodes[node].literals[String(segment)],
+            let found = try matchSegments(segments.dropFirst(), below: child, &parameters)
+        {
+            return found
         }
-        return node
+        guard let (name, child) = nodes[node].parameter, !segment.isEmpty else { return nil }
+        let value = try FormURLEncoded.percentDecoded(Array(segment.utf8)[...], plusIsSpace: false)
+        parameters.append((name, value))
+        if let found = try matchSegments(segments.dropFirst(), below: child, &parameters) { return found }
+        parameters.removeLast()
+        return nil
     }
 }

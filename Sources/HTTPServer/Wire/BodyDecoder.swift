@@ -18,9 +18,11 @@ struct BodyDecoder {
         case chunkData(remaining: Int)
         /// The CRLF after a chunk's data, of which one byte may have come. Can transition to `chunkSize`.
         case chunkDataEnd(sawCarriageReturn: Bool)
-        /// The start of a trailer line. Can transition to `trailerLine`, `trailerLineEnd`.
+        /// The start of a trailer line. Can transition to `trailerName`, `trailerLineEnd`.
         case trailerStart
-        /// Can transition to `trailerLineEnd`.
+        /// Can transition to `trailerLine`.
+        case trailerName
+        /// What stands after a trailer's colon. Can transition to `trailerLineEnd`.
         case trailerLine
         /// The LF of a trailer line. Can transition to `trailerStart`, or `complete` after the empty line.
         case trailerLineEnd(isLast: Bool)
@@ -120,7 +122,14 @@ struct BodyDecoder {
                 state = .trailerLineEnd(isLast: true)
             } else {
                 guard Octets.isToken(octet) else { throw .badRequest("A trailer does not begin with a token.") }
+                state = .trailerName
+            }
+        case .trailerName:
+            try countOverhead()
+            if octet == Octets.colon {
                 state = .trailerLine
+            } else if !Octets.isToken(octet) {
+                throw .badRequest("A trailer line is not a token followed by a colon.")
             }
         case .trailerLine:
             try countOverhead()

@@ -5,21 +5,49 @@ internal import HTTPTypes
 /// One request is in hand at a time. What a client has sent after it waits unread in the caller's buffer, so that pipelined
 /// requests are answered in order and cost nothing but the bytes they are.
 struct ConnectionState {
+    /// What is still needed of a head once its request is in hand, and how far its body has come.
+    private struct Exchange {
+        let keepsAlive: Bool
+        /// The client waits for `100 Continue`, and has not been sent it.
+        var awaitsContinue: Bool
+        var decoder: BodyDecoder
+        /// The handler reads the body as it comes.
+        var isStreamed = false
+
+        init(_ head: RequestHead) {
+            keepsAlive = head.keepsAlive
+            awaitsContinue = head.expectsContinue
+            decoder = BodyDecoder(head.framing)
+        }
+
+        /// Whether an answer now has to be the connection's last.
+        var endsConnection: Bool {
+            guard keepsAlive else { return true }
+            guard !decoder.isComplete else { return false }
+            // A client that waits for `100 Continue` may or may not send its body after a refusal: nobody can tell (RFC 9110
+            // §10.1.1), so the connection ends.
+            return awaitsContinue || (decoder.remaining ?? 0) > ConnectionState.drainLimit
+        }
+    }
+
     private enum State {
         /// Nothing of the next request has come. Can transition to `head`, `closed`.
         case idle
         /// Part of a head has come. Can transition to `headComplete`, `failed`, `closed`.
         case head(RequestHeadParser)
-        /// The caller decides what to do with a head. Can transition to `body`, or by an early answer to `draining`, `idle`,
-        /// `lingering`.
-        case headComplete(RequestHead)
-        /// Part of a body has come. Can transition to `handling`, `failed`, `closed`.
-        case body(RequestHead, BodyDecoder)
-        /// The request is whole and with its handler. Can transition to `idle`, `lingering`, `closed`.
-        case handling(RequestHead)
+        /// The caller decides what to do with a head. Can transition to `body`, or by an early answer to `answering`, `draining`,
+        /// `idle`, `lingering`.
+        case headComplete(Exchange)
+        /// The body is to come. Can transition to `handling`, `failed`, `closed`; and, when its handler reads it as it comes, by
+        /// an answer to `answering`, `draining`, `idle`, `lingering`.
+        case body(Exchange)
+        /// The request is whole and with its handler. Can transition to `answering`, `idle`, `lingering`, `closed`.
+        case handling(Exchange)
+        /// The answer is written in pieces. Can transition to `idle`, `lingering`.
+        case answering(isLast: Bool)
         /// The answer went out before the body had come: the rest is read and thrown away. Can transition to `idle`, `lingering`.
         case draining(BodyDecoder, budget: Int)
-        /// The bytes were refused; an answer that says so is to follow. Can transition to `lingering`.
+        /// The bytes were refused; an answer that says so is to follow. Can transition to `answering`, `lingering`.
         case failed
         /// Our side is shut; what the peer still sends is thrown away until it closes too. Can transition to `closed`.
         case lingering
@@ -30,10 +58,14 @@ struct ConnectionState {
     enum Action {
         /// Wait for more bytes.
         case needsInput
-        /// Decide about a head: ``readBody()``, or answer early.
+        /// Decide about a head: ``readBody(upTo:isStreamed:)``, or answer early.
         case decide(RequestHead)
         /// The request is whole: have it handled, then say ``answered()``.
-        case handle(RequestHead)
+        case handle
+        /// The body that a handler reads has ended.
+        case endBody
+        /// The body that a handler reads cannot be read on: the handler is told why, and answers. Its answer is the last.
+        case failBody(ProtocolError)
         /// Answer with this error and close.
         case refuse(ProtocolError)
         /// Shut our side once everything is written, then throw away what comes until the peer closes.
@@ -56,15 +88,14 @@ struct ConnectionState {
     static let drainLimit = 64 * 1024
 
     private let limits: HeadLimits
-    private let maximumBodyBytes: Int
     private var state = State.idle
-    private(set) var bodyBytes = 0
+    private var bodyBytes = 0
+    private var maximumBodyBytes = 0
     /// No request after the one in hand: the server is shutting down.
     private var isClosing = false
 
-    init(limits: HeadLimits, maximumBodyBytes: Int) {
+    init(limits: HeadLimits) {
         self.limits = limits
-        self.maximumBodyBytes = maximumBodyBytes
     }
 
     /// What the connection waits for.
@@ -73,7 +104,7 @@ struct ConnectionState {
         case .idle: .nextRequest
         case .head, .headComplete: .head
         case .body, .draining: .body
-        case .handling, .failed: .handler
+        case .handling, .answering, .failed: .handler
         case .lingering, .closed: .peerClose
         }
     }
@@ -82,9 +113,11 @@ struct ConnectionState {
     var readsInput: Bool {
         switch state {
         case .idle, .head, .body, .draining, .lingering: true
-        case .headComplete, .handling, .failed, .closed: false
+        case .headComplete, .handling, .answering, .failed, .closed: false
         }
     }
+
+    // MARK: Bytes
 
     /// Reads on in the bytes that have come.
     ///
@@ -96,107 +129,156 @@ struct ConnectionState {
         _ input: UnsafeRawBufferPointer,
         _ receiveBody: (UnsafeRawBufferPointer) -> Void
     ) -> (taken: Int, action: Action) {
-        do throws(ProtocolError) {
-            switch state {
-            case .idle:
-                guard !input.isEmpty else { return (0, isClosing ? shut() : .needsInput) }
-                return try readHead(RequestHeadParser(limits: limits), input)
-            case .head(let parser):
-                return try readHead(parser, input)
-            case .body(let head, var decoder):
-                var received = bodyBytes
-                let taken = try decoder.decode(input) { run in
-                    received += run.count
-                    if received <= maximumBodyBytes { receiveBody(run) }
-                }
-                bodyBytes = received
-                guard received <= maximumBodyBytes else { throw bodyTooLarge }
-                guard decoder.isComplete else {
-                    state = .body(head, decoder)
+        switch state {
+        case .idle:
+            guard !input.isEmpty else { return (0, isClosing ? shut() : .needsInput) }
+            return readHead(RequestHeadParser(limits: limits), input)
+        case .head(let parser):
+            return readHead(parser, input)
+        case .body(var exchange):
+            do throws(ProtocolError) {
+                let taken = try decode(input, with: &exchange.decoder, receiveBody)
+                guard exchange.decoder.isComplete else {
+                    state = .body(exchange)
                     return (taken, .needsInput)
                 }
-                state = .handling(head)
-                return (taken, .handle(head))
-            case .draining(var decoder, let budget):
-                // Whatever is wrong with this body, its request has been answered: there is nothing more to say.
-                guard let taken = try? decoder.decode(input, { _ in }), taken <= budget else {
-                    return (input.count, shut())
-                }
-                state = decoder.isComplete ? .idle : .draining(decoder, budget: budget - taken)
-                return decoder.isComplete ? nextAfterExchange(taken) : (taken, .needsInput)
-            case .lingering:
-                return (input.count, .needsInput)
-            case .headComplete, .handling, .failed, .closed:
-                return (0, .needsInput)
+                state = .handling(exchange)
+                return (taken, exchange.isStreamed ? .endBody : .handle)
+            } catch {
+                return (input.count, fail(error))
             }
-        } catch {
-            state = .failed
-            return (input.count, .refuse(error))
+        case .draining(var decoder, let budget):
+            // Whatever is wrong with this body, its request has been answered: there is nothing more to say.
+            guard let taken = try? decoder.decode(input, { _ in }), taken <= budget else {
+                return (input.count, shut())
+            }
+            guard decoder.isComplete else {
+                state = .draining(decoder, budget: budget - taken)
+                return (taken, .needsInput)
+            }
+            state = .idle
+            return (taken, isClosing ? shut() : .needsInput)
+        case .lingering:
+            return (input.count, .needsInput)
+        case .headComplete, .handling, .answering, .failed, .closed:
+            return (0, .needsInput)
         }
     }
 
     private mutating func readHead(
         _ parser: RequestHeadParser,
         _ input: UnsafeRawBufferPointer
-    ) throws(ProtocolError) -> (taken: Int, action: Action) {
+    ) -> (taken: Int, action: Action) {
         var parser = parser
-        guard let (head, length) = try parser.parse(input) else {
-            state = .head(parser)
-            return (0, .needsInput)
+        do throws(ProtocolError) {
+            guard let (head, length) = try parser.parse(input) else {
+                state = .head(parser)
+                return (0, .needsInput)
+            }
+            state = .headComplete(Exchange(head))
+            return (length, .decide(head))
+        } catch {
+            return (input.count, fail(error))
         }
-        state = .headComplete(head)
-        return (length, .decide(head))
+    }
+
+    private mutating func decode(
+        _ input: UnsafeRawBufferPointer,
+        with decoder: inout BodyDecoder,
+        _ receiveBody: (UnsafeRawBufferPointer) -> Void
+    ) throws(ProtocolError) -> Int {
+        var received = bodyBytes
+        let limit = maximumBodyBytes
+        do throws(ProtocolError) {
+            let taken = try decoder.decode(input) { run in
+                received += run.count
+                if received <= limit { receiveBody(run) }
+            }
+            bodyBytes = received
+            guard received <= limit else { throw bodyTooLarge }
+            return taken
+        } catch {
+            // The limit was passed before what is wrong came, and had been told had the bytes come one by one.
+            throw received <= limit ? error : bodyTooLarge
+        }
     }
 
     private var bodyTooLarge: ProtocolError {
         ProtocolError(.contentTooLarge, "The body is larger than \(maximumBodyBytes) bytes.")
     }
 
+    /// Refuses what has come, through the handler if that is at work.
+    private mutating func fail(_ error: ProtocolError) -> Action {
+        defer { state = .failed }
+        if case .body(let exchange) = state, exchange.isStreamed { return .failBody(error) }
+        return .refuse(error)
+    }
+
+    // MARK: The request in hand
+
     /// The caller wants the request's body.
     ///
-    /// - Returns: Whether `100 Continue` is to be sent first.
+    /// - Parameters:
+    ///   - limit: The most bytes that it may have.
+    ///   - isStreamed: The handler is called now and reads the body as it comes; otherwise it is called when the body is whole.
     /// - Throws: ``ProtocolError`` when the body says that it is too large: then nothing of it is read.
-    mutating func readBody() throws(ProtocolError) -> Bool {
-        guard case .headComplete(let head) = state else { return false }
-        if case .fixed(let length) = head.framing, length > maximumBodyBytes {
+    mutating func readBody(upTo limit: Int, isStreamed: Bool) throws(ProtocolError) {
+        guard case .headComplete(var exchange) = state else { return }
+        bodyBytes = 0
+        maximumBodyBytes = limit
+        guard exchange.decoder.remaining ?? 0 <= limit else {
             state = .failed
             throw bodyTooLarge
         }
-        bodyBytes = 0
-        let decoder = BodyDecoder(head.framing)
-        state = .body(head, decoder)
-        return head.expectsContinue && !decoder.isComplete
+        exchange.isStreamed = isStreamed
+        state = .body(exchange)
+    }
+
+    /// Somebody waits for the body now. Returns whether `100 Continue` is to be sent, and does so once.
+    mutating func sendsContinue() -> Bool {
+        guard case .body(var exchange) = state, exchange.awaitsContinue, !exchange.decoder.isComplete else {
+            return false
+        }
+        exchange.awaitsContinue = false
+        state = .body(exchange)
+        return true
     }
 
     /// Whether the answer that is about to be written is the connection's last.
     var closesAfterAnswer: Bool {
         guard !isClosing else { return true }
         switch state {
-        case .handling(let head): return !head.keepsAlive
-        case .headComplete(let head):
-            // A client that waits for `100 Continue` may or may not send its body after a refusal: nobody can tell (RFC 9110
-            // §10.1.1), so the connection ends.
-            guard head.keepsAlive, !head.expectsContinue else { return true }
-            guard let remaining = BodyDecoder(head.framing).remaining else { return false }
-            return remaining > Self.drainLimit
-        case .idle, .head, .body, .draining, .failed, .lingering, .closed: return true
+        case .headComplete(let exchange), .body(let exchange), .handling(let exchange): return exchange.endsConnection
+        case .answering(let isLast): return isLast
+        case .idle, .head, .draining, .failed, .lingering, .closed: return true
         }
+    }
+
+    /// An answer that is written in pieces begins; ``answered()`` says when it has ended.
+    ///
+    /// - Parameter closing: Only the end of the connection will tell the client where the answer ends.
+    /// - Returns: Whether it is the connection's last answer. One that begins before the body has ended always is, since nobody
+    ///   reads the rest meanwhile.
+    mutating func beginAnswer(closing: Bool) -> Bool {
+        var isLast = closing || closesAfterAnswer
+        switch state {
+        case .headComplete(let exchange), .body(let exchange): isLast = isLast || !exchange.decoder.isComplete
+        case .handling, .answering, .idle, .head, .draining, .failed, .lingering, .closed: break
+        }
+        state = .answering(isLast: isLast)
+        return isLast
     }
 
     /// The answer has been written, or is in the hands of whoever writes.
     mutating func answered() -> Action {
         guard !closesAfterAnswer else { return shut() }
-        guard case .headComplete(let head) = state else {
+        switch state {
+        case .headComplete(let exchange), .body(let exchange):
+            state = exchange.decoder.isComplete ? .idle : .draining(exchange.decoder, budget: Self.drainLimit)
+        case .handling, .answering, .idle, .head, .draining, .failed, .lingering, .closed:
             state = .idle
-            return .needsInput
         }
-        let decoder = BodyDecoder(head.framing)
-        state = decoder.isComplete ? .idle : .draining(decoder, budget: Self.drainLimit)
         return .needsInput
-    }
-
-    private mutating func nextAfterExchange(_ taken: Int) -> (taken: Int, action: Action) {
-        isClosing ? (taken, shut()) : (taken, .needsInput)
     }
 
     private mutating func shut() -> Action {
@@ -204,10 +286,12 @@ struct ConnectionState {
         return .linger
     }
 
-    /// The peer has shut its side.
+    // MARK: Other events
+
+    /// The peer has shut its side, and everything that it sent before has been read.
     mutating func peerClosed() -> Action {
         switch state {
-        case .handling, .headComplete, .failed:
+        case .handling, .headComplete, .answering, .failed:
             // It may still read: what it has asked for is answered first.
             return .needsInput
         case .idle, .head, .body, .draining, .lingering, .closed:
@@ -219,10 +303,8 @@ struct ConnectionState {
     /// The wait that ``wait`` named took too long.
     mutating func timedOut() -> Action {
         switch state {
-        case .head, .body:
-            state = .failed
-            return .refuse(ProtocolError(.requestTimeout, "The request did not arrive in time."))
-        case .idle, .headComplete, .handling, .draining, .failed, .lingering, .closed:
+        case .head, .body: return fail(ProtocolError(.requestTimeout, "The request did not arrive in time."))
+        case .idle, .headComplete, .handling, .answering, .draining, .failed, .lingering, .closed:
             state = .closed
             return .close
         }

@@ -30,7 +30,8 @@ package struct RequestHead: Sendable {
 
     /// The target's path as it was sent: still percent-encoded, `*` for a request about the server itself.
     package var path: String {
-        String(decoding: bytes[pathRange], as: UTF8.self)
+        // `http://host` has none, which is the same as `/` (RFC 9110 §4.2.3).
+        pathRange.isEmpty ? "/" : String(decoding: bytes[pathRange], as: UTF8.self)
     }
 
     /// The target's query without its `?`, still encoded; empty when there is none.

@@ -33,31 +33,35 @@ struct RequestHeadParser {
     /// - Returns: The head and the bytes that it takes of `input`, or `nil` while it is not whole.
     /// - Throws: ``ProtocolError`` as soon as the bytes cannot become a request.
     mutating func parse(_ input: UnsafeRawBufferPointer) throws(ProtocolError) -> (head: RequestHead, length: Int)? {
+        // Each check is made as soon as its bytes are there, so that the answer does not depend on how they arrive.
+        try checkFirstOctet(input)
         while let end = input.firstIndex(of: Octets.lineFeed, from: lineStart) {
+            try checkLength(of: end + 1 - start, isRequestLine: lineStart == start)
             guard end > lineStart, input[end - 1] == Octets.carriageReturn else {
                 throw .badRequest("A line ends in LF without CR.")
             }
             let isEmpty = end - 1 == lineStart
-            if isEmpty && lineStart == start {
-                guard start == 0 else { throw .badRequest("More than one empty line stands before the request line.") }
-                start = end + 1
-            } else if lineStart == start {
-                // Here, and not only when the head is whole, so that the answer does not depend on how the bytes arrive.
-                try checkLength(of: end + 1 - start, isRequestLine: true)
-            }
+            let isFirst = lineStart == start
             lineStart = end + 1
-            if isEmpty && lineStart != start {
-                try checkLength(of: lineStart - start, isRequestLine: false)
+            if isEmpty && isFirst {
+                guard start == 0 else { throw .badRequest("More than one empty line stands before the request line.") }
+                start = lineStart
+                try checkFirstOctet(input)
+            } else if isEmpty {
                 let head = UnsafeRawBufferPointer(rebasing: input[start..<lineStart])
                 return (try read(head), lineStart)
             }
         }
-        // A first byte that begins no method is told at once, not when a time-out strikes: TLS on a plain port, for one.
-        if input.count > start, !Octets.isToken(input[start]), input[start] != Octets.carriageReturn {
-            throw .badRequest("The method is not a token.")
-        }
         try checkLength(of: input.count - start, isRequestLine: lineStart == start)
         return nil
+    }
+
+    /// A first byte that begins no method is told at once, not when a time-out strikes: TLS on a plain port, for one.
+    private func checkFirstOctet(_ input: UnsafeRawBufferPointer) throws(ProtocolError) {
+        guard input.count > start, !Octets.isToken(input[start]), input[start] != Octets.carriageReturn,
+            input[start] != Octets.lineFeed
+        else { return }
+        throw .badRequest("The method is not a token.")
     }
 
     private func checkLength(of length: Int, isRequestLine: Bool) throws(ProtocolError) {
@@ -161,11 +165,10 @@ struct RequestHeadParser {
         for scheme in schemes {
             let start = range.lowerBound + scheme.utf8CodeUnitCount
             guard start < range.upperBound, head.matches(scheme, in: range.lowerBound..<start) else { continue }
-            guard let slash = head.firstIndex(of: UInt8(ascii: "/"), from: start), slash < range.upperBound else {
-                throw .badRequest("The absolute target has no path.")
-            }
-            guard isAuthority(head, start..<slash) else { throw .badRequest("The target's host is malformed.") }
-            return slash
+            var end = start
+            while end < range.upperBound, head[end] != UInt8(ascii: "/"), head[end] != UInt8(ascii: "?") { end += 1 }
+            guard isAuthority(head, start..<end) else { throw .badRequest("The target's host is malformed.") }
+            return end
         }
         throw .badRequest("The target is neither a path nor an http URL.")
     }

@@ -2,46 +2,63 @@ internal import HTTPTypes
 
 /// Writes responses as bytes (RFC 9112 §4 to §6).
 struct ResponseEncoder {
-    /// The `Date` field of the second in hand, so that it is formatted once a second and not once a response.
-    private var dateLine: [UInt8] = []
-    private var dateSecond = Int.min
+    /// Status line and `Date` field of the last response, which mostly are those of the next: dates are formatted once a second.
+    private var opening: [UInt8] = []
+    private var openingStatus = HTTPResponse.Status.ok
+    private var openingSecond = Int.min
 
     static let continueResponse = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
+
+    /// What ends a chunked body: no trailers.
+    static let lastChunk = Array("0\r\n\r\n".utf8)
 
     /// How a response ends its exchange.
     struct Ending {
         /// The request was HEAD: the length is told, the body is not sent.
-        var omitsBody: Bool
+        var omitsBody = false
         /// The connection is closed after this response.
-        var closes: Bool
+        var closes = false
         /// An HTTP/1.0 client that asked for it is told that its connection is kept.
-        var saysKeepAlive: Bool
+        var saysKeepAlive = false
+        /// The body follows in chunks.
+        var isChunked = false
     }
 
-    /// Appends `response` to `output`.
+    /// Appends `response` to `output`: its head, and its body if that is known already.
     ///
-    /// - Parameter unixSeconds: Now, for the `Date` field.
-    mutating func encode(_ response: Response, ending: Ending, unixSeconds: Int, into output: inout [UInt8]) {
+    /// - Parameters:
+    ///   - requestID: What the request is called, for the `X-Request-Id` field.
+    ///   - unixSeconds: Now, for the `Date` field.
+    mutating func encode(
+        _ response: Response,
+        ending: Ending,
+        requestID: String,
+        unixSeconds: Int,
+        into output: inout [UInt8]
+    ) {
         let status = response.status
-        output.reserveCapacity(output.count + 256 + response.body.count)
-        output.append("HTTP/1.1 ")
-        output.append(decimal: status.code)
-        output.append(" ")
-        output.append(contentsOf: status.reasonPhrase.utf8)
-        output.append("\r\n")
-        appendDate(unixSeconds, to: &output)
+        var body: [UInt8]?
+        if case .bytes(let bytes) = response.body { body = bytes }
+        output.reserveCapacity(output.count + 256 + (body?.count ?? 0))
+        open(status, unixSeconds)
+        output.append(contentsOf: opening)
         for field in response.headerFields {
             output.append(contentsOf: field.name.rawName.utf8)
             output.append(": ")
             output.append(contentsOf: field.value.utf8)
             output.append("\r\n")
         }
+        output.append("X-Request-Id: ")
+        output.append(contentsOf: requestID.utf8)
+        output.append("\r\n")
         // A 204 has no length at all, not even 0, and a 304 would have to tell that of the 200 (RFC 9110 §8.6).
-        let hasLength = status.code != 204 && status.code != 304
-        if hasLength {
+        if !status.allowsBody { body = nil }
+        if let body {
             output.append("Content-Length: ")
-            output.append(decimal: response.body.count)
+            output.append(decimal: body.count)
             output.append("\r\n")
+        } else if ending.isChunked {
+            output.append("Transfer-Encoding: chunked\r\n")
         }
         if ending.closes {
             output.append("Connection: close\r\n")
@@ -49,16 +66,39 @@ struct ResponseEncoder {
             output.append("Connection: keep-alive\r\n")
         }
         output.append("\r\n")
-        if hasLength && !ending.omitsBody { output.append(contentsOf: response.body) }
+        if let body, !ending.omitsBody { output.append(contentsOf: body) }
     }
 
-    private mutating func appendDate(_ unixSeconds: Int, to output: inout [UInt8]) {
-        if unixSeconds != dateSecond {
-            dateSecond = unixSeconds
-            dateLine = Array("Date: \(CivilDate(unixSeconds: unixSeconds).httpDate)\r\n".utf8)
-        }
-        output.append(contentsOf: dateLine)
+    /// Appends one chunk (RFC 9112 §7.1). An empty one would end the body.
+    static func append(chunk: [UInt8], to output: inout [UInt8]) {
+        precondition(!chunk.isEmpty)
+        output.reserveCapacity(output.count + chunk.count + 20)
+        output.append(contentsOf: String(chunk.count, radix: 16).utf8)
+        output.append("\r\n")
+        output.append(contentsOf: chunk)
+        output.append("\r\n")
     }
+
+    /// Brings ``opening`` up to date.
+    private mutating func open(_ status: HTTPResponse.Status, _ unixSeconds: Int) {
+        guard unixSeconds != openingSecond || status != openingStatus || status.reasonPhrase != openingStatus.reasonPhrase
+        else { return }
+        openingSecond = unixSeconds
+        openingStatus = status
+        opening.removeAll(keepingCapacity: true)
+        opening.append("HTTP/1.1 ")
+        opening.append(decimal: status.code)
+        opening.append(" ")
+        opening.append(contentsOf: status.reasonPhrase.utf8)
+        opening.append("\r\nDate: ")
+        opening.append(contentsOf: CivilDate(unixSeconds: unixSeconds).httpDate.utf8)
+        opening.append("\r\n")
+    }
+}
+
+extension HTTPResponse.Status {
+    /// Whether a response of this status has a body (RFC 9110 §6.4.1).
+    var allowsBody: Bool { code != 204 && code != 304 }
 }
 
 extension [UInt8] {

@@ -1,8 +1,12 @@
 internal import HTTPServer
 
 /// Plays the faults that strike before a request's body is read. The sandbox's own paths are let through.
-struct FaultGate: Middleware {
-    let faults: FaultBoard
+final class FaultGate: Middleware {
+    private let faults: FaultBoard
+
+    init(faults: FaultBoard) {
+        self.faults = faults
+    }
 
     func receive(_ request: inout Request) throws -> Response? {
         let path = request.path

@@ -1,3 +1,5 @@
+internal import EventLoop
+
 /// What is asked of a connection, and who wants to know.
 ///
 /// One object from the call to the answer, whatever connections it meets on the way.
@@ -43,7 +45,7 @@ final class PostgresCommand: @unchecked Sendable {
 
     func answer(_ result: Swift.Result<PostgresRows, PostgresError>) {
         switch receiver {
-        case .task(let promise): promise.answer(result)
+        case .task(let promise): promise.answer(result.mapError { $0 })
         case .callback(let callback): callback(result)
         }
     }

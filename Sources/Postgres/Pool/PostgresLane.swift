@@ -39,7 +39,7 @@ actor PostgresLane {
     private var connection: PostgresConnection?
     private var reconnection = Reconnection()
     private var lastError = PostgresError(.unavailable)
-    private var hook: Int?
+    private var hook: EndOfTickHook?
     private var waitTimer: TimerID?
     private var retryTimer: TimerID?
     private var isDraining = false

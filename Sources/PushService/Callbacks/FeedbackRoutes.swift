@@ -30,12 +30,15 @@ struct FeedbackRoutes: Sendable {
         let pushToken = try parameters.text("pushToken", length: 1...4096)
         let milliseconds = try parameters.optionalInteger("date", in: 0...253_402_300_799_999)
         let date = milliseconds.map { Date(timeIntervalSince1970: Double($0) / 1000) } ?? Date()
-        let isWithdrawn = try await store.noteFailure(
-            userID: userID,
-            pushToken: pushToken,
-            at: date,
-            pruneAfter: pruneAfterFailures
-        )
+        // Kakao does not say it again: it counts even if Kakao hangs up meanwhile.
+        let isWithdrawn = try await request.uninterrupted {
+            try await store.noteFailure(
+                userID: userID,
+                pushToken: pushToken,
+                at: date,
+                pruneAfter: pruneAfterFailures
+            )
+        }
         if isWithdrawn {
             logger.info("A token keeps failing; its device is withdrawn", metadata: ["user_id": "\(userID)"])
             sync.wakeup.signal()

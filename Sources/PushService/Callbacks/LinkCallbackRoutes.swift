@@ -14,10 +14,11 @@ struct LinkCallbackRoutes: Sendable {
         router.on(.get, "/v1/link/callbacks", list)
     }
 
-    /// 200 once the callback is committed: Kakao calls once, and does not call again.
+    /// 200 once the callback is committed: Kakao calls once, and does not call again. So it is stored even if Kakao hangs up before.
     private func receive(_ request: Request) async throws -> Response {
         try authenticator.requireKakao(request)
-        try await store.insert(LinkCallback(request))
+        let callback = try LinkCallback(request)
+        try await request.uninterrupted { try await store.insert(callback) }
         return Response(.ok)
     }
 

@@ -19,12 +19,16 @@ enum SettingKey: String, CaseIterable {
     case httpMaxHeaderBytes = "http.max_header_bytes"
     /// Seconds from the first byte of a request to its last header, 1 to 3600; 10.
     case httpHeaderTimeout = "http.header_timeout_seconds"
-    /// Seconds from the last header of a request to the end of its body, 1 to 3600; 30.
+    /// Seconds for a body to come and for an answer to be taken, 1 to 3600, at `http.min_bytes_per_second` again and again; 30.
     case httpBodyTimeout = "http.body_timeout_seconds"
+    /// Bytes a second that a body or the taking of an answer must keep up, 1 to 1,000,000; 500.
+    case httpMinBytesPerSecond = "http.min_bytes_per_second"
     /// Seconds between two requests on a connection, 1 to 3600; 75.
     case httpIdleTimeout = "http.idle_timeout_seconds"
     /// Connections at a time, 1 to 1,000,000; 10,000.
     case httpMaxConnections = "http.max_connections"
+    /// Connections at a time from one IPv4 address or IPv6 /64 network, 1 to 1,000,000; no limit.
+    case httpMaxConnectionsPerAddress = "http.max_connections_per_address"
     /// How PostgreSQL is reached: `postgres://user:password@host:5432/name`. Secret. Required.
     case databaseURL = "database.url"
     /// Whether `serve` applies pending migrations on start; `true`.

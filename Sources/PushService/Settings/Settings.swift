@@ -103,6 +103,9 @@ package struct Settings: Sendable {
         http.headerTimeout = try reader.seconds(.httpHeaderTimeout, default: 10)
         http.bodyTimeout = try reader.seconds(.httpBodyTimeout, default: 30)
         http.idleTimeout = try reader.seconds(.httpIdleTimeout, default: 75)
+        let slowest = try reader.integer(.httpMinBytesPerSecond, in: 1...1_000_000)
+        http.minimumBytesPerSecond = slowest ?? http.minimumBytesPerSecond
+        http.maximumConnectionsPerAddress = try reader.integer(.httpMaxConnectionsPerAddress, in: 1...1_000_000)
         http.maximumConnections = try reader.integer(.httpMaxConnections, in: 1...1_000_000) ?? http.maximumConnections
     }
 

@@ -70,6 +70,51 @@ struct LimitTests {
         }
     }
 
+    @Test("More connections from one address than its limit are closed, and its places come back", arguments: [1, 2])
+    func connectionsPerAddress(loops: Int) async throws {
+        let limited = settings { settings in
+            settings.maximumConnectionsPerAddress = 2
+            settings.maximumConnections = 3
+        }
+        try await withServer(limited, loops: loops, routes: routes) { server in
+            var clients = [try server.connect(), try server.connect()]
+            for client in clients { #expect(try await client.exchange(get).text == "a") }
+            for _ in 0..<5 { #expect((try? await server.connect().receiveToEnd()) ?? "" == "") }
+            let line = await server.log.line { $0.message == "Closed connections from an address that has too many" }
+            #expect(line.level == .warning)
+            #expect(line.metadata["remote"] == "127.0.0.1")
+            for client in clients { #expect(try await client.exchange(get).text == "a") }
+            clients.removeFirst()
+            while true {
+                // The server learns of the end in its own time.
+                let client = try server.connect()
+                if let answer = try? await client.exchange(get) {
+                    #expect(answer.text == "a")
+                    break
+                }
+            }
+        }
+    }
+
+    @Test("Addresses are counted one by one in IPv4, and by network in IPv6")
+    func networks() throws {
+        func network(_ text: String) throws -> SocketAddress.Network {
+            var storage = sockaddr_storage()
+            let isV6 = text.contains(":")
+            storage.ss_family = sa_family_t(isV6 ? AF_INET6 : AF_INET)
+            let count = withUnsafeMutableBytes(of: &storage) { bytes in
+                inet_pton(isV6 ? AF_INET6 : AF_INET, text, bytes.baseAddress?.advanced(by: isV6 ? 8 : 4))
+            }
+            #expect(count == 1)
+            return SocketAddress(storage).network
+        }
+        #expect(try network("203.0.113.7") == network("203.0.113.7"))
+        #expect(try network("203.0.113.7") != network("203.0.113.8"))
+        #expect(try network("::ffff:203.0.113.7") == network("203.0.113.7"))
+        #expect(try network("2001:db8:0:1::1") == network("2001:db8:0:1:ffff::2"))
+        #expect(try network("2001:db8:0:1::1") != network("2001:db8:0:2::1"))
+    }
+
     @Test("A thousand connections that end in every way leave no socket behind")
     func noLeak() async throws {
         try await withServer(settings { $0.maximumConnections = 20 }, loops: 2, routes: routes) { server in
@@ -94,7 +139,7 @@ struct LimitTests {
                     break
                 }
             }
-            while try !ServerSocket.all(port: server.port).isEmpty { await Task.yield() }
+            while try !ServerSocket.all(port: server.port).isEmpty { try await Task.sleep(for: .milliseconds(2)) }
             let client = try server.connect()
             #expect(try await client.exchange(get).text == "a")
             #expect(try ServerSocket.all(port: server.port).count == 1)

@@ -135,6 +135,26 @@ struct TimeoutTests {
         }
     }
 
+    @Test("A client that takes its answer a few bytes at a time is closed, however long it goes on taking")
+    func trickledAnswer() async throws {
+        let settings = patient { settings in
+            settings.bodyTimeout = .seconds(1)
+            settings.minimumBytesPerSecond = 1_000_000
+            settings.maximumConnections = 1
+        }
+        try await withServer(settings, routes: routes) { server in
+            let client = try server.connect(receiveBuffer: 4096)
+            try await client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+            let second = try server.connect()
+            try await second.send(get)
+            while !second.hasInput {
+                _ = try? client.takeSome(1000)
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(try await second.receive().text == "a")
+        }
+    }
+
     @Test("After the last answer a connection goes as soon as the peer closes it")
     func peerClosesAfterLastAnswer() async throws {
         let settings = patient { settings in

@@ -13,7 +13,7 @@ private struct Busy: ProblemConvertible {
     var problem: Problem { Problem(.serviceUnavailable, "The database is busy.") }
 }
 
-private struct Gatekeeper: Middleware {
+private final class Gatekeeper: Middleware {
     func receive(_ request: inout Request) throws -> Response? {
         switch request.path {
         case "/refused": throw Problem(.forbidden, "Not you.")
@@ -62,7 +62,7 @@ struct ErrorTests {
         arguments: ["immediate", "task"]
     )
     func unknown(kind: String) async throws {
-        try await withServer(middleware: [RequestIdentifier()], routes: routes) { server in
+        try await withServer(routes: routes) { server in
             let client = try server.connect()
             let answer = try await client.exchange(get("/\(kind)/secret"))
             #expect(answer.status == 500)

@@ -15,10 +15,10 @@ private func get(_ target: String, _ fields: String = "") -> String {
 }
 
 @Suite("Request ids", .timeLimit(.minutes(1)))
-struct RequestIdentifierTests {
+struct RequestIDTests {
     @Test("A sane id of the caller's is taken over", arguments: ["7", "a-B_c.9:x", String(repeating: "x", count: 128)])
     func given(id: String) async throws {
-        try await withServer(middleware: [RequestIdentifier()], routes: routes) { server in
+        try await withServer(routes: routes) { server in
             let answer = try await server.connect().exchange(get("/a", "X-Request-Id: \(id)\r\n"))
             #expect(answer["x-request-id"] == id)
             #expect(answer.text == id)
@@ -30,7 +30,7 @@ struct RequestIdentifierTests {
         arguments: ["", "a b", "a,b", "a\"b", "<a>", "카", String(repeating: "x", count: 129)]
     )
     func replaced(id: String) async throws {
-        try await withServer(middleware: [RequestIdentifier()], routes: routes) { server in
+        try await withServer(routes: routes) { server in
             let answer = try await server.connect().exchange(get("/a", "X-Request-Id: \(id)\r\n"))
             let own = try #require(answer["x-request-id"])
             #expect(own.wholeMatch(of: /[0-9a-f]{8}-[0-9a-f]+/) != nil)
@@ -40,7 +40,7 @@ struct RequestIdentifierTests {
 
     @Test("Each request has an id of its own, one that is refused unread among them")
     func distinct() async throws {
-        try await withServer(middleware: [RequestIdentifier()], routes: routes) { server in
+        try await withServer(routes: routes) { server in
             let client = try server.connect()
             var ids = Set<String>()
             for request in [get("/a"), get("/a"), get("/nothing"), "NONSENSE\r\n\r\n"] {
@@ -62,7 +62,7 @@ struct AccessLogTests {
             quietPaths: quietPaths,
             secretPrefixes: ["/kakao/push/feedback/"]
         )
-        try await withServer(middleware: [RequestIdentifier(), accessLog], routes: routes) { server in
+        try await withServer(middleware: [accessLog], routes: routes) { server in
             let client = try server.connect()
             for request in requests { _ = try await client.exchange(request) }
         }

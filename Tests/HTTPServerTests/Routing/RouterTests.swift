@@ -18,7 +18,7 @@ struct RouterTests {
         switch try router.match(method, path: path) {
         case .found(.immediate, let parameters):
             return (["found"] + parameters.map { "\($0.name)=\($0.value)" }).joined(separator: " ")
-        case .found(.task, _): return "found a task"
+        case .found(.task, _), .found(.streaming, _): return "found a task"
         case .methodNotAllowed(let allowed): return "allowed: \(allowed)"
         case .notFound: return "not found"
         }
@@ -56,6 +56,15 @@ struct RouterTests {
     @Test("A name that cannot be decoded is an error", arguments: ["/v1/pushes/%", "/v1/pushes/%zz", "/v1/pushes/%ff"])
     func undecodable(path: String) {
         #expect(throws: FormURLEncoded.ParseError.self) { try ask(patterns, .get, path) }
+    }
+
+    @Test("A literal that leads nowhere is given up for a name")
+    func backtracking() throws {
+        let patterns: [(HTTPRequest.Method, String)] = [(.get, "/a/b/d"), (.get, "/a/{x}/c"), (.get, "/{y}/b/e")]
+        #expect(try ask(patterns, .get, "/a/b/d") == "found")
+        #expect(try ask(patterns, .get, "/a/b/c") == "found x=b")
+        #expect(try ask(patterns, .get, "/a/b/e") == "found y=a")
+        #expect(try ask(patterns, .get, "/a/b/f") == "not found")
     }
 
     @Test("A route of several names has each of them, in order")

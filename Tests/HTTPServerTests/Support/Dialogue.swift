@@ -7,11 +7,14 @@ struct Dialogue {
     /// What happened, in order: `POST /a?q=1 body`, `100` for a continue, the status of a refusal, `linger`.
     private(set) var events: [String] = []
     private var state: ConnectionState
+    private let maximumBodyBytes: Int
     private var input: [UInt8] = []
+    private var head: RequestHead?
     private var body: [UInt8] = []
 
     init(limits: HeadLimits = HeadLimits(), maximumBodyBytes: Int = 1 << 20) {
-        state = ConnectionState(limits: limits, maximumBodyBytes: maximumBodyBytes)
+        state = ConnectionState(limits: limits)
+        self.maximumBodyBytes = maximumBodyBytes
     }
 
     /// The events of `pieces` that arrive one after the other.
@@ -35,13 +38,16 @@ struct Dialogue {
             switch action {
             case .needsInput:
                 guard taken > 0, !input.isEmpty else { return }
-            case .decide:
+            case .decide(let head):
+                self.head = head
                 do {
-                    if try state.readBody() { events.append("100") }
+                    try state.readBody(upTo: maximumBodyBytes, isStreamed: false)
+                    if state.sendsContinue() { events.append("100") }
                 } catch {
                     refuse(error)
                 }
-            case .handle(let head):
+            case .handle:
+                guard let head else { return }
                 let query = head.queryRange.map { "?" + String(decoding: head.bytes[$0], as: UTF8.self) } ?? ""
                 let text = body.isEmpty ? "" : " " + String(decoding: body, as: UTF8.self)
                 events.append("\(head.method) \(head.path)\(query)\(text)")
@@ -49,6 +55,7 @@ struct Dialogue {
                 note(state.answered())
             case .refuse(let error): refuse(error)
             case .linger, .close: note(action)
+            case .endBody, .failBody: events.append("a body that nobody reads as it comes")
             }
         }
     }

@@ -91,6 +91,33 @@ final class RawClient: Sendable {
         return recv(descriptor.rawValue, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) >= 0
     }
 
+    /// Sends `head`, then `count` bytes every 20 milliseconds until `gate` is open, then the rest of `total` at once.
+    ///
+    /// All on a thread of its own, which gets its turn however many tasks wait for theirs. Ends early with the connection.
+    func trickle(_ head: String, _ count: Int, until gate: Gate, of total: Int) async throws {
+        try await Self.run(on: sending) { [self] in
+            func send(_ bytes: [UInt8]) -> Bool {
+                Glibc.send(descriptor.rawValue, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
+            }
+            var isOpen = send(Array(head.utf8))
+            var sent = 0
+            while isOpen, !gate.isOpen, sent + count < total {
+                isOpen = send([UInt8](repeating: 0x61, count: count))
+                sent += count
+                usleep(20_000)
+            }
+            if isOpen { _ = send([UInt8](repeating: 0x61, count: total - sent)) }
+        }
+    }
+
+    /// Takes at most `count` bytes of what has come, and throws them away.
+    func takeSome(_ count: Int) throws {
+        var buffer = [UInt8](repeating: 0, count: count)
+        guard recv(descriptor.rawValue, &buffer, count, Int32(MSG_DONTWAIT)) >= 0 else {
+            throw SystemError(call: "recv")
+        }
+    }
+
     /// Has the connection reset when it is closed, as when a peer crashes.
     func resetOnClose() {
         var value = linger(l_onoff: 1, l_linger: 0)
@@ -119,6 +146,10 @@ final class RawClient: Sendable {
                     throw Malformed(bytes: String(decoding: unread, as: UTF8.self))
                 }
                 unread.removeFirst(head.upperBound)
+                if answer["transfer-encoding"] == "chunked", !isHead {
+                    answer.body = try dechunk(&unread)
+                    return answer
+                }
                 let length = isHead ? 0 : answer["content-length"].flatMap { Int($0) } ?? 0
                 while unread.count < length {
                     guard try more(&unread) else { throw Malformed(bytes: "the body ends early") }
@@ -126,6 +157,47 @@ final class RawClient: Sendable {
                 answer.body = Array(unread[..<length])
                 unread.removeFirst(length)
                 return answer
+            }
+        }
+    }
+
+    /// Takes the chunks of a body from what comes, the last one included.
+    private func dechunk(_ unread: inout [UInt8]) throws -> [UInt8] {
+        let lineEnd = Array("\r\n".utf8)
+        var body: [UInt8] = []
+        while true {
+            var line = unread.firstRange(of: lineEnd)
+            while line == nil {
+                guard try more(&unread) else { throw Malformed(bytes: "the chunks end early") }
+                line = unread.firstRange(of: lineEnd)
+            }
+            guard let line, let size = Int(String(decoding: unread[..<line.lowerBound], as: UTF8.self), radix: 16)
+            else {
+                throw Malformed(bytes: String(decoding: unread, as: UTF8.self))
+            }
+            while unread.count < line.upperBound + size + 2 {
+                guard try more(&unread) else { throw Malformed(bytes: "the chunk ends early") }
+            }
+            body += unread[line.upperBound..<line.upperBound + size]
+            guard unread[(line.upperBound + size)...].starts(with: lineEnd) else {
+                throw Malformed(bytes: "the chunk does not end where its size says")
+            }
+            unread.removeFirst(line.upperBound + size + 2)
+            guard size > 0 else { return body }
+        }
+    }
+
+    /// Reads until `text` has come, and returns everything up to its end.
+    func receive(until text: String) async throws -> String {
+        try await Self.run(on: receiving) { [self] in
+            try unread.withLock { unread in
+                while true {
+                    if let found = unread.firstRange(of: Array(text.utf8)) {
+                        defer { unread.removeFirst(found.upperBound) }
+                        return String(decoding: unread[..<found.upperBound], as: UTF8.self)
+                    }
+                    guard try more(&unread) else { throw Malformed(bytes: String(decoding: unread, as: UTF8.self)) }
+                }
             }
         }
     }

@@ -7,6 +7,9 @@ import Testing
 private struct SecureServer {
     let server: TestServer
     let certificateFile: String
+    /// `/wait` has been asked for, and is answered when `gate` is opened.
+    let waiting: Gate
+    let gate: Gate
 
     func curl(_ arguments: String..., port: Int? = nil, path: String = "/a") async throws -> Program.Result {
         let common = ["curl", "--disable", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20"]
@@ -23,7 +26,12 @@ private struct SecureServer {
 
 private let last = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
-private func routes(_ router: inout Router) {
+private func routes(_ router: inout Router, waiting: Gate, gate: Gate) {
+    router.on(.get, "/wait") { _ in
+        waiting.open()
+        await gate.wait()
+        return .text("waited")
+    }
     router.add(.get, "/a", .immediate { .text("secure: \($0.isSecure)") })
     router.on(.get, "/task") { _ in
         await Task.yield()
@@ -44,8 +52,10 @@ private func withSecureServer(
         settings.tls = context
         settings.headerTimeout = headerTimeout
     }
-    try await withServer(settings, middleware: [RequestIdentifier()], routes: routes) { server in
-        try await body(SecureServer(server: server, certificateFile: certificateFile), &directory)
+    let (waiting, gate) = (Gate(), Gate())
+    try await withServer(settings, routes: { routes(&$0, waiting: waiting, gate: gate) }) { server in
+        let secure = SecureServer(server: server, certificateFile: certificateFile, waiting: waiting, gate: gate)
+        try await body(secure, &directory)
     }
 }
 
@@ -142,7 +152,9 @@ struct TLSServerTests {
         try await withSecureServer { server, _ in
             let client = try server.server.connect()
             try await client.send([0x16])
-            while try ServerSocket.all(port: server.server.port).map(\.unread) != [0] { await Task.yield() }
+            while try ServerSocket.all(port: server.server.port).map(\.unread) != [0] {
+                try await Task.sleep(for: .milliseconds(2))
+            }
             try await client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await client.receiveToEnd().contains("HTTP/1.1") == false)
         }
@@ -180,6 +192,25 @@ struct TLSServerTests {
             let client = try server.server.connect()
             if !bytes.isEmpty { try await client.send(bytes) }
             #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
+    @Test("Another certificate is used for new connections, while those that are open go on with theirs")
+    func reload() async throws {
+        try await withSecureServer { server, directory in
+            async let kept = server.openssl("-quiet", input: "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n" + last)
+            await server.waiting.wait()
+            let other = try SelfSignedCertificate()
+            let otherFile = try directory.write(other.certificate, to: "other.pem")
+            server.server.server.use(
+                try TLSContext(certificateChain: other.certificate, privateKey: other.privateKey)
+            )
+            #expect(try await server.curl("--cacert", otherFile).text == "secure: true")
+            #expect(try await server.curl().status != 0)
+            server.gate.open()
+            let text = try await kept.text
+            #expect(text.contains("waited"))
+            #expect(text.contains("secure: true"))
         }
     }
 

@@ -71,6 +71,8 @@ struct AcceptedRequestTests {
         ),
         Conversation("the server itself", "OPTIONS * \(host)\r\n", "OPTIONS *"),
         Conversation("absolute form", "GET http://h.example:80/a?b \(host)\r\n", "GET /a?b"),
+        Conversation("absolute form without a path", "GET http://h.example \(host)\r\n", "GET /"),
+        Conversation("absolute form with only a query", "GET http://h.example?b \(host)\r\n", "GET /?b"),
         Conversation("IPv6", "GET http://[2001:db8::1]:8080/a HTTP/1.1\r\nHost: [2001:db8::1]\r\n\r\n", "GET /a"),
         Conversation("bytes above 127 in a value", "GET /a \(host)X: 카카오\r\n\r\n", "GET /a"),
         Conversation(

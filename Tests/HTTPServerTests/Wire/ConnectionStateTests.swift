@@ -8,9 +8,11 @@ private struct Transcript {
     var state: ConnectionState
     private var input: [UInt8] = []
     private(set) var body = ""
+    private let maximumBodyBytes: Int
 
     init(maximumBodyBytes: Int = 1 << 20) {
-        state = ConnectionState(limits: HeadLimits(), maximumBodyBytes: maximumBodyBytes)
+        state = ConnectionState(limits: HeadLimits())
+        self.maximumBodyBytes = maximumBodyBytes
     }
 
     /// More bytes come: what the state makes of all it has not taken.
@@ -23,7 +25,14 @@ private struct Transcript {
         return action.text
     }
 
-    mutating func readBody() throws -> Bool { try state.readBody() }
+    mutating func readBody() throws -> Bool {
+        try state.readBody(upTo: maximumBodyBytes, isStreamed: false)
+        return state.sendsContinue()
+    }
+
+    mutating func streamBody() throws { try state.readBody(upTo: maximumBodyBytes, isStreamed: true) }
+    mutating func sendsContinue() -> Bool { state.sendsContinue() }
+    mutating func beginAnswer(closing: Bool = false) -> Bool { state.beginAnswer(closing: closing) }
     mutating func answered() -> String { state.answered().text }
     mutating func peerClosed() -> String { state.peerClosed().text }
     mutating func timedOut() -> String { state.timedOut().text }
@@ -36,7 +45,9 @@ extension ConnectionState.Action {
         switch self {
         case .needsInput: "needs input"
         case .decide(let head): "decide \(head.path)"
-        case .handle(let head): "handle \(head.path)"
+        case .handle: "handle"
+        case .endBody: "end of body"
+        case .failBody(let error): "fail body \(error.status.code)"
         case .refuse(let error): "refuse \(error.status.code)"
         case .linger: "linger"
         case .close: "close"
@@ -60,7 +71,7 @@ struct ConnectionStateTests {
         #expect(try connection.readBody() == false)
         #expect(connection.read() == "needs input")
         #expect(connection.state.wait == .body)
-        #expect(connection.read("llo") == "handle /p")
+        #expect(connection.read("llo") == "handle")
         #expect(connection.body == "hello")
         #expect(connection.state.wait == .handler)
         #expect(!connection.state.closesAfterAnswer)
@@ -74,7 +85,7 @@ struct ConnectionStateTests {
         var connection = Transcript()
         #expect(connection.read(get + get) == "decide /a")
         _ = try connection.readBody()
-        #expect(connection.read() == "handle /a")
+        #expect(connection.read() == "handle")
         #expect(!connection.state.readsInput)
         #expect(connection.read() == "needs input")
         #expect(connection.unread == get.utf8.count)
@@ -89,7 +100,7 @@ struct ConnectionStateTests {
         #expect(connection.read(post(5, "Expect: 100-continue\r\n")) == "decide /p")
         #expect(try connection.readBody() == true)
         #expect(connection.read() == "needs input")
-        #expect(connection.read("hello") == "handle /p")
+        #expect(connection.read("hello") == "handle")
         var bare = Transcript()
         #expect(bare.read(post(0, "Expect: 100-continue\r\n")) == "decide /p")
         #expect(try bare.readBody() == false)
@@ -161,7 +172,99 @@ struct ConnectionStateTests {
         var connection = Transcript(maximumBodyBytes: 5)
         #expect(connection.read(post(5)) == "decide /p")
         _ = try connection.readBody()
-        #expect(connection.read("hello") == "handle /p")
+        #expect(connection.read("hello") == "handle")
+    }
+
+    @Test("A body that is read as it comes is told its end, and the answer ends the exchange")
+    func streams() throws {
+        var connection = Transcript()
+        #expect(connection.read(post(5) + "he") == "decide /p")
+        try connection.streamBody()
+        #expect(connection.read() == "needs input")
+        #expect(connection.body == "he")
+        #expect(connection.state.wait == .body)
+        #expect(connection.read("llo" + get) == "end of body")
+        #expect(connection.body == "hello")
+        #expect(connection.state.wait == .handler)
+        #expect(!connection.state.closesAfterAnswer)
+        #expect(connection.answered() == "needs input")
+        #expect(connection.read() == "decide /a")
+    }
+
+    @Test("A body that is read as it comes and cannot be read on is the handler's to answer, for the last time")
+    func failsStream() throws {
+        var malformed = Transcript()
+        #expect(malformed.read("POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n") == "decide /p")
+        try malformed.streamBody()
+        #expect(malformed.read("1\r\nab") == "fail body 400")
+        #expect(malformed.state.closesAfterAnswer)
+        #expect(malformed.answered() == "linger")
+        var slow = Transcript()
+        #expect(slow.read(post(5)) == "decide /p")
+        try slow.streamBody()
+        #expect(slow.timedOut() == "fail body 408")
+        #expect(slow.answered() == "linger")
+    }
+
+    @Test("Leave to send a body that is read as it comes is given when it is asked for; an answer without is the last")
+    func continuesStream() throws {
+        let head = post(5, "Expect: 100-continue\r\n")
+        var connection = Transcript()
+        #expect(connection.read(head) == "decide /p")
+        try connection.streamBody()
+        #expect(connection.state.closesAfterAnswer)
+        #expect([connection.sendsContinue(), connection.sendsContinue()] == [true, false])
+        #expect(!connection.state.closesAfterAnswer)
+        var early = Transcript()
+        #expect(early.read(head) == "decide /p")
+        try early.streamBody()
+        #expect(early.answered() == "linger")
+    }
+
+    @Test("An answer that the handler gives before the end of the body has the rest thrown away, if that is little")
+    func answersInStream() throws {
+        var connection = Transcript()
+        #expect(connection.read(post(5) + "he") == "decide /p")
+        try connection.streamBody()
+        #expect(connection.read() == "needs input")
+        #expect(connection.answered() == "needs input")
+        #expect(connection.state.wait == .body)
+        #expect(connection.read("llo" + get) == "needs input")
+        #expect(connection.body == "he")
+        #expect(connection.read() == "decide /a")
+    }
+
+    @Test("An answer in pieces leaves the next request unread until it has ended")
+    func answersInPieces() throws {
+        var connection = Transcript()
+        #expect(connection.read(get + get) == "decide /a")
+        _ = try connection.readBody()
+        #expect(connection.read() == "handle")
+        #expect(connection.beginAnswer() == false)
+        #expect(connection.state.wait == .handler)
+        #expect(connection.read() == "needs input")
+        #expect(connection.peerClosed() == "needs input")
+        #expect(connection.answered() == "needs input")
+        #expect(connection.read() == "decide /a")
+    }
+
+    @Test(
+        "An answer in pieces is the last when only the end of the connection ends it, or the body has not come to its end"
+    )
+    func lastAnswerInPieces() throws {
+        var old = Transcript()
+        #expect(old.read(get) == "decide /a")
+        _ = try old.readBody()
+        #expect(old.read() == "handle")
+        #expect(old.beginAnswer(closing: true) == true)
+        #expect(old.answered() == "linger")
+        var early = Transcript()
+        #expect(early.read(post(5) + "he") == "decide /p")
+        try early.streamBody()
+        #expect(early.read() == "needs input")
+        #expect(early.beginAnswer() == true)
+        #expect(early.read("llo") == "needs input")
+        #expect(early.answered() == "linger")
     }
 
     @Test("A refusal swallows what came with it, and is the last answer")
@@ -181,11 +284,11 @@ struct ConnectionStateTests {
         var connection = Transcript()
         #expect(connection.read("GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n") == "decide /a")
         _ = try connection.readBody()
-        #expect(connection.read() == "handle /a")
+        #expect(connection.read() == "handle")
         #expect(connection.answered() == "needs input")
         #expect(connection.read("GET /a HTTP/1.0\r\n\r\n") == "decide /a")
         _ = try connection.readBody()
-        #expect(connection.read() == "handle /a")
+        #expect(connection.read() == "handle")
         #expect(connection.answered() == "linger")
     }
 
@@ -194,7 +297,7 @@ struct ConnectionStateTests {
         var connection = Transcript()
         #expect(connection.read(get) == "decide /a")
         _ = try connection.readBody()
-        #expect(connection.read() == "handle /a")
+        #expect(connection.read() == "handle")
         #expect(connection.peerClosed() == "needs input")
         #expect(connection.answered() == "needs input")
         #expect(connection.peerClosed() == "close")
@@ -256,7 +359,7 @@ struct ConnectionStateTests {
         _ = try connection.readBody()
         #expect(connection.read() == "needs input")
         #expect(connection.shutDown() == "needs input")
-        #expect(connection.read("llo" + get) == "handle /p")
+        #expect(connection.read("llo" + get) == "handle")
         #expect(connection.state.closesAfterAnswer)
         #expect(connection.answered() == "linger")
         #expect(connection.read() == "needs input")

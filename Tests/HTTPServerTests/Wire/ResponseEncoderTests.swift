@@ -11,12 +11,18 @@ struct ResponseEncoderTests {
         _ response: Response,
         omitsBody: Bool = false,
         closes: Bool = false,
-        saysKeepAlive: Bool = false
+        saysKeepAlive: Bool = false,
+        isChunked: Bool = false
     ) -> String {
         var encoder = ResponseEncoder()
         var output = Array("before|".utf8)
-        let ending = ResponseEncoder.Ending(omitsBody: omitsBody, closes: closes, saysKeepAlive: saysKeepAlive)
-        encoder.encode(response, ending: ending, unixSeconds: 784_111_777, into: &output)
+        let ending = ResponseEncoder.Ending(
+            omitsBody: omitsBody,
+            closes: closes,
+            saysKeepAlive: saysKeepAlive,
+            isChunked: isChunked
+        )
+        encoder.encode(response, ending: ending, requestID: "id-1", unixSeconds: 784_111_777, into: &output)
         return String(decoding: output, as: UTF8.self)
     }
 
@@ -24,7 +30,7 @@ struct ResponseEncoderTests {
     func whole() {
         #expect(
             encode(.text("hello")) == "before|HTTP/1.1 200 OK\r\n\(date)Content-Type: text/plain;charset=UTF-8\r\n"
-                + "Content-Length: 5\r\n\r\nhello"
+                + "X-Request-Id: id-1\r\nContent-Length: 5\r\n\r\nhello"
         )
     }
 
@@ -32,14 +38,25 @@ struct ResponseEncoderTests {
     func head() {
         #expect(
             encode(Response(.ok, body: Array("hello".utf8)), omitsBody: true)
-                == "before|HTTP/1.1 200 OK\r\n\(date)Content-Length: 5\r\n\r\n"
+                == "before|HTTP/1.1 200 OK\r\n\(date)X-Request-Id: id-1\r\nContent-Length: 5\r\n\r\n"
         )
     }
 
     @Test("204 and 304 have neither length nor body", arguments: [204, 304])
     func withoutBody(code: Int) {
         let response = Response(HTTPResponse.Status(code: code, reasonPhrase: "Nothing"), body: [1, 2, 3])
-        #expect(encode(response) == "before|HTTP/1.1 \(code) Nothing\r\n\(date)\r\n")
+        #expect(encode(response) == "before|HTTP/1.1 \(code) Nothing\r\n\(date)X-Request-Id: id-1\r\n\r\n")
+    }
+
+    @Test("A body that is written in pieces has no length, and is announced as chunked if it comes in chunks")
+    func pieces() {
+        let response = Response(.ok) { _ in }
+        let head = "before|HTTP/1.1 200 OK\r\n\(date)X-Request-Id: id-1\r\n"
+        #expect(encode(response) == head + "\r\n")
+        #expect(encode(response, isChunked: true) == head + "Transfer-Encoding: chunked\r\n\r\n")
+        var chunk = Array("before|".utf8)
+        ResponseEncoder.append(chunk: [UInt8](repeating: 0x61, count: 26), to: &chunk)
+        #expect(String(decoding: chunk, as: UTF8.self) == "before|1a\r\naaaaaaaaaaaaaaaaaaaaaaaaaa\r\n")
     }
 
     @Test("An empty body has the length 0")
@@ -65,10 +82,10 @@ struct ResponseEncoderTests {
     @Test("Date follows the clock")
     func dates() {
         var encoder = ResponseEncoder()
-        let ending = ResponseEncoder.Ending(omitsBody: false, closes: false, saysKeepAlive: false)
+        let ending = ResponseEncoder.Ending()
         var output: [UInt8] = []
-        encoder.encode(Response(.ok), ending: ending, unixSeconds: 0, into: &output)
-        encoder.encode(Response(.ok), ending: ending, unixSeconds: 1, into: &output)
+        encoder.encode(Response(.ok), ending: ending, requestID: "a", unixSeconds: 0, into: &output)
+        encoder.encode(Response(.ok), ending: ending, requestID: "b", unixSeconds: 1, into: &output)
         let text = String(decoding: output, as: UTF8.self)
         #expect(text.contains("01 Jan 1970 00:00:00 GMT"))
         #expect(text.contains("01 Jan 1970 00:00:01 GMT"))

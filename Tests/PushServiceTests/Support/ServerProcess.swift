@@ -80,15 +80,20 @@ final class ServerProcess: Sendable {
         return ServerProcess(processIdentifier: processIdentifier, output: output, task: task)
     }
 
-    /// Waits until it can do its work, and returns its URL.
-    func url() async throws -> String {
+    /// Waits until it listens, and returns the address.
+    func address() async throws -> String {
         let name = "address="
         var address: Substring?
         try await eventually("the server listens: \(lines)") {
             address = lines.first { $0.contains("Listening") }?.split(separator: " ").first { $0.hasPrefix(name) }
             return address != nil
         }
-        let url = "http://\(address?.dropFirst(name.count) ?? "")"
+        return String(address?.dropFirst(name.count) ?? "")
+    }
+
+    /// Waits until it can do its work, and returns its URL.
+    func url() async throws -> String {
+        let url = "http://\(try await address())"
         try await eventually("the server is ready: \(lines)") {
             try await Caller(url: url).get("/readyz").status == 200
         }

@@ -1,10 +1,8 @@
-internal import EventLoop
-
 /// One answer that one task waits for.
 ///
 /// The task may go away before the answer comes, when it is cancelled: the answer is then dropped, and whoever was to
-/// answer does so all the same. So a statement that is on its way keeps its place.
-final class Promise<Value: Sendable>: @unchecked Sendable {
+/// answer does so all the same. So a statement that is on its way to PostgreSQL keeps its place.
+package final class Promise<Value: Sendable>: @unchecked Sendable {
     // Touched on its loop only: every method checks.
 
     private enum State {
@@ -26,7 +24,7 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
     }
 
     /// Nobody wants the answer any more.
-    var isAbandoned: Bool {
+    package var isAbandoned: Bool {
         loop.preconditionOnLoop()
         if case .abandoned = state { return true }
         return false
@@ -36,7 +34,7 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
     ///
     /// - Throws: what it is failed with; `CancellationError` as soon as the task is cancelled. `begin` is not run for a
     ///   task that was cancelled before.
-    static func value(on loop: EventLoop, begin: @escaping @Sendable (Promise) -> Void) async throws -> Value {
+    package static func value(on loop: EventLoop, begin: @escaping @Sendable (Promise) -> Void) async throws -> Value {
         let promise = Promise(loop: loop)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -50,7 +48,7 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
     }
 
     /// The same for a task that may not be interrupted: its cancellation makes no difference.
-    static func uninterruptedValue(
+    package static func uninterruptedValue(
         on loop: EventLoop,
         begin: @escaping @Sendable (Promise) -> Void
     ) async throws -> Value {
@@ -63,14 +61,11 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
     }
 
     /// Answers. The first answer counts.
-    func answer(_ result: Swift.Result<Value, PostgresError>) {
+    package func answer(_ result: Result<Value, any Error>) {
         loop.preconditionOnLoop()
         guard case .waiting(let continuation) = state else { return }
         state = .answered
-        switch result {
-        case .success(let value): continuation.resume(returning: value)
-        case .failure(let error): continuation.resume(throwing: error)
-        }
+        continuation.resume(with: result)
     }
 
     private func wait(_ continuation: CheckedContinuation<Value, any Error>) -> Bool {

@@ -1,0 +1,258 @@
+internal import EventLoop
+internal import HTTPTypes
+internal import Logging
+
+/// What becomes of a request, from its head to its answer.
+extension Connection {
+    // MARK: From the head to the handler
+
+    func decide(_ head: RequestHead) {
+        var request = Request(
+            loop: loop,
+            head: head,
+            remoteAddress: remoteAddress,
+            isSecure: tls != nil,
+            id: RequestID.of(head),
+            startedAt: loop.now
+        )
+        switch server.application.decide(&request) {
+        case .respond(let response):
+            respond(response, to: request)
+        case .abort:
+            close()
+        case .handle(.streaming(let limit, let handler)):
+            do throws(ProtocolError) {
+                try state.readBody(upTo: limit, isStreamed: true)
+                stream(request, to: handler)
+            } catch {
+                respond(Problem(error).response, to: request)
+            }
+        case .handle(let handler):
+            do throws(ProtocolError) {
+                try state.readBody(upTo: server.settings.maximumBodyBytes, isStreamed: false)
+                self.request = request
+                self.handler = handler
+                sendContinue()
+            } catch {
+                respond(Problem(error).response, to: request)
+            }
+        }
+    }
+
+    private func sendContinue() {
+        if state.sendsContinue() { write { $0 += ResponseEncoder.continueResponse } }
+    }
+
+    func receiveBody(_ run: UnsafeRawBufferPointer) {
+        if let bodyBuffer {
+            bodyBuffer.append(run)
+        } else {
+            request?.body.append(contentsOf: run)
+        }
+    }
+
+    func endBody() {
+        bodyBuffer?.finish()
+        bodyBuffer = nil
+    }
+
+    /// The whole request has come.
+    func handle() {
+        guard let request = request.take(), let handler = handler.take() else { return }
+        switch handler {
+        case .immediate(let answer):
+            do {
+                respond(try answer(request), to: request)
+            } catch is ConnectionAbort {
+                close()
+            } catch {
+                respond(server.application.response(to: error, of: request), to: request)
+            }
+        case .task(let answer):
+            run(request) { try await answer(request) }
+        case .streaming:
+            break
+        }
+    }
+
+    /// Calls a handler that reads the body as it comes.
+    private func stream(
+        _ request: Request,
+        to handler: @escaping @Sendable (Request, RequestBody) async throws -> Response
+    ) {
+        let buffer = RequestBodyBuffer(loop: loop) { [self] in
+            sendContinue()
+            processInput()
+            settle()
+        }
+        bodyBuffer = buffer
+        run(request) { try await handler(request, RequestBody(buffer: buffer)) }
+    }
+
+    private func run(_ request: Request, _ answer: @escaping @Sendable () async throws -> Response) {
+        task = Task(executorPreference: loop) { [self] in
+            let response: Response?
+            do {
+                response = try await answer()
+            } catch is ConnectionAbort {
+                response = nil
+            } catch  where Task.isCancelled && !(error is Problem) {
+                // Whoever asked has gone: the error is only how the handler learned of it.
+                response = nil
+            } catch {
+                response = server.application.response(to: error, of: request)
+            }
+            resume(with: response, to: request)
+        }
+    }
+
+    /// A handler's task has an answer.
+    private func resume(with response: Response?, to request: Request) {
+        loop.preconditionOnLoop()
+        guard isOpen else { return }
+        task = nil
+        guard let response else {
+            close()
+            return
+        }
+        respond(response, to: request)
+        processInput()
+        settle()
+    }
+
+    // MARK: Answers
+
+    /// Answers bytes that were no request, or a request whose body was none.
+    func refuse(_ error: ProtocolError) {
+        handler = nil
+        let response = Problem(error).response
+        if let request = request.take() {
+            respond(response, to: request)
+        } else {
+            let refusal = Refusal(error: error, remoteAddress: remoteAddress, id: RequestID.next(), status: error.status)
+            server.application.note(refusal)
+            respond(response, Recipient(requestID: refusal.id, isHTTP10: false, isHead: false))
+        }
+    }
+
+    private func respond(_ response: Response, to request: Request) {
+        var response = response
+        server.application.finish(&response, to: request)
+        let isHead = request.method == .head
+        respond(response, Recipient(requestID: request.id, isHTTP10: request.head.isHTTP10, isHead: isHead))
+    }
+
+    /// What an answer needs to know of who asked.
+    private struct Recipient {
+        let requestID: String
+        let isHTTP10: Bool
+        let isHead: Bool
+    }
+
+    private func respond(_ response: Response, _ recipient: Recipient) {
+        guard isOpen, farewell == nil else { return }
+        var ending = ResponseEncoder.Ending(omitsBody: recipient.isHead)
+        bodyBuffer?.fail(CancellationError())
+        bodyBuffer = nil
+        answers += 1
+        restartWait()
+        guard case .pieces(let write) = response.body, !ending.omitsBody, response.status.allowsBody else {
+            ending.closes = state.closesAfterAnswer
+            ending.saysKeepAlive = recipient.isHTTP10 && !ending.closes
+            encode(response, ending, recipient.requestID)
+            perform(state.answered())
+            return
+        }
+        ending.closes = state.beginAnswer(closing: recipient.isHTTP10)
+        ending.isChunked = !recipient.isHTTP10
+        encode(response, ending, recipient.requestID)
+        writePieces(write, isChunked: ending.isChunked)
+    }
+
+    private func encode(_ response: Response, _ ending: ResponseEncoder.Ending, _ requestID: String) {
+        write { output in
+            server.encoder.encode(
+                response,
+                ending: ending,
+                requestID: requestID,
+                unixSeconds: server.unixSeconds,
+                into: &output
+            )
+        }
+    }
+
+    // MARK: Answers in pieces
+
+    private func writePieces(
+        _ body: @escaping @Sendable (ResponseBodyWriter) async throws -> Void,
+        isChunked: Bool
+    ) {
+        let writer = ResponseBodyWriter(connection: self, answer: answers, isChunked: isChunked)
+        task = Task(executorPreference: loop) { [self] in
+            do {
+                try await body(writer)
+                endPieces(isChunked: isChunked)
+            } catch {
+                if !Task.isCancelled { server.logger.error("A response was cut off", metadata: ["error": "\(error)"]) }
+                close()
+            }
+        }
+    }
+
+    /// A writer has a piece of the body, and waits until there is room for the next.
+    func write(piece: [UInt8], from writer: ResponseBodyWriter, _ promise: Promise<Void>) {
+        loop.preconditionOnLoop()
+        guard isOpen, farewell == nil, writer.answer == answers, task != nil else {
+            promise.answer(.failure(CancellationError()))
+            return
+        }
+        if !piece.isEmpty {
+            write { output in
+                if writer.isChunked {
+                    ResponseEncoder.append(chunk: piece, to: &output)
+                } else {
+                    output += piece
+                }
+            }
+        }
+        if hasRoom {
+            promise.answer(.success(()))
+        } else {
+            waitingWriters.append(promise)
+        }
+    }
+
+    /// The peer has taken everything.
+    func resumeWriters() {
+        guard !waitingWriters.isEmpty else { return }
+        let writers = waitingWriters
+        waitingWriters = []
+        for writer in writers { writer.answer(.success(())) }
+    }
+
+    private func endPieces(isChunked: Bool) {
+        loop.preconditionOnLoop()
+        guard isOpen else { return }
+        task = nil
+        if isChunked { write { $0 += ResponseEncoder.lastChunk } }
+        restartWait()
+        perform(state.answered())
+        processInput()
+        settle()
+    }
+
+    // MARK: End
+
+    /// The connection has ended: nobody waits for what is still at work on its request.
+    func abandonRequest() {
+        task?.cancel()
+        task = nil
+        request = nil
+        handler = nil
+        bodyBuffer?.fail(CancellationError())
+        bodyBuffer = nil
+        let writers = waitingWriters
+        waitingWriters = []
+        for writer in writers { writer.answer(.failure(CancellationError())) }
+    }
+}

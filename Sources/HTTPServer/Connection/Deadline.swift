@@ -1,0 +1,57 @@
+internal import EventLoop
+
+/// A deadline that moves on with every request and is seldom reached.
+///
+/// The timer beneath it stays where it is while the deadline moves away from it: when it fires too early it is set again, which is
+/// cheaper than moving it each time.
+final class Deadline {
+    private let loop: EventLoop
+    private let onReached: () -> Void
+    private var timer: TimerID?
+    /// When the timer fires, in the loop's milliseconds.
+    private var timerTime = UInt64.max
+    private var time = UInt64.max
+
+    /// - Parameter onReached: Called on the loop each time a deadline passes. Whoever owns both cancels, lest they hold each other.
+    init(loop: EventLoop, onReached: @escaping () -> Void) {
+        self.loop = loop
+        self.onReached = onReached
+    }
+
+    /// Sets the deadline to so many milliseconds from now.
+    func set(milliseconds: UInt64) {
+        time = loop.now + milliseconds
+        guard timerTime > time else { return }
+        if let timer { loop.cancel(timer) }
+        arm()
+    }
+
+    /// There is no deadline until the next one is set.
+    func clear() {
+        time = .max
+    }
+
+    /// Lets go of the timer.
+    func cancel() {
+        clear()
+        if let timer { loop.cancel(timer) }
+        timer = nil
+    }
+
+    private func arm() {
+        timerTime = time
+        timer = loop.schedule(after: .milliseconds(time - min(time, loop.now))) { [self] in fired() }
+    }
+
+    private func fired() {
+        timer = nil
+        timerTime = .max
+        guard time != .max else { return }
+        guard loop.now >= time else {
+            arm()
+            return
+        }
+        time = .max
+        onReached()
+    }
+}

@@ -1,0 +1,233 @@
+import HTTPTypes
+
+@testable import HTTPServer
+
+/// Reads what a connection accepted a second time: the whole stream at once, slowly, and by code that shares nothing with the engine.
+///
+/// It knows what must be true of an accepted request (RFC 9112 §2.2, §3, §5, §6, §7.1), not what a refused one was refused for.
+struct SecondReading {
+    /// A rule that an accepted request breaks.
+    struct Violation: Error, CustomStringConvertible {
+        let description: String
+
+        init(_ description: String) {
+            self.description = description
+        }
+    }
+
+    let stream: [UInt8]
+    let limits: HeadLimits
+    let maximumBodyBytes: Int
+
+    /// - Throws: ``Violation`` with the first rule that the requests in `events` break.
+    func check(_ events: [RecordedEvent]) throws(Violation) {
+        var position: Int? = 0
+        for event in events {
+            switch event {
+            case .continues: break
+            case .request(let request):
+                guard let start = position else { throw Violation("a request follows the last one") }
+                position = try check(request, at: start)
+            case .refused, .lingers, .closes: position = nil
+            }
+        }
+    }
+
+    /// Returns where the next request may begin, or `nil` when there may be none.
+    private func check(_ request: RecordedRequest, at position: Int) throws(Violation) -> Int? {
+        let headStart = request.headEnd - request.head.bytes.count
+        guard headStart >= position, stream[position..<headStart].isEmpty || text(position..<headStart) == "\r\n" else {
+            throw Violation("a head does not begin where the request before it ended")
+        }
+        guard stream[headStart..<request.headEnd].elementsEqual(request.head.bytes) else {
+            throw Violation("a head's bytes are not those of the stream")
+        }
+        let keepsAlive = try check(request.head, headStart..<request.headEnd)
+        let body = try body(of: request.head, from: request.headEnd)
+        guard let end = request.end else {
+            // Answered early: what follows its body, if that has an end, may still be a request.
+            return keepsAlive && !request.head.expectsContinue ? body?.end : nil
+        }
+        guard let body, body.end == end, body.bytes == request.body else {
+            throw Violation("a body is not what its framing says")
+        }
+        guard body.bytes.count <= maximumBodyBytes else { throw Violation("a body is larger than the limit") }
+        return keepsAlive ? end : nil
+    }
+
+    // MARK: Heads
+
+    /// Returns whether the connection is kept after the request.
+    private func check(_ head: RequestHead, _ range: Range<Int>) throws(Violation) -> Bool {
+        let bytes = stream[range]
+        guard bytes.count <= limits.headerBytes else { throw Violation("a head is larger than the limit") }
+        guard bytes.suffix(4).elementsEqual("\r\n\r\n".utf8) else { throw Violation("a head does not end") }
+        var lines: [ArraySlice<UInt8>] = []
+        var lineStart = range.lowerBound
+        for index in range.dropFirst() where stream[index - 1] == 0x0D && stream[index] == 0x0A {
+            lines.append(stream[lineStart..<index - 1])
+            lineStart = index + 1
+        }
+        for line in lines where line.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
+            throw Violation("a line has a bare CR or LF, a NUL or another control character")
+        }
+        let words = lines[0].split(separator: 0x20, omittingEmptySubsequences: false).map {
+            String(decoding: $0, as: UTF8.self)
+        }
+        guard words.count == 3, !lines[0].contains(0x09) else {
+            throw Violation("a request line is not three words with a space between")
+        }
+        guard ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"].contains(words[0]),
+            words[0] == head.method.rawValue
+        else { throw Violation("the method is not the one that was sent") }
+        guard words[2] == (head.isHTTP10 ? "HTTP/1.0" : "HTTP/1.1") else { throw Violation("the version is wrong") }
+        try check(target: words[1], of: head)
+        guard lines.last?.isEmpty == true else { throw Violation("a head has no empty line at its end") }
+        return try check(fields: Array(lines[1..<lines.count - 1]), of: head)
+    }
+
+    private func check(target: String, of head: RequestHead) throws(Violation) {
+        guard target.utf8.count <= limits.targetBytes else { throw Violation("a target is longer than the limit") }
+        guard target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }) else {
+            throw Violation("a target has a character that is none of a URL")
+        }
+        let query = String(decoding: head.query, as: UTF8.self)
+        let given = head.path + (head.queryRange == nil ? "" : "?" + query)
+        guard !head.path.utf8.contains(UInt8(ascii: "?")) else { throw Violation("a path has a query in it") }
+        if target.utf8.first == UInt8(ascii: "/") || target == "*" && head.method == .options {
+            guard given == target else { throw Violation("path and query are not the target") }
+            return
+        }
+        guard let scheme = ["https://", "http://"].first(where: { target.lowercased().hasPrefix($0) }) else {
+            throw Violation("a target is neither path, URL nor asterisk")
+        }
+        let rest = target.utf8.dropFirst(scheme.utf8.count)
+        let host = rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
+        guard isHost(host) else { throw Violation("the target's host is malformed") }
+        // A URL without a path has the path `/` (RFC 9110 §4.2.3).
+        let path = String(decoding: rest.dropFirst(host.count), as: UTF8.self)
+        guard given == (path.hasPrefix("/") ? path : "/" + path) else {
+            throw Violation("path and query are not the URL's")
+        }
+    }
+
+    /// Whether `bytes` are not empty and have nothing that would end a host, or hide a second one.
+    private func isHost(_ bytes: some Collection<UInt8>) -> Bool {
+        let others = Array("/?#@\\\"<>".utf8)
+        return !bytes.isEmpty && bytes.allSatisfy { $0 > 0x20 && $0 < 0x7F && !others.contains($0) }
+    }
+
+    private func check(fields: [ArraySlice<UInt8>], of head: RequestHead) throws(Violation) -> Bool {
+        guard fields.count <= limits.fields else { throw Violation("there are more fields than the limit") }
+        var values: [String: [String]] = [:]
+        for field in fields {
+            guard let colon = field.firstIndex(of: UInt8(ascii: ":")), colon > field.startIndex,
+                field[..<colon].allSatisfy(isTokenCharacter)
+            else { throw Violation("a field does not begin with a token and a colon") }
+            var value = field[(colon + 1)...]
+            while value.last == 0x20 || value.last == 0x09 { value.removeLast() }
+            let trimmed = value.drop { $0 == 0x20 || $0 == 0x09 }
+            let name = String(decoding: field[..<colon], as: UTF8.self).lowercased()
+            values[name, default: []].append(String(decoding: trimmed, as: UTF8.self))
+        }
+        guard head.headerFields.count == fields.count else { throw Violation("a field got lost") }
+        let hosts = values["host"] ?? []
+        guard hosts.count == 1 || head.isHTTP10 && hosts.isEmpty else {
+            throw Violation("there is not exactly one Host")
+        }
+        guard hosts.allSatisfy({ isHost($0.utf8) }) else { throw Violation("the Host is malformed") }
+        try check(lengths: values["content-length"] ?? [], codings: values["transfer-encoding"] ?? [], of: head)
+        let options = (values["connection"] ?? []).joined(separator: ",").lowercased().split(separator: ",")
+            .map { $0.trimmingSpace }
+        let keeps = !options.contains("close") && (!head.isHTTP10 || options.contains("keep-alive"))
+        guard head.keepsAlive == keeps else {
+            throw Violation("the connection is kept when it should not be, or not kept")
+        }
+        return keeps
+    }
+
+    private func check(lengths: [String], codings: [String], of head: RequestHead) throws(Violation) {
+        guard lengths.count + codings.count <= 1 else { throw Violation("the framing is given more than once") }
+        let expected: BodyFraming
+        if let coding = codings.first {
+            guard coding.lowercased() == "chunked", !head.isHTTP10 else {
+                throw Violation("a coding other than chunked")
+            }
+            expected = .chunked
+        } else if let length = lengths.first {
+            guard !length.isEmpty, length.utf8.allSatisfy({ 0x30...0x39 ~= $0 }), let number = Int(length) else {
+                throw Violation("a length that is not a number")
+            }
+            expected = .fixed(number)
+        } else {
+            expected = .fixed(0)
+        }
+        guard head.framing == expected else { throw Violation("the framing is not what the fields say") }
+    }
+
+    private func isTokenCharacter(_ octet: UInt8) -> Bool {
+        switch octet {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: "!#$%&'*+-.^_`|~".utf8.contains(octet)
+        }
+    }
+
+    // MARK: Bodies
+
+    /// The body that begins at `start` and where it ends, or `nil` when the stream ends before it or it is malformed.
+    private func body(of head: RequestHead, from start: Int) throws(Violation) -> (bytes: [UInt8], end: Int)? {
+        switch head.framing {
+        case .fixed(let length):
+            guard length <= stream.count - start else { return nil }
+            return (Array(stream[start..<start + length]), start + length)
+        case .chunked:
+            var bytes: [UInt8] = []
+            var position = start
+            while let size = line(at: &position) {
+                let digits = text(size).split(separator: ";", omittingEmptySubsequences: false)[0]
+                guard (1...15).contains(digits.utf8.count), digits.utf8.allSatisfy(isHexadecimal),
+                    let count = Int(digits, radix: 16), count <= stream.count - position
+                else { return nil }
+                bytes += stream[position..<position + count]
+                position += count
+                guard count > 0 else { break }
+                guard stream[position...].starts(with: "\r\n".utf8) else { return nil }
+                position += 2
+            }
+            while let trailer = line(at: &position) {
+                guard let first = stream[trailer].first else { return (bytes, position) }
+                guard isTokenCharacter(first) else { return nil }
+            }
+            return nil
+        }
+    }
+
+    /// The line at `position`, which moves on behind its CRLF; `nil` when it does not end or has a control character.
+    private func line(at position: inout Int) -> Range<Int>? {
+        guard let end = stream[position...].firstIndex(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }),
+            stream[end...].starts(with: "\r\n".utf8)
+        else { return nil }
+        defer { position = end + 2 }
+        return position..<end
+    }
+
+    private func isHexadecimal(_ octet: UInt8) -> Bool {
+        switch octet {
+        case 0x30...0x39, 0x41...0x46, 0x61...0x66: true
+        default: false
+        }
+    }
+
+    private func text(_ range: Range<Int>) -> String {
+        String(decoding: stream[range], as: UTF8.self)
+    }
+}
+
+extension Substring {
+    /// Without the spaces and tabs at its two ends.
+    fileprivate var trimmingSpace: String {
+        var rest = self
+        while rest.last == " " || rest.last == "\t" { rest.removeLast() }
+        return String(rest.drop { $0 == " " || $0 == "\t" })
+    }
+}

@@ -1,0 +1,86 @@
+# shellcheck shell=bash
+# Shared by the benchmarks of this folder; sourced by scripts/bench, which sets $rounds and $seconds.
+# shellcheck disable=SC2154
+
+# Points in numbers, whatever the user's language.
+export LC_ALL=C
+work=$(mktemp -d)
+declare -A processes=()
+
+end() {
+    kill "${processes[@]}" 2>/dev/null || true
+    wait
+    # The database may lie elsewhere, where the user that it runs as may go.
+    if [ -L "$work/dev/postgres" ]; then rm -rf "$(readlink "$work/dev/postgres")"; fi
+    rm -rf "$work"
+}
+trap end EXIT
+trap 'exit 130' INT TERM
+
+# start NAME COMMAND [ARGUMENT ...]: runs it until the script ends, with its output in $work/NAME.out and NAME.log.
+start() {
+    local name=$1
+    shift
+    "$@" >"$work/$name.out" 2>"$work/$name.log" &
+    processes[$name]=$!
+}
+
+# wait_for NAME COMMAND [ARGUMENT ...]: waits until the command shows that what was started under this name is up.
+wait_for() {
+    local name=$1
+    shift
+    # shellcheck disable=SC2317
+    is_up_or_dead() { "$@" || ! kill -0 "${processes[$name]}"; }
+    wait_until 60 "The start of $name" is_up_or_dead "$@"
+    kill -0 "${processes[$name]}" 2>/dev/null || fail "$name ended: $(tail -5 "$work/$name.log" "$work/$name.out")"
+}
+
+# The path of a program of this package, built for release.
+built() {
+    swift build -c release --product "$1" >&2
+    printf '%s/%s' "$(swift build -c release --show-bin-path)" "$1"
+}
+
+# Starts the whole server with a database and a sandbox of its own; sets what its dev.env does, and $resident in KiB.
+start_push_server() {
+    local program
+    built kakao-sandbox >/dev/null
+    program=$(built push-server)
+    start push-server "$program" dev --port 0 --directory "$work/dev"
+    wait_for push-server test -f "$work/dev/dev.env"
+    # shellcheck disable=SC1091
+    . "$work/dev/dev.env"
+    wait_for push-server curl -sf "$SERVER_URL/readyz"
+    # The first requests connect and prepare; a second later the server is idle.
+    sleep 1
+    # shellcheck disable=SC2034
+    resident=$(awk '/^VmRSS/ {print $2}' "/proc/${processes[push-server]}/status")
+}
+
+# drive SERIES [ARGUMENT ...]: one run of wrk, whose requests/s and p50 and p99 in ms become a row of the series.
+drive() {
+    local series=$1
+    shift
+    wrk --threads 1 --connections 64 --duration "${seconds}s" --latency "$@" >"$work/wrk"
+    if grep -E 'Non-2xx|Socket errors|^failed [1-9]' "$work/wrk"; then fail "$series: requests failed"; fi
+    awk '
+        function milliseconds(time) {
+            if (time ~ /us$/) return time / 1000
+            if (time ~ /ms$/) return time + 0
+            if (time ~ /s$/) return time * 1000
+            return time * 60000
+        }
+        $1 == "50%" {p50 = milliseconds($2)}
+        $1 == "99%" {p99 = milliseconds($2)}
+        $1 == "Requests/sec:" {printf "%d %.2f %.2f\n", $2, p50, p99}
+    ' "$work/wrk" >>"$work/$series.series"
+}
+
+# column SERIES N: that column of a series, a line a round.
+column() { awk -v n="$2" '{print $n}' "$work/$1.series"; }
+# median SERIES N: of that column.
+median() { column "$1" "$2" | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+# last SERIES N: of that column, in the round that has just ended.
+last() { column "$1" "$2" | tail -1; }
+# ratio A B
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }

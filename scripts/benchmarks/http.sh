@@ -1,0 +1,170 @@
+# shellcheck shell=bash
+# scripts/bench http; sourced.
+# shellcheck disable=SC2154
+
+declare -A title=([ours]="this server" [nginx]=nginx [hummingbird]=Hummingbird [flyingfox]=FlyingFox)
+# Where each server answers GET, POST and TLS.
+declare -A get post tls
+
+free_port() {
+    local port
+    # Below the range that the kernel takes ports of outgoing connections from.
+    for port in $(shuf --input-range 20000-29999 --head-count 100); do
+        (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+    done
+    printf '%s' "$port"
+}
+
+# start_benchmark NAME [ARGUMENT ...]: our engine with a POST that needs no database; sets $port.
+start_benchmark() {
+    local process=$1
+    shift
+    start "$process" "$benchmark_program" "$@"
+    wait_for "$process" test -s "$work/$process.out"
+    port=$(<"$work/$process.out")
+}
+
+# built_peer NAME: the path of one of scripts/peers, built outside this package so that no dependency of it leaks in.
+built_peer() {
+    local package=$1-server build
+    build=(swift build -c release --package-path "scripts/peers/$package" --scratch-path ".build-peers/$package")
+    "${build[@]}" >&2
+    printf '%s/App' "$("${build[@]}" --show-bin-path)"
+}
+
+# start_peer NAME PROGRAM
+start_peer() {
+    local port
+    port=$(free_port)
+    start "$1" "$2" "$port"
+    get[$1]=http://127.0.0.1:$port/healthz
+    post[$1]=http://127.0.0.1:$port/v1/devices
+    wait_for "$1" curl -sf "${get[$1]}"
+}
+
+start_nginx() {
+    local port tls_port
+    port=$(free_port)
+    tls_port=$(free_port)
+    sed "s|@PORT@|$port|; s|@TLS_PORT@|$tls_port|; s|@CERTIFICATE@|$work/certificate.pem|; s|@KEY@|$work/key.pem|" \
+        scripts/peers/nginx.conf >"$work/nginx.conf"
+    start nginx nginx -p "$work" -c "$work/nginx.conf" -e "$work/nginx.error.log"
+    get[nginx]=http://127.0.0.1:$port/healthz
+    tls[nginx]=127.0.0.1:$tls_port
+    wait_for nginx curl -sf "${get[nginx]}"
+}
+
+# A device's registration, of some 300 bytes (325).
+token=fMEP0vJqS0:APA91bHqL8xkTn2Zr4sVwYc6uDgEiFoPa3RtXmNb5QeWy7KzJhGvUl1CxSd9OfIpMw0BnAq2TrLkYjHs8VgZcEuXdRoWi
+token+=4PmNfQaKbTzGySl6JvChUxEp3DwOrIn7MtBqYcAk5LsHgXfVe
+registration='{"user_id":1234567890123456789,"device_id":"a3f5c1d2-phone","push_type":"fcm","push_token":"'$token'"'
+registration+=',"locale":"ko-KR","timezone":"Asia/Seoul","app_version":"4.12","tags":["news"]}'
+
+# Every server has to do the work that it is measured by.
+check_answers() {
+    local server answer
+    for server in "${!get[@]}"; do
+        [ "$(curl -s "${get[$server]}")" = ok ] || fail "$server does not answer GET with ok"
+    done
+    for server in "${!post[@]}"; do
+        answer=$(curl -s "${post[$server]}" -H 'Content-Type: application/json' -d "$registration")
+        [[ $answer == *'"user_id":1234567890123456789'* && $answer == *"\"push_token\":\"$token\""* ]] ||
+            fail "$server does not answer POST with the registration: $answer"
+    done
+}
+
+# connect SERIES ADDRESS: one run of four openssl s_time at once, whose new connections/s become a row of the series.
+#
+# Each connection is a full TLS 1.3 handshake and one GET. Not by wrk with Connection: close, which resumes sessions.
+connect() {
+    local client from=$EPOCHREALTIME to
+    for client in 1 2 3 4; do
+        start "client-$client" openssl s_time -connect "$2" -new -tls1_3 -www /healthz -time "$seconds" \
+            -no-CAfile -no-CApath -no-CAstore
+    done
+    for client in 1 2 3 4; do
+        wait "${processes[client-$client]}" || fail "$1: $(tail -3 "$work/client-$client.log")"
+        unset "processes[client-$client]"
+    done
+    to=$EPOCHREALTIME
+    cat "$work"/client-*.out | awk -v seconds="$(awk "BEGIN {print $to - $from}")" '
+        # "1269 connections in 3 real seconds, 184 bytes read per connection"
+        /real seconds/ {
+            if ($7 >= 100) answered++
+            connections += $1
+        }
+        END {
+            if (answered < 4) exit 1
+            printf "%d\n", connections / seconds
+        }
+    ' >>"$work/$1.series" || fail "$1: connections were not answered"
+}
+
+install_requirements wrk nginx openssl
+hummingbird=$(built_peer hummingbird)
+flyingfox=$(built_peer flyingfox)
+benchmark_program=$(built http-benchmark)
+start_push_server
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+    -keyout "$work/key.pem" -out "$work/certificate.pem" 2>/dev/null
+get[ours]=$SERVER_URL/healthz
+start_benchmark plain
+post[ours]=http://127.0.0.1:$port/v1/devices
+start_benchmark tls --certificate-file "$work/certificate.pem" --key-file "$work/key.pem"
+tls[ours]=127.0.0.1:$port
+start_nginx
+start_peer hummingbird "$hummingbird"
+start_peer flyingfox "$flyingfox"
+check_answers
+cat >"$work/post.lua" <<LUA
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '$registration'
+LUA
+
+# shown WHAT SERVER ...: what was just measured of each.
+shown() {
+    local what=$1 server text=""
+    shift
+    for server in "$@"; do
+        text+=", ${title[$server]} $(last "$what-$server" 1)/s"
+        [ "$what" = tls ] || text+=" (p50 $(last "$what-$server" 2), p99 $(last "$what-$server" 3) ms)"
+    done
+    echo "round $round, $what: ${text#, }"
+}
+say "$rounds rounds on $(nproc) cores, $seconds seconds each measure; load before it $(cut -d' ' -f1 /proc/loadavg)"
+for round in $(seq "$rounds"); do
+    for server in ours nginx hummingbird flyingfox; do drive "get-$server" "${get[$server]}"; done
+    shown get ours nginx hummingbird flyingfox
+    for server in ours hummingbird flyingfox; do drive "post-$server" --script "$work/post.lua" "${post[$server]}"; done
+    shown post ours hummingbird flyingfox
+    for server in ours nginx; do connect "tls-$server" "${tls[$server]}"; done
+    shown tls ours nginx
+done
+
+# against SERIES PEER: the ratio of two medians, and the medians.
+against() {
+    local ours peer
+    ours=$(median "$1-ours" 1)
+    peer=$(median "$1-$2" 1)
+    echo "$(ratio "$ours" "$peer") ($ours/s to $peer/s)"
+}
+printf '\n| median of %s | requests/s | p50 | p99 |\n| --- | --- | --- | --- |\n' "$rounds"
+for series in get-{ours,nginx,hummingbird,flyingfox} post-{ours,hummingbird,flyingfox}; do
+    what=${series%%-*}
+    echo "| ${what^^}, ${title[${series#*-}]} | $(median "$series" 1) |" \
+        "$(median "$series" 2) ms | $(median "$series" 3) ms |"
+done
+cat <<TEXT
+
+| measure | to reach | measured |
+| --- | --- | --- |
+| GET, against nginx | ≥ 0.90 | $(against get nginx) |
+| GET, against Hummingbird | ≥ 4 | $(against get hummingbird) |
+| GET, against FlyingFox | | $(against get flyingfox) |
+| POST JSON, against Hummingbird | ≥ 3 | $(against post hummingbird) |
+| POST JSON, against FlyingFox | | $(against post flyingfox) |
+| new TLS 1.3 connections/s, against nginx with the same key | ≥ 0.8 | $(against tls nginx) |
+| p99 at 64 connections, against nginx | ≤ 1.5 | $(ratio "$(median get-ours 3)" "$(median get-nginx 3)") |
+| resident memory, idle, whole server | ≤ 28 MB | $(awk "BEGIN {printf \"%.1f\", $resident * 1024 / 1000000}") MB |
+TEXT

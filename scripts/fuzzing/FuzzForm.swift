@@ -1,0 +1,49 @@
+import HTTPServer
+
+/// What is read from a form is what a plain second reading gives, and reads the same when it is written out again.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzForm(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    guard let start else { return 0 }
+    let input = Array(UnsafeBufferPointer(start: start, count: count))
+    _ = try? FormURLEncoded.percentDecoded(input[...], plusIsSpace: false)
+    guard let pairs = try? FormURLEncoded.parse(input[...]) else { return 0 }
+    let parts = input.split(separator: UInt8(ascii: "&"))
+    precondition(parts.count == pairs.count, "a pair was lost or made up")
+    for (part, pair) in zip(parts, pairs) {
+        let sides = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+        precondition(Array(pair.name.utf8) == decoded(sides[0]), "a name was misread")
+        precondition(Array(pair.value.utf8) == (sides.count == 2 ? decoded(sides[1]) : []), "a value was misread")
+    }
+    let written = pairs.map { encoded($0.name) + "=" + encoded($0.value) }.joined(separator: "&")
+    guard let again = try? FormURLEncoded.parse(Array(written.utf8)[...]) else {
+        fatalError("what was read cannot be written")
+    }
+    // Byte for byte: Swift compares strings by their canonical form.
+    let isSame = again.elementsEqual(pairs) {
+        $0.name.utf8.elementsEqual($1.name.utf8) && $0.value.utf8.elementsEqual($1.value.utf8)
+    }
+    precondition(isSame, "what is written reads differently")
+    return 0
+}
+
+private func decoded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+    var decoded: [UInt8] = []
+    var rest = bytes
+    while let octet = rest.popFirst() {
+        if octet == UInt8(ascii: "%") {
+            let digits = String(decoding: rest.prefix(2), as: UTF8.self)
+            guard digits.utf8.count == 2, digits.allSatisfy(\.isHexDigit), let value = UInt8(digits, radix: 16) else {
+                fatalError("a % without two digits was accepted")
+            }
+            decoded.append(value)
+            rest = rest.dropFirst(2)
+        } else {
+            decoded.append(octet == UInt8(ascii: "+") ? 0x20 : octet)
+        }
+    }
+    return decoded
+}
+
+private func encoded(_ text: String) -> String {
+    text.utf8.map { "%" + ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+}
