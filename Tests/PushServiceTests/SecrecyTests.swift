@@ -36,8 +36,8 @@ import Testing
             #expect(bypass.status == 200)
             service.kakao.sandbox.removeFaults()
             let message: JSONValue = ["for_gcm": ["push_token": .string(token)]]
-            _ = try await api.post("/v1/push/send", json: ["uuids": [1], "push_message": message, "bypass": true])
             service.kakao.sandbox.failToken(token)
+            _ = try await api.post("/v1/push/send", json: ["uuids": [1], "push_message": message, "bypass": true])
             try await api.waitUntilDone(api.push([2]))
             var share = LinkShare()
             share.arguments = ["secret": "argument-of-a-phone"]
