@@ -35,8 +35,8 @@ SQL
 callback="$SERVER_URL/kakao/link/callback?CHAT_TYPE=DirectChat&HASH_CHAT_ID=147bp3dASTS0o1TpKdKykq2a&TEMPLATE_ID=3135"
 callback+="&product_id=1234&user_id=abcd"
 for round in $(seq "$rounds"); do
-    drive healthz "$SERVER_URL/healthz"
-    drive callbacks --script "$work/callbacks.lua" --header "Authorization: KakaoAK $KAKAO_ADMIN_KEY" "$callback"
+    drive healthz push-server "$SERVER_URL/healthz"
+    drive callbacks push-server --script "$work/callbacks.lua" --header "Authorization: KakaoAK $KAKAO_ADMIN_KEY" "$callback"
     pgbench --no-vacuum --client 64 --jobs 1 --time "$seconds" --protocol prepared --file "$work/insert.sql" \
         "$DATABASE_URL" 2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/pgbench.series"
     echo "round $round: healthz $(last healthz 1)/s, callbacks $(last callbacks 1)/s" \

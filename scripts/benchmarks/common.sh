@@ -57,13 +57,24 @@ start_push_server() {
     resident=$(awk '/^VmRSS/ {print $2}' "/proc/${processes[push-server]}/status")
 }
 
-# drive SERIES [ARGUMENT ...]: one run of wrk, whose requests/s and p50 and p99 in ms become a row of the series.
+# cpu_ticks NAME: the processor time, in clock ticks, of what was started under this name and of its workers.
+cpu_ticks() {
+    local process=${processes[$1]} each
+    for each in "$process" $(pgrep --parent "$process"); do
+        # A database or a sandbox beneath it is no worker.
+        [ "$(<"/proc/$each/comm")" != "$(<"/proc/$process/comm")" ] || sed 's/.*) //' "/proc/$each/stat"
+    done | awk '{ticks += $12 + $13} END {print ticks + 0}'
+}
+
+# drive SERIES NAME [ARGUMENT ...]: one run of wrk against what was started under this name. Its requests/s, p50 and p99 in ms
+# and the server's processor time in µs a request become a row of the series.
 drive() {
-    local series=$1
-    shift
+    local series=$1 name=$2 before
+    shift 2
+    before=$(cpu_ticks "$name")
     wrk --threads 1 --connections 64 --duration "${seconds}s" --latency "$@" >"$work/wrk"
     if grep -E 'Non-2xx|Socket errors|^failed [1-9]' "$work/wrk"; then fail "$series: requests failed"; fi
-    awk '
+    awk -v ticks="$(($(cpu_ticks "$name") - before))" -v hertz="$(getconf CLK_TCK)" '
         function milliseconds(time) {
             if (time ~ /us$/) return time / 1000
             if (time ~ /ms$/) return time + 0
@@ -72,7 +83,8 @@ drive() {
         }
         $1 == "50%" {p50 = milliseconds($2)}
         $1 == "99%" {p99 = milliseconds($2)}
-        $1 == "Requests/sec:" {printf "%d %.2f %.2f\n", $2, p50, p99}
+        $2 == "requests" {requests = $1}
+        $1 == "Requests/sec:" {printf "%d %.2f %.2f %.2f\n", $2, p50, p99, ticks * 1000000 / hertz / requests}
     ' "$work/wrk" >>"$work/$series.series"
 }
 
