@@ -171,7 +171,7 @@ final class Connection: @unchecked Sendable {
         peerHasClosed = true
         if farewell != nil, output.isEmpty { close() }
         // A client that ends its side while its request is in hand has gone away, as far as anyone can tell: what it asked for is
-        // given up. One that had ended it before, as `nc -N` does, is answered.
+        // given up. What its handler answers all the same is sent, and so is what it had asked for besides.
         task?.cancel()
     }
 
