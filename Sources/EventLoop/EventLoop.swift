@@ -25,11 +25,15 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         /// The eventfd has been written and not yet been read: only the first to enqueue pays for the system call.
         var isWoken = false
         var isStopping = false
+        /// Nothing is taken any more, and nobody will look.
+        var hasEnded = false
     }
 
     private static let eventsPerTick = 256
     /// Jobs that run in one tick before sockets are looked at again.
     private static let jobsPerTick = 1024
+    /// How often an ending loop looks for something left; whoever goes on giving it work does not keep it.
+    private static let lastRounds = 100
     /// Told apart from every registration: no table reaches this slot.
     private static let wakeTag = UInt64.max
 
@@ -86,7 +90,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         queue.async(group: finished) { self.run() }
     }
 
-    /// Lets the loop end after the tick in hand. Jobs that come later never run: stop what lives on a loop first.
+    /// Lets the loop end after the tick in hand. What it has been given by then still runs; jobs that come later never do: stop what
+    /// lives on a loop first.
     package func stop() {
         inbox.withLock { $0.isStopping = true }
         interrupt()
@@ -101,7 +106,30 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         thread.store(UInt(pthread_self()), ordering: .releasing)
         var events = [epoll_event](repeating: epoll_event(), count: Self.eventsPerTick)
         while tick(&events) {}
+        finish()
         thread.store(0, ordering: .releasing)
+    }
+
+    /// Runs what has been left, and lets go of everything: what is held here mostly holds the loop.
+    private func finish() {
+        var rounds = 0
+        repeat {
+            _ = takeInbox()
+            runJobs()
+            rounds += 1
+        } while !end(unconditionally: rounds == Self.lastRounds)
+        hooks = []
+        jobs = []
+        timers = TimerWheel(start: now)
+        registrations = RegistrationTable()
+    }
+
+    /// Takes nothing any more from here on. Returns whether that is so: not while there is something left.
+    private func end(unconditionally isLast: Bool) -> Bool {
+        inbox.withLock { inbox in
+            inbox.hasEnded = isLast || jobs.isEmpty && inbox.jobs.isEmpty && inbox.closures.isEmpty
+            return inbox.hasEnded
+        }
     }
 
     /// One turn. Returns whether there shall be another.
@@ -224,6 +252,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     private func post(_ change: (inout sending Inbox) -> Void) {
         let mustWake = inbox.withLock { inbox in
+            guard !inbox.hasEnded else { return false }
             change(&inbox)
             defer { inbox.isWoken = true }
             return !inbox.isWoken

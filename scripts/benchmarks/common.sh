@@ -35,10 +35,13 @@ wait_for() {
     kill -0 "${processes[$name]}" 2>/dev/null || fail "$name ended: $(tail -5 "$work/$name.log" "$work/$name.out")"
 }
 
-# The path of a program of this package, built for release.
+# As the Dockerfile builds it: nothing of Swift has to be on the machine that it runs on.
+release=(-c release --static-swift-stdlib --scratch-path .build-static)
+
+# The path of a program of this package, built as it is deployed.
 built() {
-    swift build -c release --product "$1" >&2
-    printf '%s/%s' "$(swift build -c release --show-bin-path)" "$1"
+    swift build "${release[@]}" --product "$1" >&2
+    printf '%s/%s' "$(swift build "${release[@]}" --show-bin-path)" "$1"
 }
 
 # Starts the whole server with a database and a sandbox of its own; sets what its dev.env does, and $resident in KiB.
