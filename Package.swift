@@ -63,10 +63,11 @@ let package = Package(
         .systemLibrary(name: "CLibyaml", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
 
         // The engine: knows nothing of Kakao.
-        target("EventLoop", ["CLinux", deque]),
+        target("Locking", []),
+        target("EventLoop", ["CLinux", "Locking", deque]),
         target("JSON", []),
-        target("LogOutput", [logging]),
-        target("HTTPServer", ["EventLoop", "CLinux", "CLibssl", "JSON", httpTypes, logging]),
+        target("LogOutput", ["Locking", logging]),
+        target("HTTPServer", ["EventLoop", "CLinux", "CLibssl", "JSON", "Locking", httpTypes, logging]),
         target("HTTPClient", ["EventLoop", "CLibcurl", httpTypes]),
         target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
 
@@ -75,13 +76,17 @@ let package = Package(
         target(
             "PushService",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "LogOutput", "Postgres", "CLibssl",
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "LogOutput", "Postgres",
+                "CLibssl",
                 "CLibyaml", configuration, httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
             "KakaoSandbox",
-            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", httpTypes, logging, serviceLifecycle, unixSignals]
+            [
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Locking", httpTypes, logging, serviceLifecycle,
+                unixSignals,
+            ]
         ),
         target("PrivatePostgres", [subprocess, systemPackage]),
         executable(
@@ -98,12 +103,12 @@ let package = Package(
             ["EventLoop", "HTTPServer", "JSON", argumentParser, httpTypes, logging, unixSignals]
         ),
 
-        tests("EventLoopTests", ["EventLoop"]),
+        tests("EventLoopTests", ["EventLoop", "Locking"]),
         tests("JSONTests", ["JSON"]),
-        tests("HTTPServerTests", ["EventLoop", "HTTPServer", "JSON", httpTypes, logging]),
-        tests("HTTPClientTests", ["CLibcurl", "EventLoop", "HTTPClient", httpTypes]),
-        tests("PostgresTests", ["EventLoop", "Postgres", "PrivatePostgres", logging]),
-        tests("KakaoAPITests", ["EventLoop", "HTTPClient", "KakaoAPI"]),
+        tests("HTTPServerTests", ["EventLoop", "HTTPServer", "JSON", "Locking", httpTypes, logging]),
+        tests("HTTPClientTests", ["CLibcurl", "EventLoop", "HTTPClient", "Locking", httpTypes]),
+        tests("PostgresTests", ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging]),
+        tests("KakaoAPITests", ["EventLoop", "HTTPClient", "KakaoAPI", "Locking"]),
         // The programs themselves are started by the tests of what they are made of.
         tests(
             "KakaoSandboxTests",
@@ -112,7 +117,8 @@ let package = Package(
         tests(
             "PushServiceTests",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "LogOutput", "Postgres",
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput",
+                "Postgres",
                 "PrivatePostgres", "PushService", "push-server", httpTypes, logging, serviceLifecycle, subprocess,
                 systemPackage,
             ]

@@ -2,6 +2,7 @@ internal import CLinux
 internal import DequeModule
 package import Dispatch
 internal import Glibc
+internal import Locking
 internal import Synchronization
 
 /// A loop that waits for sockets, timers and jobs, and runs all of them on one thread.
@@ -44,7 +45,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private let epoll: FileDescriptor
     private let wake: FileDescriptor
     private let queue: DispatchQueue
-    private let inbox = Mutex(Inbox())
+    private let inbox = Locked(Inbox())
     private let finished = DispatchGroup()
     private let thread = Atomic<UInt>(0)
 

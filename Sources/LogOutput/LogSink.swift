@@ -1,6 +1,6 @@
 internal import Dispatch
 internal import Glibc
-internal import Synchronization
+internal import Locking
 
 /// Where log lines go: a bounded buffer that one writer empties, so that nobody who logs ever waits for a disk or a terminal.
 ///
@@ -17,7 +17,7 @@ package final class LogSink: Sendable {
 
     private let descriptor: Int32
     private let queue = DispatchQueue(label: "log")
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// - Parameter descriptor: Where to write; stays the caller's. Standard error is where it is looked for.
     package init(descriptor: Int32 = 2) {

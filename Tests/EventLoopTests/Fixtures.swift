@@ -1,7 +1,7 @@
 import Dispatch
 import EventLoop
 import Glibc
-import Synchronization
+import Locking
 import Testing
 
 /// Runs `body` with a loop that is running, and ends the loop afterwards.
@@ -63,7 +63,7 @@ func first<Element>(of stream: AsyncStream<Element>) async throws -> Element {
 
 /// What happened, in order, noted from any thread.
 final class Journal<Entry: Sendable & Equatable>: Sendable {
-    private let noted = Mutex<[Entry]>([])
+    private let noted = Locked<[Entry]>([])
 
     var entries: [Entry] { noted.withLock { $0 } }
 

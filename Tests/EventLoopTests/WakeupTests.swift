@@ -1,6 +1,6 @@
 import Dispatch
 import EventLoop
-import Synchronization
+import Locking
 import Testing
 
 @Suite("Wake-up", .timeLimit(.minutes(1)))
@@ -94,7 +94,7 @@ struct WakeupTests {
 
 /// What is left to be done, by number.
 private final class Work: Sendable {
-    private let left = Mutex(0)
+    private let left = Locked(0)
 
     func leave() {
         left.withLock { $0 += 1 }

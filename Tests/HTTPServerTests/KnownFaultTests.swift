@@ -1,6 +1,7 @@
 import EventLoop
 import Glibc
 import HTTPTypes
+import Locking
 import Synchronization
 import Testing
 
@@ -18,8 +19,8 @@ private let hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"
 private final class Notes: Sendable {
     /// Requests for `/hidden`, which nobody sends as a request.
     let hidden = Atomic(0)
-    let loop = Mutex<EventLoop?>(nil)
-    let thread = Mutex<pthread_t?>(nil)
+    let loop = Locked<EventLoop?>(nil)
+    let thread = Locked<pthread_t?>(nil)
     let gate = Gate()
     private static let large = patternedBytes(4 << 20)
 

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Glibc
+import Locking
 import Postgres
 import PrivatePostgres
-import Synchronization
 import Testing
 
 /// Each test has a cluster of its own.
@@ -21,7 +21,7 @@ import Testing
 
     @Test("A cluster is made on first use, is durable, keeps what it holds, and prints to whoever started it")
     func life() async throws {
-        let lines = Mutex<[String]>([])
+        let lines = Locked<[String]>([])
         let cluster = PostgresCluster(directory: try TestServer.temporaryDirectory()) { line in
             lines.withLock { $0.append(line) }
         }

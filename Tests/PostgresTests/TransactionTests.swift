@@ -1,6 +1,5 @@
 import EventLoop
 import Postgres
-import Synchronization
 import Testing
 
 @Suite struct TransactionTests {

@@ -1,6 +1,6 @@
 import EventLoop
+import Locking
 import Postgres
-import Synchronization
 import Testing
 
 @Suite struct WriteCoalescerTests {
@@ -167,7 +167,7 @@ import Testing
     func wrongAnswers() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await createTable(pool)
-            let calls = Mutex(0)
+            let calls = Locked(0)
             let confused = WriteCoalescer<Int64, Int64>(
                 pool: pool,
                 statement: "INSERT INTO t SELECT id, '' FROM unnest($1::bigint[]) AS item (id)",

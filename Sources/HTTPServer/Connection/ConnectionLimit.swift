@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import Locking
 
 /// How many connections a server has, over all of its loops and from each address, and who waits for one to end.
 final class ConnectionLimit: Sendable {
@@ -11,7 +11,7 @@ final class ConnectionLimit: Sendable {
 
     private let maximum: Int
     private let maximumPerAddress: Int?
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(maximum: Int, perAddress: Int?) {
         self.maximum = maximum

@@ -2,7 +2,6 @@ internal import CLinux
 package import EventLoop
 internal import Glibc
 package import Logging
-internal import Synchronization
 
 /// A server for HTTP/1.1 on POSIX sockets: one listener, one set of connections and one set of handlers per loop.
 ///

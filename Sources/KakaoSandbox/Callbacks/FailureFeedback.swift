@@ -1,8 +1,8 @@
 internal import EventLoop
 internal import HTTPClient
 internal import HTTPTypes
+internal import Locking
 internal import Logging
-internal import Synchronization
 
 /// Tells the address in `return_url` of a token that failed, as Kakao does (Kakao Push REST API, `for_gcm`): a form with
 /// `userId`, `pushToken` and `date`, once, whatever the answer.
@@ -13,7 +13,7 @@ final class FailureFeedback: Sendable {
     private let client: HTTPClient
     private let loop: EventLoop
     private let logger: Logger
-    private let state = Mutex(FeedbackCounts())
+    private let state = Locked(FeedbackCounts())
 
     init(client: HTTPClient, loop: EventLoop, logger: Logger) {
         self.client = client

@@ -1,7 +1,7 @@
 internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
-internal import Synchronization
+internal import Locking
 
 /// Calls the push server when a shared message has arrived (Kakao Link, success callback): once, and never again.
 final class LinkCallback: Sendable {
@@ -16,12 +16,12 @@ final class LinkCallback: Sendable {
 
     private let client: HTTPClient
     private let adminKey: String
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     init(client: HTTPClient, settings: KakaoSandboxSettings) {
         self.client = client
         adminKey = settings.adminKey
-        state = Mutex(State(baseURL: settings.callbackURL))
+        state = Locked(State(baseURL: settings.callbackURL))
     }
 
     var counts: LinkCounts { state.withLock { $0.counts } }

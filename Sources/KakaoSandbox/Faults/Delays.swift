@@ -1,6 +1,6 @@
 internal import EventLoop
 internal import HTTPServer
-internal import Synchronization
+internal import Locking
 
 /// The answers that wait because of a fault, so that a shutdown does not wait for them.
 final class Delays: Sendable {
@@ -10,7 +10,7 @@ final class Delays: Sendable {
         var isOver = false
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// Waits on a loop.
     ///

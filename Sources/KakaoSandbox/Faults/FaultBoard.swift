@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import Locking
 
 /// The faults that are switched on, and how many requests have come for each path.
 ///
@@ -61,7 +61,7 @@ final class FaultBoard: Sendable {
     private static let maximumPaths = 100
 
     let seed: UInt64
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(seed: UInt64) {
         self.seed = seed

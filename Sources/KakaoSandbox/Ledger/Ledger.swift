@@ -1,4 +1,4 @@
-internal import Synchronization
+internal import Locking
 
 /// What the sandbox knows: tokens, what was delivered, and who was reached how often. Bounded in every part.
 ///
@@ -34,10 +34,10 @@ final class Ledger: Sendable {
 
     static let maximumFailingTokens = 100_000
 
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     init(_ settings: KakaoSandboxSettings) {
-        state = Mutex(
+        state = Locked(
             State(
                 tokens: TokenRegistry(
                     maximumTokens: settings.maximumTokens,

@@ -1,12 +1,12 @@
 internal import KakaoAPI
+internal import Locking
 internal import Logging
-internal import Synchronization
 
 /// Whether Kakao accepts our Admin key: what it last said of it, on whatever call.
 ///
 /// Readiness tells it, since with a refused key the server takes requests that come to nothing.
 final class KakaoStanding: Sendable {
-    private let refusal = Mutex<String?>(nil)
+    private let refusal = Locked<String?>(nil)
     private let logger: Logger
 
     init(logger: Logger) {

@@ -1,5 +1,5 @@
 import Glibc
-import Synchronization
+import Locking
 
 /// A server on loopback that does what a test tells it to, byte by byte: each connection runs the test's script on a
 /// thread of its own.
@@ -15,7 +15,7 @@ final class RawServer: Sendable {
 
     let port: UInt16
     private let listener: Int32
-    private let journal = Mutex(Journal())
+    private let journal = Locked(Journal())
     private let script: @Sendable (RawConnection) -> Void
     private let ended = Signal()
 

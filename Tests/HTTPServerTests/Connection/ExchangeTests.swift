@@ -1,5 +1,4 @@
 import HTTPTypes
-import Synchronization
 import Testing
 
 @testable import HTTPServer

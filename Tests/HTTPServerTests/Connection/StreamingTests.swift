@@ -1,5 +1,6 @@
 import EventLoop
 import HTTPTypes
+import Locking
 import Logging
 import Synchronization
 import Testing
@@ -369,7 +370,7 @@ struct StreamingTests {
 
     @Test("A writer that outlives its answer writes nowhere")
     func lateWriter() async throws {
-        let kept = Mutex<ResponseBodyWriter?>(nil)
+        let kept = Locked<ResponseBodyWriter?>(nil)
         func routes(_ router: inout Router) {
             small(&router)
             router.on(.get, "/keep") { _ in Response(.ok) { writer in kept.withLock { $0 = writer } } }

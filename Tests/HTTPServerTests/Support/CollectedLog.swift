@@ -1,5 +1,5 @@
+import Locking
 import Logging
-import Synchronization
 
 /// A log kept in memory, and a way to wait for a line of it.
 final class CollectedLog: Sendable {
@@ -17,7 +17,7 @@ final class CollectedLog: Sendable {
         var waiters: [(matches: @Sendable (Line) -> Bool, continuation: CheckedContinuation<Line, Never>)] = []
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     var lines: [Line] { state.withLock { $0.lines } }
 

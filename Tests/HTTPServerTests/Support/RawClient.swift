@@ -1,7 +1,7 @@
 import Dispatch
 import EventLoop
 import Glibc
-import Synchronization
+import Locking
 
 /// A client that sends the bytes it is told to and reads the answers, over a blocking socket of its own.
 ///
@@ -28,7 +28,7 @@ final class RawClient: Sendable {
     private let sending = DispatchQueue(label: "client-send")
     private let receiving = DispatchQueue(label: "client-receive")
     /// Received and not taken yet. Locked by `receiving`'s closures one after the other.
-    private let unread = Mutex<[UInt8]>([])
+    private let unread = Locked<[UInt8]>([])
 
     /// Connects to the loopback address.
     ///

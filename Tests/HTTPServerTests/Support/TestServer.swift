@@ -1,5 +1,5 @@
 import EventLoop
-import Synchronization
+import Locking
 
 @testable import HTTPServer
 
@@ -54,7 +54,7 @@ final class Gate: Sendable {
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     var isOpen: Bool { state.withLock { $0.isOpen } }
 

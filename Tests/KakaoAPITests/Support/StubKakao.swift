@@ -3,14 +3,14 @@ import EventLoop
 import Glibc
 import HTTPClient
 import KakaoAPI
-import Synchronization
+import Locking
 
 /// A server that answers every call with the same bytes, and remembers the calls.
 final class StubKakao: Sendable {
     let port: UInt16
     private let listener: Int32
     private let answer: [UInt8]
-    private let recorded = Mutex<[Call]>([])
+    private let recorded = Locked<[Call]>([])
 
     /// - Parameter answer: Head and body as they go over the wire; the connection is closed after them. Nothing at all
     ///   for a server that hangs up.

@@ -1,6 +1,6 @@
 import Glibc
+import Locking
 import PrivatePostgres
-import Synchronization
 
 /// The PostgreSQL that tests use: the one of `TEST_POSTGRES_URL`, or a private one that is started when the first test
 /// wants it and goes away with the process.
@@ -49,7 +49,7 @@ enum TestServer {
         }
     }
 
-    private static let leftovers = Mutex<[String]>([])
+    private static let leftovers = Locked<[String]>([])
 
     private struct NoDirectory: Error {
         let code: Int32

@@ -1,5 +1,5 @@
+import Locking
 import Logging
-import Synchronization
 
 /// A log kept in memory, at every level.
 final class CollectedLog: Sendable {
@@ -12,7 +12,7 @@ final class CollectedLog: Sendable {
         var text: String { "\(message) \(metadata.sorted { $0.key < $1.key })" }
     }
 
-    private let state = Mutex<[Line]>([])
+    private let state = Locked<[Line]>([])
 
     var lines: [Line] { state.withLock { $0 } }
 

@@ -1,8 +1,8 @@
 import Glibc
 import HTTPClient
 import KakaoSandbox
+import Locking
 import Subprocess
-import Synchronization
 import SystemPackage
 import Testing
 
@@ -19,7 +19,7 @@ final class ServerProcess: Sendable {
 
     /// What it has printed, and how it ended.
     private final class Output: Sendable {
-        let state = Mutex(State())
+        let state = Locked(State())
     }
 
     private init(processIdentifier: Int32, output: Output, task: Task<Void, Never>) {

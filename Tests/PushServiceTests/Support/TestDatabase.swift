@@ -1,5 +1,6 @@
 import EventLoop
 import Glibc
+import Locking
 import Postgres
 import PrivatePostgres
 import Synchronization
@@ -24,7 +25,7 @@ enum TestServer {
         return (url: own, pool: try await Shared.pool(own))
     }
 
-    private static let held = Mutex<PostgresCluster?>(nil)
+    private static let held = Locked<PostgresCluster?>(nil)
 }
 
 /// A database of one test's own, and a way to look into it.

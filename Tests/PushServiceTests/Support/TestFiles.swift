@@ -1,5 +1,5 @@
 import Glibc
-import Synchronization
+import Locking
 
 /// Where the repository is, and files of the tests' own.
 enum TestFiles {
@@ -38,7 +38,7 @@ enum TestFiles {
         return made
     }
 
-    private static let folders = Mutex<[String]>([])
+    private static let folders = Locked<[String]>([])
 
     private struct Failure: Error {
         let call: String
