@@ -173,12 +173,14 @@ struct TimerTests {
         try await withLoop { loop in
             let journal = Journal<String>()
             try await loop.run {
-                let hooks = HookNames()
+                let hooks = Hooks()
                 let first = loop.addEndOfTickHook {
-                    for name in hooks.names { loop.removeEndOfTickHook(name) }
+                    for hook in hooks.all { loop.removeEndOfTickHook(hook) }
+                    // They hold the list that holds them.
+                    hooks.all = []
                     journal.note("first")
                 }
-                hooks.names = [first, loop.addEndOfTickHook { journal.note("second") }]
+                hooks.all = [first, loop.addEndOfTickHook { journal.note("second") }]
             }
             try await loop.turn()
             #expect(journal.entries == ["first"])
@@ -227,8 +229,8 @@ private final class TimerPair {
     var timers: [TimerID] = []
 }
 
-private final class HookNames {
-    var names: [EndOfTickHook] = []
+private final class Hooks {
+    var all: [EndOfTickHook] = []
 }
 
 private final class Output {
