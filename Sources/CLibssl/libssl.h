@@ -29,6 +29,10 @@ static inline void clibssl_set_options(SSL_CTX *context) {
             | SSL_OP_IGNORE_UNEXPECTED_EOF);
 }
 
+static inline void clibssl_disable_session_cache(SSL_CTX *context) {
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+}
+
 static inline EVP_PKEY *clibssl_make_p256_key(void) {
     return EVP_EC_gen("P-256");
 }

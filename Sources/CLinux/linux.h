@@ -4,6 +4,7 @@
 
 // Not under _GNU_SOURCE: it changes the layout of `fd_set`, which the Dispatch module has seen without it.
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>

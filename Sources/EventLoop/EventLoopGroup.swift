@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 
 /// The loops of a process: as many as it has cores.
@@ -11,11 +12,14 @@ package final class EventLoopGroup: Sendable {
 
     /// Makes the loops and starts them.
     ///
-    /// Also has the process ignore SIGPIPE: a peer that closes while we write is an error of that write, not the end of us.
+    /// Also has the process ignore SIGPIPE: a peer that closes while we write is an error of that write, not the end of us. And has it
+    /// give large buffers back to the system when they are freed.
     ///
     /// - Throws: ``SystemError`` when the process has no descriptors left.
     package init(count: Int = EventLoopGroup.coreCount) throws {
         _ = signal(SIGPIPE, SIG_IGN)
+        // Set to its default, so that it stays: otherwise the C library keeps buffers as large as any that was freed once.
+        _ = mallopt(M_MMAP_THRESHOLD, 128 * 1024)
         loops = try (0..<count).map { try EventLoop(label: "loop-\($0)") }
         for loop in loops { loop.start() }
     }

@@ -67,7 +67,7 @@ struct DevCommand: AsyncParsableCommand {
                 migrations: try options.migrationsFolder(),
                 logger: logger
             ) { server in
-                let url = "http://127.0.0.1:\(server.port)"
+                let url = "\(settings.certificateFile == nil ? "http" : "https")://127.0.0.1:\(server.port)"
                 try PrivateFile.write(
                     variables: [
                         ("SERVER_URL", url),

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by the benchmarks of this folder; sourced by scripts/bench, which sets $rounds and $seconds.
+# Shared by the benchmarks of this folder and by scripts/abuse; sourced. What measures reads $seconds, which scripts/bench sets.
 # shellcheck disable=SC2154
 
 # Points in numbers, whatever the user's language.
@@ -36,7 +36,18 @@ wait_for() {
 }
 
 # As the Dockerfile builds it: nothing of Swift has to be on the machine that it runs on.
-release=(-c release --static-swift-stdlib --scratch-path .build-static)
+release=(-c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs)
+release+=(--scratch-path .build-static)
+
+# A port of 127.0.0.1 that nobody listens on.
+free_port() {
+    local port
+    # Below the range that the kernel takes ports of outgoing connections from.
+    for port in $(shuf --input-range 20000-29999 --head-count 100); do
+        (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+    done
+    printf '%s' "$port"
+}
 
 # The path of a program of this package, built as it is deployed.
 built() {

@@ -6,15 +6,6 @@ declare -A title=([ours]="this server" [nginx]=nginx [hummingbird]=Hummingbird [
 # Where each server answers GET, POST and TLS.
 declare -A get post tls
 
-free_port() {
-    local port
-    # Below the range that the kernel takes ports of outgoing connections from.
-    for port in $(shuf --input-range 20000-29999 --head-count 100); do
-        (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-    done
-    printf '%s' "$port"
-}
-
 # start_benchmark NAME [ARGUMENT ...]: our engine with a POST that needs no database; sets $port.
 start_benchmark() {
     local process=$1

@@ -129,7 +129,12 @@ extension Connection {
         if let request = request.take() {
             respond(response, to: request)
         } else {
-            let refusal = Refusal(error: error, remoteAddress: remoteAddress, id: RequestID.next(), status: error.status)
+            let refusal = Refusal(
+                error: error,
+                remoteAddress: remoteAddress,
+                id: RequestID.next(),
+                status: error.status
+            )
             server.application.note(refusal)
             respond(response, Recipient(requestID: refusal.id, isHTTP10: false, isHead: false))
         }

@@ -29,7 +29,7 @@ final class Connection: @unchecked Sendable {
     private static let inputLimit = 64 * 1024
     /// Answers that wait to be written; beyond it no request is taken up, so that a peer that asks and does not read costs no
     /// more memory than this and one answer.
-    private static let outputLimit = 256 * 1024
+    private static let outputLimit = 64 * 1024
 
     let server: LoopServer
     let remoteAddress: SocketAddress
@@ -339,6 +339,8 @@ final class Connection: @unchecked Sendable {
     private func deadlinePassed() {
         guard isOpen else { return }
         guard !isBlocked, farewell == nil else {
+            // Otherwise the kernel would go on offering the rest to a peer that does not take it.
+            if isBlocked { descriptor?.resetOnClose() }
             close()
             return
         }

@@ -8,8 +8,29 @@ extension FileDescriptor {
     /// - Throws: ``SystemError`` that names the call and the address.
     static func listening(on host: String, port: Int) throws -> FileDescriptor {
         let descriptor = try bound(to: host, port: port, options: [SO_REUSEADDR, SO_REUSEPORT])
+        // Both are taken over by every connection that is accepted.
+        // One `send` holds a whole answer, so waiting to fill a packet would only delay it (Nagle's algorithm).
+        try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, to: 1)
+        // A peer that reads slowly costs the kernel no more than this: by itself it would keep megabytes for each.
+        try descriptor.set(Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, to: unsentLimit)
         guard listen(descriptor.rawValue, 4096) == 0 else { throw SystemError(call: "listen(\(host):\(port))") }
         return descriptor
+    }
+
+    /// Bytes that the kernel takes from us before it has sent them: enough for the answers of some round trips.
+    private static let unsentLimit: Int32 = 128 * 1024
+
+    /// Has the connection reset when it is closed: the kernel forgets at once what the peer has not taken.
+    func resetOnClose() {
+        var value = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(rawValue, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
+    }
+
+    private func set(_ level: Int32, _ option: Int32, to value: Int32) throws {
+        var value = value
+        guard setsockopt(rawValue, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+            throw SystemError(call: "setsockopt")
+        }
     }
 
     /// Checks that no other server has the port.
@@ -35,12 +56,7 @@ extension FileDescriptor {
         let number = socket(address.ai_family, type, 0)
         guard number >= 0 else { throw SystemError(call: "socket") }
         let descriptor = FileDescriptor(owning: number)
-        var one: Int32 = 1
-        for option in options {
-            guard setsockopt(number, SOL_SOCKET, option, &one, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
-                throw SystemError(call: "setsockopt")
-            }
-        }
+        for option in options { try descriptor.set(SOL_SOCKET, option, to: 1) }
         guard bind(number, address.ai_addr, address.ai_addrlen) == 0 else {
             throw SystemError(call: "bind(\(host):\(port))")
         }

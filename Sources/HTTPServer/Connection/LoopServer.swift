@@ -123,9 +123,6 @@ final class LoopServer: @unchecked Sendable {
             return false
         }
         pause = Self.shortestPause
-        // One `send` holds a whole answer, so waiting to fill a packet would only delay it (Nagle's algorithm).
-        var one: Int32 = 1
-        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
         take(FileDescriptor(owning: descriptor), from: SocketAddress(storage))
         return true
     }

@@ -18,6 +18,12 @@ package final class TLSContext: @unchecked Sendable {
         clibssl_set_modes(pointer)
         clibssl_set_options(pointer)
         guard clibssl_set_minimum_tls_1_2(pointer) == 1 else { throw TLSError("TLS 1.2 is not available") }
+        // For TLS 1.2; all suites of 1.3 are like them: forward secret and authenticated, no block cipher whose padding is an oracle.
+        guard SSL_CTX_set_cipher_list(pointer, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 else {
+            throw TLSError("the cipher suites are not available")
+        }
+        // Sessions are the clients' to keep, in tickets: here they would be memory that a peer can make grow.
+        clibssl_disable_session_cache(pointer)
         // One ticket is enough for one connection, and saves writing two at each handshake.
         SSL_CTX_set_num_tickets(pointer, 1)
         let id = Array("kakao-push-server".utf8)

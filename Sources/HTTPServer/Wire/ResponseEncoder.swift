@@ -2,7 +2,7 @@ internal import HTTPTypes
 
 /// Writes responses as bytes (RFC 9112 §4 to §6).
 struct ResponseEncoder {
-    /// Status line and `Date` field of the last response, which mostly are those of the next: dates are formatted once a second.
+    /// Status line, `Date` and what every response has, of the last response, which mostly are those of the next: dates are formatted once a second.
     private var opening: [UInt8] = []
     private var openingStatus = HTTPResponse.Status.ok
     private var openingSecond = Int.min
@@ -81,7 +81,8 @@ struct ResponseEncoder {
 
     /// Brings ``opening`` up to date.
     private mutating func open(_ status: HTTPResponse.Status, _ unixSeconds: Int) {
-        guard unixSeconds != openingSecond || status != openingStatus || status.reasonPhrase != openingStatus.reasonPhrase
+        guard
+            unixSeconds != openingSecond || status != openingStatus || status.reasonPhrase != openingStatus.reasonPhrase
         else { return }
         openingSecond = unixSeconds
         openingStatus = status
@@ -92,7 +93,8 @@ struct ResponseEncoder {
         opening.append(contentsOf: status.reasonPhrase.utf8)
         opening.append("\r\nDate: ")
         opening.append(contentsOf: CivilDate(unixSeconds: unixSeconds).httpDate.utf8)
-        opening.append("\r\n")
+        // What is answered is what its Content-Type says, whatever a browser would rather take it for (WHATWG Fetch §3.6).
+        opening.append("\r\nX-Content-Type-Options: nosniff\r\n")
     }
 }
 

@@ -454,11 +454,12 @@ struct StreamingTests {
                 Response(.ok) { writer in
                     defer { observation.finished.open() }
                     do {
-                        try await writer.write(piece)
-                        observation.entered.open()
                         if waitsForRoom {
+                            observation.entered.open()
                             while true { try await writer.write(piece) }
                         } else {
+                            try await writer.write(piece)
+                            observation.entered.open()
                             try await request.loop.sleep(for: .seconds(3600))
                         }
                     } catch {

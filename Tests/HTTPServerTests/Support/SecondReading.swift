@@ -45,8 +45,10 @@ struct SecondReading {
         let keepsAlive = try check(request.head, headStart..<request.headEnd)
         let body = try body(of: request.head, from: request.headEnd)
         guard let end = request.end else {
-            // Answered early: what follows its body, if that has an end, may still be a request.
-            return keepsAlive && !request.head.expectsContinue ? body?.end : nil
+            // Answered early: what follows its body, if that has an end, may still be a request; not when the client was told to
+            // wait with a body, which it may send or not.
+            let waits = request.head.expectsContinue && request.head.framing != .fixed(0)
+            return keepsAlive && !waits ? body?.end : nil
         }
         guard let body, body.end == end, body.bytes == request.body else {
             throw Violation("a body is not what its framing says")

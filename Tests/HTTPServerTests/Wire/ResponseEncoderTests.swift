@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Responses as bytes")
 struct ResponseEncoderTests {
-    private let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+    private let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nX-Content-Type-Options: nosniff\r\n"
 
     private func encode(
         _ response: Response,
