@@ -7,6 +7,8 @@ package import Logging
 /// The query is left out, since callbacks carry what a phone sent in it, and so is every header: what is not written cannot leak.
 package final class AccessLog: Middleware {
     private let logger: Logger
+    /// Asked once: a logger looks it up behind an existential each time.
+    private let logLevel: Logger.Level
     /// Paths that probes ask for every second: logged at `debug`.
     private let quietPaths: Set<String>
     /// Paths whose last part is a secret.
@@ -14,6 +16,7 @@ package final class AccessLog: Middleware {
 
     package init(logger: Logger, quietPaths: Set<String> = [], secretPrefixes: [String] = []) {
         self.logger = logger
+        logLevel = logger.logLevel
         self.quietPaths = quietPaths
         self.secretPrefixes = secretPrefixes
     }
@@ -23,7 +26,7 @@ package final class AccessLog: Middleware {
     package func send(_ response: inout Response, to request: Request) {
         let path = request.path
         let level: Logger.Level = quietPaths.contains(path) ? .debug : .info
-        guard logger.logLevel <= level else { return }
+        guard logLevel <= level else { return }
         logger.log(
             level: level,
             "\(request.method.rawValue) \(masked(path)) \(response.status.code)",
