@@ -53,7 +53,10 @@ private func withSecureServer(
         settings.headerTimeout = headerTimeout
     }
     let (waiting, gate) = (Gate(), Gate())
-    try await withServer(settings, routes: { routes(&$0, waiting: waiting, gate: gate) }) { server in
+    func allRoutes(_ router: inout Router) {
+        routes(&router, waiting: waiting, gate: gate)
+    }
+    try await withServer(settings, routes: allRoutes) { server in
         let secure = SecureServer(server: server, certificateFile: certificateFile, waiting: waiting, gate: gate)
         try await body(secure, &directory)
     }
