@@ -54,6 +54,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private var hooks: [EndOfTickHook] = []
     /// Something was done after the hooks of this tick that they have to see.
     private var mustNotSleep = false
+    /// The eventfd has spoken in this tick: only then is there something in the inbox, and only then is it locked.
+    private var isCalled = false
     private var timers: TimerWheel<() -> Void>
 
     /// Milliseconds of the monotonic clock, read once a tick.
@@ -143,7 +145,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         if ready > 0 {
             for index in 0..<Int(ready) { dispatch(events[index]) }
         }
-        let isStopping = takeInbox()
+        let isStopping = isCalled && takeInbox()
         runJobs()
         for hook in hooks where hook.isActive { hook.run() }
         let due = timers.advance(to: now)
@@ -165,6 +167,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         guard tag != Self.wakeTag else {
             var count: UInt64 = 0
             _ = read(wake.rawValue, &count, 8)
+            isCalled = true
             return
         }
         // A slot of another generation: the descriptor was deregistered by a handler earlier in this tick.
@@ -174,6 +177,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     /// Brings over what other threads have left. Returns whether the loop shall end.
     private func takeInbox() -> Bool {
+        isCalled = false
         var closures: [@Sendable () -> Void] = []
         let isStopping = inbox.withLock { inbox in
             jobs.append(contentsOf: inbox.jobs)

@@ -1,4 +1,4 @@
-internal import Glibc
+package import Glibc
 
 /// A value that one thread at a time touches, behind a POSIX mutex.
 ///
@@ -6,8 +6,8 @@ internal import Glibc
 /// that cannot tell a race from a lock finds none.
 package final class Locked<Value>: @unchecked Sendable {
     // `value` is touched under `mutex` only.
-    private var value: Value
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    @usableFromInline var value: Value
+    @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
     package init(_ value: Value) {
         self.value = value
@@ -23,6 +23,7 @@ package final class Locked<Value>: @unchecked Sendable {
 
     /// Runs `body` with the value while no other thread has it. Not to be called again from within `body`, nor to suspend or block
     /// there.
+    @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
