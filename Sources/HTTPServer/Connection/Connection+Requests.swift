@@ -20,22 +20,25 @@ extension Connection {
             respond(response, to: request)
         case .abort:
             close()
-        case .handle(.streaming(let limit, let handler)):
-            do throws(ProtocolError) {
-                try state.readBody(upTo: limit, isStreamed: true)
-                stream(request, to: handler)
-            } catch {
-                respond(Problem(error).response, to: request)
-            }
         case .handle(let handler):
             do throws(ProtocolError) {
-                try state.readBody(upTo: server.settings.maximumBodyBytes, isStreamed: false)
-                self.request = request
-                self.handler = handler
-                sendContinue()
+                try begin(request, with: handler)
             } catch {
                 respond(Problem(error).response, to: request)
             }
+        }
+    }
+
+    /// Has the body read: by the handler as it comes, or before the handler is called.
+    private func begin(_ request: Request, with handler: Handler) throws(ProtocolError) {
+        if case .streaming(let limit, let answer) = handler {
+            try state.readBody(upTo: limit, isStreamed: true)
+            stream(request, to: answer)
+        } else {
+            try state.readBody(upTo: server.settings.maximumBodyBytes, isStreamed: false)
+            self.request = request
+            self.handler = handler
+            sendContinue()
         }
     }
 
@@ -157,8 +160,7 @@ extension Connection {
     private func respond(_ response: Response, _ recipient: Recipient) {
         guard isOpen, farewell == nil else { return }
         var ending = ResponseEncoder.Ending(omitsBody: recipient.isHead)
-        bodyBuffer?.fail(CancellationError())
-        bodyBuffer = nil
+        abandonBody()
         answers += 1
         restartWait()
         guard case .pieces(let write) = response.body, !ending.omitsBody, response.status.allowsBody else {
@@ -227,12 +229,12 @@ extension Connection {
         }
     }
 
-    /// The peer has taken everything.
-    func resumeWriters() {
+    /// The peer has taken everything, or will take no more.
+    func answerWriters(_ result: Result<Void, any Error>) {
         guard !waitingWriters.isEmpty else { return }
         let writers = waitingWriters
         waitingWriters = []
-        for writer in writers { writer.answer(.success(())) }
+        for writer in writers { writer.answer(result) }
     }
 
     private func endPieces(isChunked: Bool) {
@@ -254,10 +256,13 @@ extension Connection {
         task = nil
         request = nil
         handler = nil
+        abandonBody()
+        answerWriters(.failure(CancellationError()))
+    }
+
+    /// Nobody reads the rest of the body.
+    private func abandonBody() {
         bodyBuffer?.fail(CancellationError())
         bodyBuffer = nil
-        let writers = waitingWriters
-        waitingWriters = []
-        for writer in writers { writer.answer(.failure(CancellationError())) }
     }
 }

@@ -47,7 +47,7 @@ final class Connection: @unchecked Sendable {
     private var input: [UInt8] = []
     /// Ciphertext, when there is TLS.
     private var output = OutputBuffer()
-    private(set) var peerHasClosed = false
+    private var peerHasClosed = false
     /// The socket has not taken everything: the rest is written when there is room.
     private var isBlocked = false
     /// What is written meanwhile leaves when the bytes in hand have been read, not at the end of the tick.
@@ -272,7 +272,7 @@ final class Connection: @unchecked Sendable {
             finish()
         case .empty:
             isBlocked = false
-            resumeWriters()
+            answerWriters(.success(()))
             processInput()
             // What that has answered leaves in the next tick, so that one connection does not keep the loop to itself.
             isBlocked = !output.isEmpty
@@ -281,7 +281,7 @@ final class Connection: @unchecked Sendable {
     }
 
     /// Whether a writer of pieces may go on.
-    var hasRoom: Bool { !isBlocked && output.count < Self.inputLimit }
+    var hasRoom: Bool { !isBlocked && output.count < Self.outputLimit }
 
     // MARK: Time
 
