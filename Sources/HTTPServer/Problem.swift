@@ -62,8 +62,11 @@ package struct Problem: Error, Sendable {
             json.member("msg", detail)
             for (name, value) in members.members { json.member(name, value) }
         }
-        var fields = headerFields
-        fields[.contentType] = "application/problem+json"
-        return Response(status, headerFields: fields, body: json.bytes)
+        return Response(
+            status,
+            contentType: "application/problem+json",
+            headerFields: headerFields,
+            body: json.bytes
+        )
     }
 }

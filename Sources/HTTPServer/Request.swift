@@ -2,42 +2,44 @@ package import EventLoop
 package import HTTPTypes
 
 /// A request as its handler sees it: the head, the whole body, and what routing found in the path.
-package struct Request: Sendable {
+///
+/// A class, so that handing it on costs one reference count and not one for each of its parts.
+package final class Request: @unchecked Sendable {
+    // `body` and `pathParameters` are written by the request's connection, on its loop, before the handler is called, and by nobody
+    // afterwards; everything else is never changed.
+
     /// The loop that the request came in on, and that its handler runs on.
     package let loop: EventLoop
     /// The request line and the fields.
     package let head: RequestHead
+    /// The target's path as it was sent: see ``RequestHead/path``.
+    package let path: String
     /// Who is at the other end of the connection.
     package let remoteAddress: SocketAddress
     /// Whether the connection is encrypted.
     package let isSecure: Bool
-    /// Names this request in every log line and in `X-Request-Id`: the caller's id, if it sent a sane one.
-    package let id: String
     /// The whole body, without its framing; empty until the handler is called.
     package internal(set) var body: [UInt8] = []
     /// What stands in the places that the route's pattern named, decoded.
     package internal(set) var pathParameters: [(name: String, value: String)] = []
     /// The milliseconds of the loop's clock when the head was complete.
     package let startedAt: UInt64
+    let requestID: RequestID
 
-    init(
-        loop: EventLoop,
-        head: RequestHead,
-        remoteAddress: SocketAddress,
-        isSecure: Bool,
-        id: String,
-        startedAt: UInt64
-    ) {
+    init(loop: EventLoop, head: RequestHead, remoteAddress: SocketAddress, isSecure: Bool) {
         self.loop = loop
         self.head = head
+        path = head.path
         self.remoteAddress = remoteAddress
         self.isSecure = isSecure
-        self.id = id
-        self.startedAt = startedAt
+        startedAt = loop.now
+        requestID = RequestID(of: head)
     }
 
     package var method: HTTPRequest.Method { head.method }
-    package var path: String { head.path }
+
+    /// Names this request in every log line and in `X-Request-Id`: the caller's id, if it sent a sane one.
+    package var id: String { requestID.text }
 
     /// Does something to its end, even if the client goes away meanwhile and this request's task is cancelled: for what will not be
     /// told again.

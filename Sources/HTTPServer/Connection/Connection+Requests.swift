@@ -7,15 +7,8 @@ extension Connection {
     // MARK: From the head to the handler
 
     func decide(_ head: RequestHead) {
-        var request = Request(
-            loop: loop,
-            head: head,
-            remoteAddress: remoteAddress,
-            isSecure: tls != nil,
-            id: RequestID.of(head),
-            startedAt: loop.now
-        )
-        switch server.application.decide(&request) {
+        let request = Request(loop: loop, head: head, remoteAddress: remoteAddress, isSecure: tls != nil)
+        switch server.application.decide(request) {
         case .respond(let response):
             respond(response, to: request)
         case .abort:
@@ -132,27 +125,23 @@ extension Connection {
         if let request = request.take() {
             respond(response, to: request)
         } else {
-            let refusal = Refusal(
-                error: error,
-                remoteAddress: remoteAddress,
-                id: RequestID.next(),
-                status: error.status
+            let id = RequestID()
+            server.application.note(
+                Refusal(error: error, remoteAddress: remoteAddress, id: id.text, status: error.status)
             )
-            server.application.note(refusal)
-            respond(response, Recipient(requestID: refusal.id, isHTTP10: false, isHead: false))
+            respond(response, Recipient(requestID: id, isHTTP10: false, isHead: false))
         }
     }
 
-    private func respond(_ response: Response, to request: Request) {
-        var response = response
+    private func respond(_ response: consuming Response, to request: Request) {
         server.application.finish(&response, to: request)
         let isHead = request.method == .head
-        respond(response, Recipient(requestID: request.id, isHTTP10: request.head.isHTTP10, isHead: isHead))
+        respond(response, Recipient(requestID: request.requestID, isHTTP10: request.head.isHTTP10, isHead: isHead))
     }
 
     /// What an answer needs to know of who asked.
     private struct Recipient {
-        let requestID: String
+        let requestID: RequestID
         let isHTTP10: Bool
         let isHead: Bool
     }
@@ -163,7 +152,7 @@ extension Connection {
         abandonBody()
         answers += 1
         restartWait()
-        guard case .pieces(let write) = response.body, !ending.omitsBody, response.status.allowsBody else {
+        guard let pieces = response.pieces, !ending.omitsBody, response.status.allowsBody else {
             ending.closes = state.closesAfterAnswer
             ending.saysKeepAlive = recipient.isHTTP10 && !ending.closes
             encode(response, ending, recipient.requestID)
@@ -173,10 +162,10 @@ extension Connection {
         ending.closes = state.beginAnswer(closing: recipient.isHTTP10)
         ending.isChunked = !recipient.isHTTP10
         encode(response, ending, recipient.requestID)
-        writePieces(write, isChunked: ending.isChunked)
+        writePieces(pieces, isChunked: ending.isChunked)
     }
 
-    private func encode(_ response: Response, _ ending: ResponseEncoder.Ending, _ requestID: String) {
+    private func encode(_ response: Response, _ ending: ResponseEncoder.Ending, _ requestID: RequestID) {
         write { output in
             server.encoder.encode(
                 response,

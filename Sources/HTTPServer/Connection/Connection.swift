@@ -41,7 +41,7 @@ final class Connection: @unchecked Sendable {
     /// What the loop waits for.
     private var interest = Interest.read
     private var deadline: Deadline?
-    var state: ConnectionState
+    let state: ConnectionState
 
     /// What has come and is not taken yet: mostly nothing, as whole requests are read from the loop's scratch.
     private var input: [UInt8] = []

@@ -30,7 +30,7 @@ final class LoopServer: @unchecked Sendable {
     let loop: EventLoop
     let settings: HTTPServerSettings
     let application: Application
-    var encoder = ResponseEncoder()
+    let encoder = ResponseEncoder()
     let timeouts: Timeouts
     /// What a peer has to send or take within the time of a body, to be given that time again.
     let bytesForBodyTime: Int

@@ -10,18 +10,18 @@ package final class AccessLog: Middleware {
     /// Asked once: a logger looks it up behind an existential each time.
     private let logLevel: Logger.Level
     /// Paths that probes ask for every second: logged at `debug`.
-    private let quietPaths: Set<String>
+    private let quietPaths: [String]
     /// Paths whose last part is a secret.
     private let secretPrefixes: [String]
 
-    package init(logger: Logger, quietPaths: Set<String> = [], secretPrefixes: [String] = []) {
+    package init(logger: Logger, quietPaths: [String] = [], secretPrefixes: [String] = []) {
         self.logger = logger
         logLevel = logger.logLevel
         self.quietPaths = quietPaths
         self.secretPrefixes = secretPrefixes
     }
 
-    package func receive(_ request: inout Request) -> Response? { nil }
+    package func receive(_ request: Request) -> Response? { nil }
 
     package func send(_ response: inout Response, to request: Request) {
         let path = request.path

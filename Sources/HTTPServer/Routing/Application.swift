@@ -11,7 +11,7 @@ package protocol Middleware: AnyObject, Sendable {
     ///
     /// - Returns: The answer, if it is known already: then the handler is not called.
     /// - Throws: ``Problem``, or ``ConnectionAbort`` to close without an answer.
-    func receive(_ request: inout Request) throws -> Response?
+    func receive(_ request: Request) throws -> Response?
 
     /// A response is about to be written, whoever made it. The last middleware to receive is the first to send.
     func send(_ response: inout Response, to request: Request)
@@ -35,9 +35,9 @@ package struct Refusal: Sendable {
 }
 
 /// What one loop of a server answers with: routes, middleware, and how errors are told.
-package struct Application: Sendable {
-    package var router: Router
-    package var middleware: [any Middleware]
+package final class Application: Sendable {
+    private let router: Router
+    private let middleware: [any Middleware]
     private let logger: Logger
 
     package init(router: Router, middleware: [any Middleware], logger: Logger) {
@@ -56,10 +56,10 @@ package struct Application: Sendable {
         case abort
     }
 
-    func decide(_ request: inout Request) -> Decision {
+    func decide(_ request: Request) -> Decision {
         do {
             for step in middleware {
-                if let response = try step.receive(&request) { return .respond(response) }
+                if let response = try step.receive(request) { return .respond(response) }
             }
             switch try router.match(request.method, path: request.path) {
             case .found(let handler, let pathParameters):
@@ -113,7 +113,7 @@ package struct Application: Sendable {
     }
 
     func finish(_ response: inout Response, to request: Request) {
-        for index in middleware.indices.reversed() { middleware[index].send(&response, to: request) }
+        for step in middleware.reversed() { step.send(&response, to: request) }
     }
 
     func note(_ refusal: Refusal) {

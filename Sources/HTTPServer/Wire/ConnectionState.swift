@@ -4,7 +4,9 @@ internal import HTTPTypes
 ///
 /// One request is in hand at a time. What a client has sent after it waits unread in the caller's buffer, so that pipelined
 /// requests are answered in order and cost nothing but the bytes they are.
-struct ConnectionState {
+///
+/// A class, since a value that is changed inside another object is looked up in the table of accesses under way, each time.
+final class ConnectionState {
     /// What is still needed of a head once its request is in hand, and how far its body has come.
     private struct Exchange {
         let keepsAlive: Bool
@@ -125,7 +127,7 @@ struct ConnectionState {
     ///   - input: All bytes not yet taken.
     ///   - receiveBody: Is given runs of the body.
     /// - Returns: How many bytes of `input` were taken, and what to do. To be called again until it says `needsInput`.
-    mutating func read(
+    func read(
         _ input: UnsafeRawBufferPointer,
         _ receiveBody: (UnsafeRawBufferPointer) -> Void
     ) -> (taken: Int, action: Action) {
@@ -165,7 +167,7 @@ struct ConnectionState {
         }
     }
 
-    private mutating func readHead(
+    private func readHead(
         _ parser: RequestHeadParser,
         _ input: UnsafeRawBufferPointer
     ) -> (taken: Int, action: Action) {
@@ -182,7 +184,7 @@ struct ConnectionState {
         }
     }
 
-    private mutating func decode(
+    private func decode(
         _ input: UnsafeRawBufferPointer,
         with decoder: inout BodyDecoder,
         _ receiveBody: (UnsafeRawBufferPointer) -> Void
@@ -208,7 +210,7 @@ struct ConnectionState {
     }
 
     /// Refuses what has come, through the handler if that is at work.
-    private mutating func fail(_ error: ProtocolError) -> Action {
+    private func fail(_ error: ProtocolError) -> Action {
         defer { state = .failed }
         if case .body(let exchange) = state, exchange.isStreamed { return .failBody(error) }
         return .refuse(error)
@@ -222,7 +224,7 @@ struct ConnectionState {
     ///   - limit: The most bytes that it may have.
     ///   - isStreamed: The handler is called now and reads the body as it comes; otherwise it is called when the body is whole.
     /// - Throws: ``ProtocolError`` when the body says that it is too large: then nothing of it is read.
-    mutating func readBody(upTo limit: Int, isStreamed: Bool) throws(ProtocolError) {
+    func readBody(upTo limit: Int, isStreamed: Bool) throws(ProtocolError) {
         guard case .headComplete(var exchange) = state else { return }
         bodyBytes = 0
         maximumBodyBytes = limit
@@ -235,7 +237,7 @@ struct ConnectionState {
     }
 
     /// Somebody waits for the body now. Returns whether `100 Continue` is to be sent, and does so once.
-    mutating func sendsContinue() -> Bool {
+    func sendsContinue() -> Bool {
         guard case .body(var exchange) = state, exchange.awaitsContinue, !exchange.decoder.isComplete else {
             return false
         }
@@ -259,7 +261,7 @@ struct ConnectionState {
     /// - Parameter closing: Only the end of the connection will tell the client where the answer ends.
     /// - Returns: Whether it is the connection's last answer. One that begins before the body has ended always is, since nobody
     ///   reads the rest meanwhile.
-    mutating func beginAnswer(closing: Bool) -> Bool {
+    func beginAnswer(closing: Bool) -> Bool {
         var isLast = closing || closesAfterAnswer
         switch state {
         case .headComplete(let exchange), .body(let exchange): isLast = isLast || !exchange.decoder.isComplete
@@ -270,7 +272,7 @@ struct ConnectionState {
     }
 
     /// The answer has been written, or is in the hands of whoever writes.
-    mutating func answered() -> Action {
+    func answered() -> Action {
         guard !closesAfterAnswer else { return shut() }
         switch state {
         case .headComplete(let exchange), .body(let exchange):
@@ -281,7 +283,7 @@ struct ConnectionState {
         return .needsInput
     }
 
-    private mutating func shut() -> Action {
+    private func shut() -> Action {
         state = .lingering
         return .linger
     }
@@ -289,7 +291,7 @@ struct ConnectionState {
     // MARK: Other events
 
     /// The peer has shut its side, and everything that it sent before has been read.
-    mutating func peerClosed() -> Action {
+    func peerClosed() -> Action {
         switch state {
         case .handling, .headComplete, .answering, .failed:
             // It may still read: what it has asked for is answered first.
@@ -301,7 +303,7 @@ struct ConnectionState {
     }
 
     /// The wait that ``wait`` named took too long.
-    mutating func timedOut() -> Action {
+    func timedOut() -> Action {
         switch state {
         case .head, .body: return fail(ProtocolError(.requestTimeout, "The request did not arrive in time."))
         case .idle, .headComplete, .handling, .answering, .draining, .failed, .lingering, .closed:
@@ -311,7 +313,7 @@ struct ConnectionState {
     }
 
     /// The server shuts down: the request in hand is the last.
-    mutating func shutDown() -> Action {
+    func shutDown() -> Action {
         isClosing = true
         guard case .idle = state else { return .needsInput }
         return shut()

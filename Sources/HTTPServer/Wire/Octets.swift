@@ -61,6 +61,13 @@ extension UnsafeRawBufferPointer {
         return true
     }
 
+    /// Whether `text` stands at `start`, letter by letter.
+    @inline(__always)
+    func equals(_ text: StaticString, at start: Int) -> Bool {
+        guard let base = baseAddress, start >= 0, count - start >= text.utf8CodeUnitCount else { return false }
+        return memcmp(base + start, text.utf8Start, text.utf8CodeUnitCount) == 0
+    }
+
     /// `range` without the spaces and tabs at its two ends.
     func trimmed(_ range: Range<Int>) -> Range<Int> {
         var (lower, upper) = (range.lowerBound, range.upperBound)

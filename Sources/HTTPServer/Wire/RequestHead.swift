@@ -11,13 +11,17 @@ package enum BodyFraming: Equatable, Sendable {
 /// A request's line and header section, checked and kept as the bytes they came in.
 ///
 /// A header becomes a `String` when somebody asks for it, and not before: most requests carry headers that nobody reads.
-package struct RequestHead: Sendable {
+///
+/// A class, so that handing it on costs one reference count and not one for each of its parts.
+package final class RequestHead: Sendable {
     /// From the method to the empty line, both included.
     let bytes: [UInt8]
     let pathRange: Range<Int>
     let queryRange: Range<Int>?
     /// Where the first field line begins.
     let fieldsStart: Int
+    /// The value of `X-Request-Id`, which is wanted of every request, if that stands there once.
+    let requestIDRange: Range<Int>?
 
     package let method: HTTPRequest.Method
     package let framing: BodyFraming
@@ -27,6 +31,30 @@ package struct RequestHead: Sendable {
     package let expectsContinue: Bool
     /// HTTP/1.0: gets no chunked response, and is told when its connection is kept.
     package let isHTTP10: Bool
+
+    init(
+        bytes: [UInt8],
+        pathRange: Range<Int>,
+        queryRange: Range<Int>?,
+        fieldsStart: Int,
+        requestIDRange: Range<Int>?,
+        method: HTTPRequest.Method,
+        framing: BodyFraming,
+        keepsAlive: Bool,
+        expectsContinue: Bool,
+        isHTTP10: Bool
+    ) {
+        self.bytes = bytes
+        self.pathRange = pathRange
+        self.queryRange = queryRange
+        self.fieldsStart = fieldsStart
+        self.requestIDRange = requestIDRange
+        self.method = method
+        self.framing = framing
+        self.keepsAlive = keepsAlive
+        self.expectsContinue = expectsContinue
+        self.isHTTP10 = isHTTP10
+    }
 
     /// The target's path as it was sent: still percent-encoded, `*` for a request about the server itself.
     package var path: String {

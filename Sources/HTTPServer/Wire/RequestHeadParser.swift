@@ -106,6 +106,7 @@ struct RequestHeadParser {
             pathRange: target.path,
             queryRange: target.query,
             fieldsStart: lineFeed + 1,
+            requestIDRange: fields.requestIDs == 1 ? fields.requestID : nil,
             method: method,
             framing: fields.isChunked ? .chunked : .fixed(fields.contentLength ?? 0),
             keepsAlive: isHTTP10 ? fields.saysKeepAlive && !fields.saysClose : !fields.saysClose,
@@ -116,7 +117,7 @@ struct RequestHeadParser {
 
     private func readVersion(_ head: UnsafeRawBufferPointer, _ range: Range<Int>) throws(ProtocolError) -> Bool {
         let start = range.lowerBound
-        guard range.count == 8, head[start..<start + 5].elementsEqual("HTTP/".utf8), head[start + 6] == 0x2E,
+        guard range.count == 8, head.equals("HTTP/", at: start), head[start + 6] == 0x2E,
             let major = Octets.digit(head[start + 5]), let minor = Octets.digit(head[start + 7])
         else { throw .badRequest("The version is not of the form HTTP/1.1.") }
         guard major == 1, minor <= 1 else {
@@ -129,14 +130,14 @@ struct RequestHeadParser {
         _ head: UnsafeRawBufferPointer,
         _ range: Range<Int>
     ) throws(ProtocolError) -> HTTPRequest.Method {
-        switch String(decoding: head[range], as: UTF8.self) {
-        case "GET": .get
-        case "POST": .post
-        case "PUT": .put
-        case "DELETE": .delete
-        case "HEAD": .head
-        case "PATCH": .patch
-        case "OPTIONS": .options
+        switch range.count {
+        case 3 where head.equals("GET", at: range.lowerBound): .get
+        case 3 where head.equals("PUT", at: range.lowerBound): .put
+        case 4 where head.equals("POST", at: range.lowerBound): .post
+        case 4 where head.equals("HEAD", at: range.lowerBound): .head
+        case 5 where head.equals("PATCH", at: range.lowerBound): .patch
+        case 6 where head.equals("DELETE", at: range.lowerBound): .delete
+        case 7 where head.equals("OPTIONS", at: range.lowerBound): .options
         default: throw ProtocolError(.notImplemented, "This server does not know the method.")
         }
     }
@@ -183,6 +184,8 @@ struct RequestHeadParser {
         var saysClose = false
         var saysKeepAlive = false
         var expectsContinue = false
+        var requestID: Range<Int>?
+        var requestIDs = 0
 
         func check(isHTTP10: Bool) throws(ProtocolError) {
             guard hosts == 1 || isHTTP10 && hosts == 0 else {
@@ -243,6 +246,9 @@ struct RequestHeadParser {
                 if head.matches("close", in: member) { facts.saysClose = true }
                 if head.matches("keep-alive", in: member) { facts.saysKeepAlive = true }
             }
+        case 12 where head.matches("x-request-id", in: name):
+            facts.requestID = value
+            facts.requestIDs += 1
         case 14 where head.matches("content-length", in: name):
             guard facts.contentLength == nil else { throw .badRequest("Content-Length is given more than once.") }
             guard let length = head.decimal(in: value) else { throw .badRequest("Content-Length is not a number.") }

@@ -1,10 +1,14 @@
 internal import HTTPTypes
 
 /// Writes responses as bytes (RFC 9112 §4 to §6).
-struct ResponseEncoder {
-    /// Status line, `Date` and what every response has, of the last response, which mostly are those of the next: dates are formatted once a second.
+///
+/// A class for the reason that ``ConnectionState`` is one.
+final class ResponseEncoder {
+    /// Status line, `Date`, `Content-Type` and what every response has, of the last response: mostly those of the next, as dates
+    /// are formatted once a second.
     private var opening: [UInt8] = []
     private var openingStatus = HTTPResponse.Status.ok
+    private var openingContentType: String?
     private var openingSecond = Int.min
 
     static let continueResponse = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
@@ -29,18 +33,15 @@ struct ResponseEncoder {
     /// - Parameters:
     ///   - requestID: What the request is called, for the `X-Request-Id` field.
     ///   - unixSeconds: Now, for the `Date` field.
-    mutating func encode(
+    func encode(
         _ response: Response,
         ending: Ending,
-        requestID: String,
+        requestID: RequestID,
         unixSeconds: Int,
         into output: inout [UInt8]
     ) {
-        let status = response.status
-        var body: [UInt8]?
-        if case .bytes(let bytes) = response.body { body = bytes }
-        output.reserveCapacity(output.count + 256 + (body?.count ?? 0))
-        open(status, unixSeconds)
+        open(response, unixSeconds)
+        output.reserveCapacity(output.count + opening.count + 256 + response.body.count)
         output.append(contentsOf: opening)
         for field in response.headerFields {
             output.append(contentsOf: field.name.rawName.utf8)
@@ -49,24 +50,21 @@ struct ResponseEncoder {
             output.append("\r\n")
         }
         output.append("X-Request-Id: ")
-        output.append(contentsOf: requestID.utf8)
-        output.append("\r\n")
-        // A 204 has no length at all, not even 0, and a 304 would have to tell that of the 200 (RFC 9110 §8.6).
-        if !status.allowsBody { body = nil }
-        if let body {
-            output.append("Content-Length: ")
-            output.append(decimal: body.count)
-            output.append("\r\n")
-        } else if ending.isChunked {
-            output.append("Transfer-Encoding: chunked\r\n")
+        requestID.append(to: &output)
+        if ending.isChunked {
+            output.append("\r\nTransfer-Encoding: chunked")
+        } else if response.pieces == nil, response.status.allowsBody {
+            // A 204 has no length at all, not even 0, and a 304 would have to tell that of the 200 (RFC 9110 §8.6).
+            output.append("\r\nContent-Length: ")
+            output.append(decimal: response.body.count)
         }
         if ending.closes {
-            output.append("Connection: close\r\n")
+            output.append("\r\nConnection: close")
         } else if ending.saysKeepAlive {
-            output.append("Connection: keep-alive\r\n")
+            output.append("\r\nConnection: keep-alive")
         }
-        output.append("\r\n")
-        if let body, !ending.omitsBody { output.append(contentsOf: body) }
+        output.append("\r\n\r\n")
+        if response.status.allowsBody, !ending.omitsBody { output.append(contentsOf: response.body) }
     }
 
     /// Appends one chunk (RFC 9112 §7.1). An empty one would end the body.
@@ -80,12 +78,15 @@ struct ResponseEncoder {
     }
 
     /// Brings ``opening`` up to date.
-    private mutating func open(_ status: HTTPResponse.Status, _ unixSeconds: Int) {
+    private func open(_ response: Response, _ unixSeconds: Int) {
+        let status = response.status
         guard
-            unixSeconds != openingSecond || status != openingStatus || status.reasonPhrase != openingStatus.reasonPhrase
+            unixSeconds != openingSecond || response.contentType != openingContentType || status != openingStatus
+                || status.reasonPhrase != openingStatus.reasonPhrase
         else { return }
         openingSecond = unixSeconds
         openingStatus = status
+        openingContentType = response.contentType
         opening.removeAll(keepingCapacity: true)
         opening.append("HTTP/1.1 ")
         opening.append(decimal: status.code)
@@ -95,6 +96,11 @@ struct ResponseEncoder {
         opening.append(contentsOf: CivilDate(unixSeconds: unixSeconds).httpDate.utf8)
         // What is answered is what its Content-Type says, whatever a browser would rather take it for (WHATWG Fetch §3.6).
         opening.append("\r\nX-Content-Type-Options: nosniff\r\n")
+        if let contentType = response.contentType {
+            opening.append("Content-Type: ")
+            opening.append(contentsOf: contentType.utf8)
+            opening.append("\r\n")
+        }
     }
 }
 

@@ -8,7 +8,7 @@ final class FaultGate: Middleware {
         self.faults = faults
     }
 
-    func receive(_ request: inout Request) throws -> Response? {
+    func receive(_ request: Request) throws -> Response? {
         let path = request.path
         guard !path.hasPrefix("/sandbox/") else { return nil }
         switch faults.arrive(at: path) {

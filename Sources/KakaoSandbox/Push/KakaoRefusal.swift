@@ -48,7 +48,7 @@ struct KakaoRefusal: Error, Equatable {
         let status = Self.known.first { $0.code == self.status } ?? HTTPResponse.Status(code: self.status)
         guard let code else {
             let page = "<html><body><h1>\(status)</h1></body></html>\n"
-            return Response(status, headerFields: [.contentType: "text/html"], body: Array(page.utf8))
+            return Response(status, contentType: "text/html", body: Array(page.utf8))
         }
         var json = JSONWriter()
         json.object {

@@ -5,7 +5,7 @@ internal import Postgres
 
 /// `/healthz`: the process is alive. `/readyz`: it can do its work, or which part of it cannot.
 struct HealthRoutes: Sendable {
-    static let quietPaths: Set<String> = ["/healthz", "/readyz"]
+    static let quietPaths = ["/healthz", "/readyz"]
 
     let pool: PostgresPool
     let migrator: Migrator

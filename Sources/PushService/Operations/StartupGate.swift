@@ -16,7 +16,7 @@ final class StartupGate: Middleware {
         state.store(true, ordering: .relaxed)
     }
 
-    func receive(_ request: inout Request) throws -> Response? {
+    func receive(_ request: Request) throws -> Response? {
         guard isOpen || HealthRoutes.quietPaths.contains(request.path) else {
             throw PostgresError(.unavailable).problem
         }

@@ -248,7 +248,7 @@ struct StreamingTests {
                 .get,
                 "/pieces",
                 .immediate { _ in
-                    Response(.ok, headerFields: [.contentType: "text/event-stream"]) { writer in
+                    Response(.ok, contentType: "text/event-stream") { writer in
                         try await writer.write(Array("first".utf8))
                         try await writer.write([])
                         await gate.wait()

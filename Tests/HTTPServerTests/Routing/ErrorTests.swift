@@ -14,7 +14,7 @@ private struct Busy: ProblemConvertible {
 }
 
 private final class Gatekeeper: Middleware {
-    func receive(_ request: inout Request) throws -> Response? {
+    func receive(_ request: Request) throws -> Response? {
         switch request.path {
         case "/refused": throw Problem(.forbidden, "Not you.")
         case "/aborted": throw ConnectionAbort()

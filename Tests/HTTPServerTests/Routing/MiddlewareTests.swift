@@ -55,7 +55,7 @@ struct RequestIDTests {
 @Suite("The access log", .timeLimit(.minutes(1)))
 struct AccessLogTests {
     /// What is logged of `requests`, each sent when the one before it is answered.
-    private func lines(of requests: String..., quietPaths: Set<String> = []) async throws -> [CollectedLog.Line] {
+    private func lines(of requests: String..., quietPaths: [String] = []) async throws -> [CollectedLog.Line] {
         let log = CollectedLog()
         let accessLog = AccessLog(
             logger: log.logger,

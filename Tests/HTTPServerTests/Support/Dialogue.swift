@@ -6,7 +6,7 @@ import HTTPTypes
 struct Dialogue {
     /// What happened, in order: `POST /a?q=1 body`, `100` for a continue, the status of a refusal, `linger`.
     private(set) var events: [String] = []
-    private var state: ConnectionState
+    private let state: ConnectionState
     private let maximumBodyBytes: Int
     private var input: [UInt8] = []
     private var head: RequestHead?
