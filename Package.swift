@@ -78,7 +78,7 @@ let package = Package(
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "LogOutput", "Postgres",
                 "CLibssl",
-                "CLibyaml", configuration, httpTypes, logging, serviceLifecycle,
+                "CLibyaml", configuration, deque, httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(

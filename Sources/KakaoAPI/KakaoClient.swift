@@ -26,19 +26,18 @@ package struct KakaoClient: Sendable {
     ///
     /// - Throws: ``KakaoError``
     func post(_ path: String, _ form: FormBody) async throws(KakaoError) -> [UInt8] {
-        let request = HTTPClientRequest(
-            method: .post,
-            url: baseURL + path,
-            headerFields: headerFields,
-            body: form.bytes
-        )
         let response: HTTPClientResponse
         do throws(HTTPClientError) {
-            response = try await client.send(request)
+            response = try await client.send(request(path, form))
         } catch {
             throw KakaoError(error)
         }
         guard (200..<300).contains(response.status) else { throw KakaoError(response) }
         return response.body
+    }
+
+    /// The request that ``post(_:_:)`` sends.
+    func request(_ path: String, _ form: FormBody) -> HTTPClientRequest {
+        HTTPClientRequest(method: .post, url: baseURL + path, headerFields: headerFields, body: form.bytes)
     }
 }

@@ -1,4 +1,5 @@
 package import HTTPClient
+internal import HTTPTypes
 internal import JSON
 
 extension KakaoClient {
@@ -86,11 +87,22 @@ package struct KakaoPushAPI: Sendable {
     /// - Throws: ``KakaoError``. No error does not mean that anything was delivered: Kakao accepted the message, no
     ///   more.
     package func send(userIDs: [Int64], message: [UInt8], bypass: Bool = false) async throws(KakaoError) {
+        _ = try await client.post(version.path + "/send", Self.sendForm(userIDs, message, bypass))
+    }
+
+    /// The request that ``send(userIDs:message:bypass:)`` would send, with the Admin key masked: to be shown.
+    package func sendRequest(userIDs: [Int64], message: [UInt8], bypass: Bool = false) -> HTTPClientRequest {
+        var request = client.request(version.path + "/send", Self.sendForm(userIDs, message, bypass))
+        request.headerFields[.authorization] = "KakaoAK ***"
+        return request
+    }
+
+    private static func sendForm(_ userIDs: [Int64], _ message: [UInt8], _ bypass: Bool) -> FormBody {
         var form = FormBody()
-        form.append("uuids", Self.list(userIDs))
+        form.append("uuids", list(userIDs))
         form.append("push_message", utf8: message)
         if bypass { form.append("bypass", "true") }
-        _ = try await client.post(version.path + "/send", form)
+        return form
     }
 
     /// Users as the API takes them: a JSON array, the numbers in quotes.

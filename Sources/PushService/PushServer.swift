@@ -4,6 +4,7 @@ internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
+internal import Locking
 package import Logging
 internal import Postgres
 internal import ServiceLifecycle
@@ -34,6 +35,9 @@ package final class PushServer: Service {
     private let server: HTTPServer
     private let gate: StartupGate
     private let sender: BatchSender
+    private let preparer: PushPreparer
+    private let housekeeper: PushHousekeeper
+    private let events = PushEvents()
     private let syncWorker: DeviceSyncWorker
     private let databaseSettings: PostgresSettings
     private let onListening: @Sendable (PushServer) throws -> Void
@@ -81,10 +85,12 @@ package final class PushServer: Service {
         let standing = KakaoStanding(logger: logger)
         gate = StartupGate()
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
-        let sendWakeup = Wakeup(loop: first.loop)
+        let notices = PushNotices(sending: first.loop, preparing: last.loop)
         let syncWakeup = Wakeup(loop: last.loop)
+        // Where it listens is known once it does.
+        let returnURL = Locked<String?>(nil)
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
-            [services, migrator, gate] loop in
+            [services, migrator, gate, events] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
@@ -100,7 +106,16 @@ package final class PushServer: Service {
             var router = Router()
             HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
             DeviceRoutes(authenticator: authenticator, store: devices, sync: sync).add(to: &router)
-            PushRoutes(authenticator: authenticator, store: pushes, wakeup: sendWakeup).add(to: &router)
+            PushRoutes(
+                authenticator: authenticator,
+                store: pushes,
+                preparations: PreparationStore(pool: own.pool),
+                kakao: own.push,
+                version: settings.kakao.pushVersion,
+                returnURL: { returnURL.withLock { $0 } },
+                notices: notices,
+                events: events
+            ).add(to: &router)
             LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
             FeedbackRoutes(
                 secret: settings.feedbackSecret,
@@ -116,16 +131,29 @@ package final class PushServer: Service {
             )
             return Application(router: router, middleware: [accessLog, gate], logger: logger)
         }
+        returnURL.withLock { [settings, server] in $0 = settings.returnURL(port: server.port) }
         sender = BatchSender(
             loop: first.loop,
             store: BatchStore(pool: first.pool),
-            push: first.push,
+            kakao: first.push,
             version: settings.kakao.pushVersion,
             standing: standing,
-            returnURL: settings.returnURL(port: server.port),
+            returnURL: returnURL.withLock { $0 },
             limit: settings.kakao.maximumConcurrentRequests,
             requestsPerSecond: settings.kakao.requestsPerSecond,
-            wakeup: sendWakeup,
+            notices: notices,
+            logger: logger
+        )
+        preparer = PushPreparer(
+            loop: last.loop,
+            store: PreparationStore(pool: last.pool),
+            notices: notices,
+            logger: logger
+        )
+        housekeeper = PushHousekeeper(
+            loop: last.loop,
+            store: HousekeepingStore(pool: last.pool),
+            retentionDays: settings.pushRetentionDays,
             logger: logger
         )
         let sync = DeviceSync(
@@ -178,10 +206,12 @@ package final class PushServer: Service {
             await shutdown(nil)
             throw error
         }
-        let background = Task(executorPreference: loops.loops[0]) { [sender, syncWorker] in
+        let background = Task(executorPreference: loops.loops[0]) { [sender, preparer, syncWorker, housekeeper] in
             async let sending: Void = sender.run()
+            async let preparing: Void = preparer.run()
             async let syncing: Void = syncWorker.run()
-            _ = await (sending, syncing)
+            async let housekeeping: Void = housekeeper.run()
+            _ = await (sending, preparing, syncing, housekeeping)
         }
         try? await gracefulShutdown()
         await shutdown(background)
@@ -218,8 +248,11 @@ package final class PushServer: Service {
     private func shutdown(_ background: Task<Void, Never>?) async {
         logger.notice("Shutting down")
         // Nothing new is claimed from now on, whatever the requests in hand may take.
+        events.close()
+        await preparer.stop()
         await sender.stop()
         await syncWorker.stop()
+        await housekeeper.stop()
         let patience = Task(executorPreference: loops.loops[0]) { [loops, services] in
             try await loops.loops[0].sleep(for: Self.kakaoTime)
             for service in services { await service.client.shutdown() }

@@ -139,7 +139,7 @@ import Testing
         try await Self.refuses(cases)
         try await withService { service in
             let hundred = (1...100).map { Int64($0) }
-            try await service.api.waitUntilDone(service.api.push(hundred, marker: "m"))
+            try await service.api.waitUntilDone(service.push(hundred, marker: "m"))
             #expect(service.kakao.sandbox.reached(marker: "m").users == 100)
         }
     }

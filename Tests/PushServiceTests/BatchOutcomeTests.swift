@@ -19,10 +19,11 @@ struct BatchOutcomeTests {
     private static func outcome(
         _ error: KakaoError,
         attempts: Int = 1,
+        users: Int = 1,
         delivery: Delivery = .atLeastOnce,
         jitter: Double = 1
     ) -> BatchOutcome {
-        BatchOutcome(error, attempts: attempts, delivery: delivery, jitter: jitter)
+        BatchOutcome(error, attempts: attempts, users: users, delivery: delivery, jitter: jitter)
     }
 
     private static func delay(_ outcome: BatchOutcome) -> Duration? {

@@ -41,7 +41,7 @@ import Testing
             service.kakao.sandbox.failToken("dead")
             for count in 1...3 {
                 #expect(try await service.kakao.tokens(of: 1).count == 2)
-                try await service.api.waitUntilDone(service.api.push([1]))
+                try await service.api.waitUntilDone(service.push([1]))
                 try await eventually("report \(count) was taken") {
                     service.kakao.sandbox.stats.feedback.accepted == count
                 }
@@ -116,7 +116,7 @@ import Testing
         try await withService(adjust) { service in
             #expect(try await Self.report(service, 1, "token", at: 1) == 404)
             _ = try await service.api.register(1, "token")
-            try await service.api.waitUntilDone(service.api.push([1], marker: "m"))
+            try await service.api.waitUntilDone(service.push([1], marker: "m"))
             // Nor is Kakao told an address that is not there.
             let payload = service.kakao.sandbox.deliveries().first?.payload
             #expect(payload == Array(#"{"custom_field":{"marker":"m"}}"#.utf8))

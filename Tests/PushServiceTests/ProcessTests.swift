@@ -23,6 +23,7 @@ import Testing
         kakao.fail("send", .latency) { $0.milliseconds = 5000 }
         var pushes: [String] = []
         try await ServerProcess.with(environment: environment) { process, api in
+            try await database.addPhones(1...120)
             // More than are under way at a time.
             for first in stride(from: Int64(1), to: 120, by: 3) {
                 pushes.append(try await api.push([first, first + 1, first + 2], marker: "m"))
@@ -48,9 +49,10 @@ import Testing
         try await withDatabaseAndKakao { database, kakao in
             let environment = ServerProcess.environment(database, kakao)
             try await ServerProcess.with(environment: environment) { process, api in
+                try await database.addPhones([2])
                 kakao.fail("*", .latency) { $0.milliseconds = 1000 }
                 async let registered = api.register(1, "a-push-token-that-nobody-may-see")
-                let push = try await api.push([1], marker: "m")
+                let push = try await api.push([2], marker: "m")
                 try await eventually("both are under way") {
                     kakao.requests("register") == 1 && kakao.requests("send") == 1
                 }
@@ -72,9 +74,10 @@ import Testing
         try await withDatabaseAndKakao { database, kakao in
             let environment = ServerProcess.environment(database, kakao)
             try await ServerProcess.with(environment: environment) { process, api in
+                try await database.addPhones([2])
                 kakao.fail("*", .latency) { $0.milliseconds = 60_000 }
                 async let registered = api.register(1, "token")
-                _ = try await api.push([1], marker: "m")
+                _ = try await api.push([2], marker: "m")
                 try await eventually("both are under way") {
                     kakao.requests("register") == 1 && kakao.requests("send") == 1
                 }
@@ -85,7 +88,8 @@ import Testing
                 // As the contract says.
                 #expect(ContinuousClock.now - start < .seconds(10))
                 #expect(try await database.count("push_batches WHERE state = 'waiting' AND lease IS NULL") == 1)
-                #expect(try await database.count("devices WHERE lease IS NULL") == 1)
+                #expect(try await database.count("devices WHERE user_id = 1 AND lease IS NULL") == 1)
+                #expect(try await database.count("push_leases") == 0)
             }
         }
     }
@@ -107,8 +111,8 @@ import Testing
                 try await eventually("it serves again") {
                     try await api.get("/readyz").status == 200
                 }
-                try await api.waitUntilDone(api.push([1], marker: "m"))
                 #expect(try await api.register(1, "token").status == 200)
+                try await api.waitUntilDone(api.push([1], marker: "m"))
                 process.send(SIGTERM)
                 #expect(await process.ended() == .exited(0))
             }

@@ -38,6 +38,7 @@ import Testing
             let message: JSONValue = ["for_gcm": ["push_token": .string(token)]]
             service.kakao.sandbox.failToken(token)
             _ = try await api.post("/v1/push/send", json: ["uuids": [1], "push_message": message, "bypass": true])
+            try await service.database.addPhones([2])
             try await api.waitUntilDone(api.push([2]))
             var share = LinkShare()
             share.arguments = ["secret": "argument-of-a-phone"]

@@ -14,8 +14,9 @@ extension PostgresValue {
     }
 
     /// A `bigint[]`.
-    package static func int64s(_ values: [Int64?]) -> PostgresValue {
-        array(TypeOID.int8Array, of: TypeOID.int8, values, width: 8) { $1.appendBigEndian($0) }
+    package static func int64s(_ values: [Int64?]?) -> PostgresValue {
+        guard let values else { return PostgresValue(type: TypeOID.int8Array, storage: .null) }
+        return array(TypeOID.int8Array, of: TypeOID.int8, values, width: 8) { $1.appendBigEndian($0) }
     }
 
     /// A `double precision[]`.

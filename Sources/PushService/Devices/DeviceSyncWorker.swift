@@ -6,7 +6,7 @@ actor DeviceSyncWorker {
     /// Devices that Kakao is told about at a time: enough to catch up after an hour without Kakao, few beside the pushes.
     private static let concurrency = 8
     /// How often it looks without having been woken: for what another server has left behind.
-    private static let pollInterval = Duration.seconds(2)
+    private static let pollInterval = Duration.seconds(3)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let loop: EventLoop

@@ -3,17 +3,16 @@ internal import HTTPServer
 internal import JSON
 
 /// One page of a list: `limit` (100, at most 1000) and `cursor`, which `next` of the page before it gave.
-struct Page {
+struct Page<Cursor> {
     let limit: Int
-    let cursor: UUID?
+    let cursor: Cursor?
 
-    init(_ parameters: Parameters) throws {
+    /// - Parameter parse: Reads a cursor; `nil` for a text that is none.
+    init(_ parameters: Parameters, parse: (String) -> Cursor?) throws {
         limit = Int(try parameters.optionalInteger("limit", in: 1...1000) ?? 100)
-        cursor = try parameters.optionalText("cursor", length: 1...64).map { text in
-            guard let id = UUID(uuidString: text) else {
-                throw Problem.field("cursor", "what next was in the page before")
-            }
-            return id
+        cursor = try parameters.optionalText("cursor", length: 1...100).map { text in
+            guard let cursor = parse(text) else { throw Problem.field("cursor", "what next was in the page before") }
+            return cursor
         }
     }
 
@@ -21,10 +20,10 @@ struct Page {
     ///
     /// - Parameters:
     ///   - items: Up to one more than `limit`: that one is not shown, and means that there is a next page.
-    ///   - id: What the next page is asked for by.
+    ///   - cursor: What the next page is asked for by.
     func response<Item>(
         _ items: [Item],
-        cursor id: (Item) -> UUID,
+        cursor: (Item) -> String,
         _ write: (Item, inout JSONWriter.Members) -> Void
     ) -> Response {
         let shown = items.prefix(limit)
@@ -35,9 +34,15 @@ struct Page {
                     json.object { write(item, &$0) }
                 }
             }
-            json.member("next", items.count > limit ? shown.last.map { id($0).lowercased } : nil)
+            json.member("next", items.count > limit ? shown.last.map(cursor) : nil)
         }
         return .json(json.bytes)
+    }
+}
+
+extension Page<UUID> {
+    init(_ parameters: Parameters) throws {
+        try self.init(parameters) { UUID(uuidString: $0) }
     }
 }
 

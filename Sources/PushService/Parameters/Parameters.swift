@@ -88,14 +88,23 @@ struct Parameters {
     func userIDs(_ name: String, count: ClosedRange<Int>) throws -> [Int64] {
         let allowed =
             "an array of \(count.lowerBound) to \(count.upperBound) integers from 1 to 9223372036854775807"
-        guard let elements = try structured(name, allowed)?.array, count.contains(elements.count) else {
+        guard let value = try structured(name, allowed), let ids = Self.userIDs(value, count: count) else {
             throw Problem.field(name, allowed)
         }
-        return try elements.map { element in
+        return ids
+    }
+
+    /// The users' numbers of an array, or `nil` if one is none or there are too few or too many.
+    static func userIDs(_ value: JSONValue, count: ClosedRange<Int>) -> [Int64]? {
+        guard let elements = value.array, count.contains(elements.count) else { return nil }
+        var ids: [Int64] = []
+        ids.reserveCapacity(elements.count)
+        for element in elements {
             let number = element.string.map { Int64(decimal: $0) } ?? element.integer
-            guard let number, number > 0 else { throw Problem.field(name, allowed) }
-            return number
+            guard let number, number > 0 else { return nil }
+            ids.append(number)
         }
+        return ids
     }
 
     /// A text of `length` characters without control characters.
@@ -123,13 +132,16 @@ struct Parameters {
     func texts(_ name: String, count: Int, length: ClosedRange<Int>) throws -> [String] {
         guard has(name) else { return [] }
         let allowed = "an array of at most \(count) texts of \(length.lowerBound) to \(length.upperBound) characters"
-        guard let elements = try structured(name, allowed)?.array, elements.count <= count else {
-            throw Problem.field(name, allowed)
-        }
-        return try elements.map { element in
-            guard let text = element.string, Self.isText(text, length) else { throw Problem.field(name, allowed) }
-            return text
-        }
+        guard let value = try structured(name, allowed), let texts = Self.texts(value, count: 0...count, length: length)
+        else { throw Problem.field(name, allowed) }
+        return texts
+    }
+
+    /// The texts of an array, or `nil` if one is none or there are too few or too many.
+    static func texts(_ value: JSONValue, count: ClosedRange<Int>, length: ClosedRange<Int>) -> [String]? {
+        guard let elements = value.array, count.contains(elements.count) else { return nil }
+        let texts = elements.compactMap(\.string).filter { isText($0, length) }
+        return texts.count == elements.count ? texts : nil
     }
 
     /// A JSON object: itself, or its text.
@@ -146,6 +158,15 @@ struct Parameters {
         case .text("true"), .json(.bool(true)), .json(.string("true")): true
         case .text("false"), .json(.bool(false)), .json(.string("false")): false
         default: throw Problem.field(name, "true or false")
+        }
+    }
+
+    /// One of the texts that `Value` knows.
+    func optionalChoice<Value: RawRepresentable<String> & CaseIterable>(_ name: String, of: Value.Type) throws -> Value? {
+        let allowed = Value.allCases.map(\.rawValue).joined(separator: ", ")
+        return try optionalText(name, length: 1...64).map { text in
+            guard let value = Value(rawValue: text) else { throw Problem.field(name, "one of \(allowed)") }
+            return value
         }
     }
 

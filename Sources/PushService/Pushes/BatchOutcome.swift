@@ -10,10 +10,14 @@ enum BatchOutcome: Sendable {
     case wait(KakaoError)
     /// Kakao refuses the key or the API: the push is halted; no attempt is burnt.
     case halt(KakaoError)
+    /// Kakao calls a batch of several users wrong: each half is tried.
+    case split(KakaoError)
     /// Kakao refuses this batch, or it was tried often enough.
     case failed(KakaoError)
     /// It was sent, not answered, and is to be sent at most once.
     case uncertain(KakaoError)
+    /// It was claimed, and given back before anything was sent.
+    case notSent
 
     /// After so many attempts a batch has failed.
     static let maximumAttempts = 10
@@ -23,8 +27,9 @@ enum BatchOutcome: Sendable {
     ///
     /// - Parameters:
     ///   - attempts: How often the batch has been tried, this time included.
+    ///   - users: How many users it has.
     ///   - jitter: From 0.8 to 1.2, so that batches that failed together are not tried together.
-    init(_ error: KakaoError, attempts: Int, delivery: Delivery, jitter: Double) {
+    init(_ error: KakaoError, attempts: Int, users: Int, delivery: Delivery, jitter: Double) {
         switch error.disposition {
         case .retry:
             // A clear refusal means that nothing was sent; silence after the body had left may mean anything.
@@ -46,7 +51,9 @@ enum BatchOutcome: Sendable {
             self = .wait(error)
         case .halt:
             self = .halt(error)
-        case .invalid, .fail:
+        case .invalid:
+            self = users > 1 ? .split(error) : .failed(error)
+        case .fail:
             self = .failed(error)
         }
     }

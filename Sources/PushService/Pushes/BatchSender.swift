@@ -1,90 +1,133 @@
+internal import DequeModule
 internal import EventLoop
 internal import FoundationEssentials
 internal import KakaoAPI
 internal import Logging
 
-/// Sends batches to Kakao: claims what is due, keeps a bounded number under way, and writes down what became of each.
+/// Sends batches to Kakao: claims what is due, keeps a bounded number of requests under way, and writes down what became of each.
 ///
-/// Any number of servers do this side by side on one database. One that dies leaves its claims behind, and another takes them over
-/// when their leases end.
+/// Any number of servers do this side by side on one database. What one has claimed it holds under a lease that it renews; of one that
+/// dies another takes over. Of several pushes each gets its share of the requests, so that a small one does not wait behind a large.
 actor BatchSender {
-    /// How often it looks without having been woken: for what another server was asked to send, or left behind.
-    private static let pollInterval = Duration.seconds(1)
-    /// How often it looks for what servers that died have left half done.
-    private static let tidyInterval = Duration.seconds(10)
+    /// How often it looks without having been woken, as a safety net beneath `NOTIFY`.
+    private static let lookInterval: UInt64 = 3000
+    /// How soon a push is asked for batches again that had none: others prepare it, or give batches back.
+    private static let idleInterval: UInt64 = 200
+    private static let renewInterval: UInt64 = 5000
+    private static let takeOverInterval: UInt64 = 2000
     /// The first wait when a quota is used up; each further one is twice as long.
     private static let shortestQuotaWait = Duration.seconds(60)
     private static let longestQuotaWait = Duration.seconds(3600)
-    /// How long a result that cannot be stored is kept and tried again, before the lease would end anyway.
-    private static let storeTries = 15
+    /// How often it is tried to store a result, once a second: until another server has taken over anyway.
+    private static let storeTries = 30
+    /// Results that may wait to be stored before no more is sent.
+    private static let maximumUnwritten = 4096
+
+    /// A push, as far as this server sends it.
+    private final class Outgoing {
+        let push: BatchStore.Active
+        let message: [UInt8]
+        var claims = Deque<BatchClaim>()
+        var underWay = 0
+        var unwritten = 0
+        /// In the loop's milliseconds: there is nothing to claim before.
+        var idleUntil: UInt64 = 0
+        var isPrepared = false
+        /// All of it was prepared, or something final written, since it was last asked whether it is finished.
+        var mayBeFinished = true
+        var isExpiring = false
+
+        init(_ push: BatchStore.Active, message: [UInt8]) {
+            self.push = push
+            self.message = message
+        }
+
+        var isBusy: Bool { !claims.isEmpty || underWay > 0 || unwritten > 0 }
+    }
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let loop: EventLoop
     private let store: BatchStore
-    private let push: KakaoPushAPI
+    private let kakao: KakaoPushAPI
     private let version: PushVersion
     private let standing: KakaoStanding
     private let returnURL: String?
     private let limit: Int
     private let logger: Logger
+    private let notices: PushNotices
     private let wakeup: Wakeup
 
     private var rateLimit: RateLimit?
+    private var pushes: [UUID: Outgoing] = [:]
+    /// Those that have something claimed.
+    private var ready: [Outgoing] = []
     private var underWay = 0
+    private var unwritten = 0
+    private var claimed = 0
+    private var lease = UUID()
     private var isStopping = false
+    private var hasNoTime = false
+    private var whenIdle: CheckedContinuation<Void, Never>?
+
     private var quotaWait = BatchSender.shortestQuotaWait
-    /// In the loop's milliseconds: nothing is claimed before.
+    // In the loop's milliseconds.
     private var pausedUntil: UInt64 = 0
-    private var nextTidy: UInt64 = 0
+    private var nextLook: UInt64 = 0
+    private var nextTakeOver: UInt64 = 0
+    private var nextRenewal: UInt64 = 0
+    /// Requests that were begun since, for how many batches are to be claimed ahead.
+    private var begun = 0
+    private var begunSince: UInt64 = 0
+    private var begunPerSecond = 0.0
 
     /// - Parameters:
-    ///   - version: The version that `push` speaks.
+    ///   - kakao: What the batches are sent by.
+    ///   - version: The version that `kakao` speaks.
     ///   - returnURL: Where Kakao is to report tokens that failed; `nil` for nowhere.
     ///   - limit: Requests under way at a time.
     ///   - requestsPerSecond: Requests begun in a second; `nil` for as many as Kakao takes.
-    ///   - wakeup: Signalled when there is something to send.
+    ///   - notices: Say when there is something to send.
     init(
         loop: EventLoop,
         store: BatchStore,
-        push: KakaoPushAPI,
+        kakao: KakaoPushAPI,
         version: PushVersion,
         standing: KakaoStanding,
         returnURL: String?,
         limit: Int,
         requestsPerSecond: Int?,
-        wakeup: Wakeup,
+        notices: PushNotices,
         logger: Logger
     ) {
         self.loop = loop
         unownedExecutor = loop.asUnownedSerialExecutor()
         self.store = store
-        self.push = push
+        self.kakao = kakao
         self.version = version
         self.standing = standing
         self.returnURL = returnURL
         self.limit = limit
         rateLimit = requestsPerSecond.map { RateLimit(perSecond: $0, now: 0) }
         self.logger = logger
-        self.wakeup = wakeup
+        self.notices = notices
+        wakeup = notices.sending
     }
 
-    // MARK: Claiming
+    // MARK: Life
 
     /// Works until it is stopped, and until what is then under way has been answered and written down.
+    ///
+    /// When the task is cancelled, what cannot be written down at once is left to whoever takes over.
     func run() async {
-        await withDiscardingTaskGroup { group in
+        await withTaskCancellationHandler {
             while !isStopping {
-                await tidyIfDue()
-                let claims = await claim()
-                underWay += claims.count
-                for claim in claims {
-                    group.addTask(executorPreference: self.loop) { await self.send(claim) }
-                }
+                await work()
                 guard !isStopping else { break }
-                if claims.isEmpty || underWay >= limit {
-                    await wakeup.wait(atMost: waitTime)
-                }
+                await wakeup.wait(atMost: waitTime)
             }
+            await finish()
+        } onCancel: {
+            loop.execute { self.assumeIsolated { $0.hasNoTime = true } }
         }
     }
 
@@ -94,61 +137,231 @@ actor BatchSender {
         wakeup.signal()
     }
 
-    /// Until something may have changed of which nobody tells: another server's work, or the rate allows another request.
-    private var waitTime: Duration {
-        guard var rateLimit, rateLimit.available(at: loop.now) == 0 else { return Self.pollInterval }
-        return min(rateLimit.wait, Self.pollInterval)
-    }
-
-    private func claim() async -> [BatchClaim] {
-        let allowed = min(limit - underWay, rateLimit?.available(at: loop.now) ?? .max)
-        guard allowed > 0, loop.now >= pausedUntil else { return [] }
+    private func work() async {
         do {
-            let claims = try await store.claim(limit: allowed)
-            rateLimit?.take(claims.count)
-            return claims
+            if notices.take() || loop.now >= nextLook { try await look() }
+            if loop.now >= nextTakeOver { try await takeOver() }
+            if loop.now >= nextRenewal { try await renew() }
+            while !isStopping, try await claim() {}
+            try await endFinished()
         } catch {
-            logger.debug("Batches could not be claimed", metadata: ["error": "\(error)"])
-            return []
+            logger.debug("The sender has to wait for the database", metadata: ["error": "\(error)"])
+            // Not in a circle while it is away.
+            nextLook = loop.now + 1000
+            for push in pushes.values { push.idleUntil = max(push.idleUntil, nextLook) }
         }
     }
 
-    /// What a server that died may have left: the last batch of a push was finished, and the push was not.
-    private func tidyIfDue() async {
-        guard loop.now >= nextTidy else { return }
-        nextTidy = loop.now + Self.tidyInterval.wholeMilliseconds
-        do {
-            try await store.abandonUncertain()
-            try await store.endFinishedPushes(nil)
-        } catch {
-            logger.debug("Finished pushes could not be looked up", metadata: ["error": "\(error)"])
+    /// Gives back what has been claimed and not sent, waits for the rest, and gives up the lease.
+    private func finish() async {
+        for push in ready {
+            while let claim = push.claims.popFirst() {
+                claimed -= 1
+                write(.notSent, claim)
+            }
+        }
+        ready = []
+        if underWay + unwritten > 0 { await withCheckedContinuation { whenIdle = $0 } }
+        try? await store.giveUp(lease)
+    }
+
+    private func noteIdle() {
+        guard underWay + unwritten == 0, let continuation = whenIdle else { return }
+        whenIdle = nil
+        continuation.resume()
+    }
+
+    /// Until something is to be looked at without anybody saying so.
+    private var waitTime: Duration {
+        var next = nextLook
+        if !pushes.isEmpty { next = min(next, nextTakeOver) }
+        if isHolding { next = min(next, nextRenewal) }
+        if loop.now < pausedUntil { return .milliseconds(Int(min(next, pausedUntil) - min(loop.now, next))) }
+        if claimed < target { for push in pushes.values { next = min(next, push.idleUntil) } }
+        if claimed > 0, let rateLimit { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
+        return .milliseconds(Int(max(1, next - min(loop.now, next))))
+    }
+
+    private var isHolding: Bool { claimed + underWay + unwritten > 0 }
+
+    // MARK: Looking
+
+    /// Learns which pushes there are to send.
+    private func look() async throws {
+        nextLook = loop.now + Self.lookInterval
+        let look = try await store.active(besides: Array(pushes.keys))
+        if !look.unprepared.isEmpty { notices.preparing.signal() }
+        if let nextStart = look.nextStart { nextLook = min(nextLook, loop.now + nextStart.wholeMilliseconds + 1) }
+        for push in look.new {
+            pushes[push.id] = Outgoing(push, message: push.message.rendered(for: version, returnURL: returnURL))
+        }
+        for (id, push) in pushes {
+            push.idleUntil = 0
+            guard !push.isPrepared, !look.unprepared.contains(id) else { continue }
+            push.isPrepared = true
+            push.mayBeFinished = true
+        }
+        let active = Set(look.ids)
+        // What was claimed of a push that was stopped meanwhile is given back when its turn comes: see `dispatch`.
+        for (id, push) in pushes where !active.contains(id) {
+            giveBack(push)
+            if !push.isBusy { pushes[id] = nil }
+        }
+    }
+
+    private func giveBack(_ push: Outgoing) {
+        while let claim = push.claims.popFirst() {
+            claimed -= 1
+            write(.notSent, claim)
+        }
+        ready.removeAll { $0 === push }
+    }
+
+    private func takeOver() async throws {
+        nextTakeOver = loop.now + Self.takeOverInterval
+        guard !pushes.isEmpty else { return }
+        let batches = try await store.takeOver()
+        guard batches > 0 else { return }
+        logger.warning("Took over what a server had claimed that is gone", metadata: ["batches": "\(batches)"])
+        for push in pushes.values {
+            push.idleUntil = 0
+            push.mayBeFinished = true
+        }
+    }
+
+    private func renew() async throws {
+        nextRenewal = loop.now + Self.renewInterval
+        guard isHolding, try await !store.renew(lease) else { return }
+        // Whatever was in hand is another server's now. Its results are refused one by one.
+        logger.warning("Another server has taken over what this one had claimed: its lease had ended")
+        lease = UUID()
+    }
+
+    // MARK: Claiming
+
+    /// Batches that are to lie ready: what is sent while the next claim is under way, and as many again.
+    private var target: Int { limit + Int(begunPerSecond / 10) }
+
+    /// Claims what is wanted. Returns whether there may be more to claim at once.
+    private func claim() async throws -> Bool {
+        let now = loop.now
+        guard now >= pausedUntil, claimed < target, unwritten < Self.maximumUnwritten else { return false }
+        let wanting = pushes.values.filter { $0.idleUntil <= now && $0.claims.count <= target / 2 && !$0.isExpiring }
+        guard !wanting.isEmpty else { return false }
+        let share = max(1, (target - claimed + wanting.count - 1) / wanting.count)
+        let quick = wanting.filter { $0.push.usersPerSecond == nil }
+        var found = 0
+        if !quick.isEmpty {
+            let claims = try await store.claim(
+                quick.map { BatchStore.Share(pushID: $0.push.id, batches: share) },
+                lease: lease
+            )
+            nextRenewal = loop.now + Self.renewInterval
+            for push in quick { push.idleUntil = loop.now + Self.idleInterval }
+            found += take(claims, share: share)
+        }
+        for push in wanting where push.push.usersPerSecond != nil {
+            let claims = try await store.claimSlowly(push.push.id, batches: share, lease: lease)
+            // The rate says when there may be more.
+            push.idleUntil = loop.now + Self.idleInterval / 4
+            found += take(claims, share: .max)
+        }
+        dispatch()
+        return found > 0
+    }
+
+    /// Puts claims in line. One push that gave all that was wanted of it may have more.
+    private func take(_ claims: [BatchClaim], share: Int) -> Int {
+        for claim in claims {
+            guard let push = pushes[claim.pushID] else { continue }
+            if push.claims.isEmpty { ready.append(push) }
+            push.claims.append(claim)
+            claimed += 1
+        }
+        for push in ready where push.claims.count >= share { push.idleUntil = 0 }
+        return claims.count
+    }
+
+    /// Ends pushes of which nothing is left, or whose time is over.
+    private func endFinished() async throws {
+        let now = Date()
+        for (id, push) in pushes {
+            if let expiresAt = push.push.expiresAt, expiresAt <= now {
+                push.isExpiring = true
+                giveBack(push)
+                try await store.expire(id)
+                nextLook = min(nextLook, loop.now + 1000)
+            } else if push.isPrepared, push.mayBeFinished, !push.isBusy {
+                push.mayBeFinished = false
+                if try await store.endIfFinished(id) { pushes[id] = nil }
+            }
         }
     }
 
     // MARK: Sending
 
-    private func send(_ claim: BatchClaim) async {
-        let outcome = await attempt(claim)
-        note(outcome)
-        await write(outcome, claim)
-        underWay -= 1
-        wakeup.signal()
+    /// Sends as much of what is claimed as may be under way, each time of the push that has the least under way.
+    private func dispatch() {
+        while underWay < limit, unwritten < Self.maximumUnwritten, !ready.isEmpty, !isStopping, loop.now >= pausedUntil {
+            if rateLimit?.available(at: loop.now) == 0 { return }
+            var index = 0
+            for other in ready.indices.dropFirst() where ready[other].underWay < ready[index].underWay { index = other }
+            let push = ready[index]
+            guard let claim = push.claims.popFirst() else {
+                ready.remove(at: index)
+                continue
+            }
+            if push.claims.isEmpty { ready.remove(at: index) }
+            rateLimit?.take(1)
+            claimed -= 1
+            underWay += 1
+            push.underWay += 1
+            noteBegun()
+            Task(executorPreference: loop) { await self.send(claim) }
+        }
+        if claimed < target / 2 { wakeup.signal() }
     }
 
-    private func attempt(_ claim: BatchClaim) async -> BatchOutcome {
-        let message = claim.message.rendered(for: version, returnURL: returnURL)
+    private func noteBegun() {
+        begun += 1
+        let elapsed = loop.now - begunSince
+        guard elapsed >= 200 else { return }
+        begunPerSecond = Double(begun) * 1000 / Double(elapsed)
+        begun = 0
+        begunSince = loop.now
+    }
+
+    private func send(_ claim: BatchClaim) async {
+        // It stays for as long as it is busy.
+        guard let push = pushes[claim.pushID] else { return }
+        let outcome = await attempt(claim, push)
+        underWay -= 1
+        push.underWay -= 1
+        note(outcome, push)
+        write(outcome, claim)
+        // The next one goes out while this one's result is stored.
+        dispatch()
+        noteIdle()
+    }
+
+    private func attempt(_ claim: BatchClaim, _ push: Outgoing) async -> BatchOutcome {
         do throws(KakaoError) {
-            try await push.send(userIDs: claim.userIDs, message: message, bypass: claim.bypass)
+            try await kakao.send(userIDs: claim.userIDs, message: push.message, bypass: push.push.bypass)
             standing.noteAccepted()
             return .sent
         } catch {
             standing.note(error)
-            let jitter = Double.random(in: 0.8...1.2)
-            return BatchOutcome(error, attempts: claim.attempts, delivery: claim.delivery, jitter: jitter)
+            return BatchOutcome(
+                error,
+                attempts: claim.attempts,
+                users: claim.userIDs.count,
+                delivery: push.push.delivery,
+                jitter: Double.random(in: 0.8...1.2)
+            )
         }
     }
 
-    private func note(_ outcome: BatchOutcome) {
+    private func note(_ outcome: BatchOutcome, _ push: Outgoing) {
         switch outcome {
         case .sent:
             quotaWait = Self.shortestQuotaWait
@@ -164,70 +377,112 @@ actor BatchSender {
                 metadata: ["for": "\(wait)", "kakao": "\(error)"]
             )
         case .retry(let delay, _, _):
-            wakeup.signal(after: delay)
-        case .halt, .failed, .uncertain:
+            push.idleUntil = min(push.idleUntil, loop.now + delay.wholeMilliseconds)
+        case .halt:
+            // What is claimed of it goes back; the others find out for themselves.
+            giveBack(push)
+            nextLook = 0
+        case .split, .failed, .uncertain, .notSent:
             break
         }
     }
 
+    // MARK: Results
+
+    private func write(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+        unwritten += 1
+        pushes[claim.pushID]?.unwritten += 1
+        Task(executorPreference: loop) {
+            await self.store(outcome, claim)
+            await self.written(outcome, claim)
+        }
+    }
+
+    private func written(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+        unwritten -= 1
+        guard let push = pushes[claim.pushID] else { return }
+        push.unwritten -= 1
+        switch outcome {
+        case .sent, .failed, .uncertain: push.mayBeFinished = true
+        case .split: push.idleUntil = 0
+        case .retry, .wait, .halt, .notSent: break
+        }
+        if !push.isBusy || unwritten == Self.maximumUnwritten - 1 { wakeup.signal() }
+        noteIdle()
+    }
+
     /// Writes down what became of a batch. While the database does not answer it is tried again: the lease bounds for how long.
-    private func write(_ outcome: BatchOutcome, _ claim: BatchClaim) async {
+    private func store(_ outcome: BatchOutcome, _ claim: BatchClaim) async {
         for _ in 0..<Self.storeTries {
             do {
-                if case .halt(let error) = outcome { try await store.halt(claim.pushID, reason: error.description) }
-                try await store.finish(Self.result(outcome, claim))
-                if outcome.isFinal { try await store.endFinishedPushes([claim.pushID]) }
+                try await storeOnce(outcome, claim)
                 return
             } catch {
                 logger.warning(
                     "What became of a batch could not be stored",
                     metadata: ["push": "\(claim.pushID.lowercased)", "batch": "\(claim.number)", "error": "\(error)"]
                 )
-                // Cancelled when the server has no time left: then the lease ends by itself.
-                guard (try? await loop.sleep(for: .seconds(1))) != nil else { return }
             }
+            // The server has no time left: then the lease ends by itself.
+            guard !hasNoTime, (try? await loop.sleep(for: .seconds(1))) != nil else { return }
         }
     }
 
-    private static func result(_ outcome: BatchOutcome, _ claim: BatchClaim) -> BatchStore.Result {
-        var result: BatchStore.Result
+    private func storeOnce(_ outcome: BatchOutcome, _ claim: BatchClaim) async throws {
+        let result = BatchStore.Result(outcome, claim)
         switch outcome {
-        case .sent:
-            result = BatchStore.Result(claim: claim, state: "sent")
-            result.status = 200
-        case .retry(let delay, let mayRepeat, let error):
-            result = BatchStore.Result(claim: claim, state: "waiting")
-            result.delay = delay
-            result.mayRepeat = mayRepeat
-            result.note(error)
-        case .wait(let error), .halt(let error):
-            result = BatchStore.Result(claim: claim, state: "waiting")
-            result.countsAttempt = false
-            result.note(error)
+        case .split:
+            try await store.split(result)
+        case .halt(let error):
+            try await store.halt(claim.pushID, reason: error.description)
+            try await store.finish(result)
         case .failed(let error):
-            result = BatchStore.Result(claim: claim, state: "failed")
-            result.mayRepeat = error.bodyBytesLeft && error.status == nil
-            result.note(error)
-        case .uncertain(let error):
-            result = BatchStore.Result(claim: claim, state: "uncertain")
-            result.note(error)
-        }
-        return result
-    }
-}
-
-extension BatchOutcome {
-    /// Whether nothing more is done for the batch.
-    fileprivate var isFinal: Bool {
-        switch self {
-        case .sent, .failed, .uncertain: true
-        case .retry, .wait, .halt: false
+            try await store.finish(result)
+            guard error.disposition == .invalid else { return }
+            let reason = "Kakao refuses the message for everybody in the first batch that it refused. \(error)"
+            if try await store.haltIfRefused(claim.pushID, reason: reason) { notices.batchesAdded() }
+        case .sent:
+            try await store.finish(result)
+            if claim.origin != nil { try await store.endProbe(claim.pushID) }
+        case .retry, .wait, .uncertain, .notSent:
+            try await store.finish(result)
         }
     }
 }
 
 extension BatchStore.Result {
-    fileprivate mutating func note(_ error: KakaoError) {
+    /// What is written about a batch of which this has become.
+    fileprivate init(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+        switch outcome {
+        case .sent:
+            self.init(claim: claim, state: "sent")
+            status = 200
+        case .retry(let delay, let mayRepeat, let error):
+            self.init(claim: claim, state: "waiting")
+            self.delay = delay
+            self.mayRepeat = mayRepeat
+            note(error)
+        case .wait(let error), .halt(let error):
+            self.init(claim: claim, state: "waiting")
+            countsAttempt = false
+            note(error)
+        case .split(let error):
+            self.init(claim: claim, state: "waiting")
+            note(error)
+        case .failed(let error):
+            self.init(claim: claim, state: "failed")
+            mayRepeat = error.bodyBytesLeft && error.status == nil
+            note(error)
+        case .uncertain(let error):
+            self.init(claim: claim, state: "uncertain")
+            note(error)
+        case .notSent:
+            self.init(claim: claim, state: "waiting")
+            countsAttempt = false
+        }
+    }
+
+    private mutating func note(_ error: KakaoError) {
         status = error.status
         guard case .refused(_, let code, let text) = error.kind else {
             message = error.description

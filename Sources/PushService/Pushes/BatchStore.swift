@@ -4,11 +4,12 @@ internal import Postgres
 
 /// The batches in PostgreSQL, as the sender works on them.
 ///
-/// Each change of a batch is guarded by its state and by the lease it was claimed under: a worker that was taken for dead can no
+/// Each change of a batch is guarded by its state and by the lease it was claimed under: a server that was taken for dead can no
 /// longer change anything.
 final class BatchStore: Sendable {
-    /// How long a claim lasts: longer than a call to Kakao may take, short enough for another server to take over in seconds.
-    static let leaseSeconds: Int32 = 20
+    /// How long a lease lasts unless it is renewed: longer than a call to Kakao may take, short enough for another server to take over
+    /// in seconds.
+    static let leaseSeconds = 20.0
 
     private let pool: PostgresPool
     private let results: WriteCoalescer<Result, Void>
@@ -30,156 +31,126 @@ final class BatchStore: Sendable {
 
     init(pool: PostgresPool) {
         self.pool = pool
+        // Servers that count for one push do so in rows of their own, mostly: nobody waits for another's commit.
+        let slot = Int32.random(in: 0..<64)
         results = WriteCoalescer(
             pool: pool,
             statement: Self.finishStatement,
-            parameters: Self.finishParameters,
+            parameters: { Self.finishParameters($0, slot: slot) },
             decode: { _, count in [Void](repeating: (), count: count) }
         )
     }
 
-    /// Claims batches that are due, the longest waiting first, and such whose worker has died.
+    // MARK: Pushes
+
+    /// What the sender has to know of a push to send its batches.
+    struct Active: Sendable {
+        let id: UUID
+        let message: PushMessage
+        let bypass: Bool
+        let delivery: Delivery
+        let usersPerSecond: Int32?
+        let expiresAt: Date?
+    }
+
+    /// What there is to do.
+    struct Look: Sendable {
+        /// The pushes that are being sent.
+        var ids: [UUID] = []
+        /// Those of them that were not known.
+        var new: [Active] = []
+        /// Those of which not everything has become batches.
+        var unprepared: Set<UUID> = []
+        /// The time until the next one that is scheduled for soon; negative when that is over.
+        var nextStart: Duration?
+    }
+
+    /// The pushes that have batches to be sent, now or later, the oldest first.
     ///
-    /// A batch that was being sent when its worker died is sent again, since its push is to be delivered at least once, and is marked:
-    /// its users may be reached twice. Under `at_most_once` it is left to ``abandonUncertain()``.
-    func claim(limit: Int) async throws -> [BatchClaim] {
-        let lease = UUID()
-        let rows = try await pool.write(
+    /// - Parameter known: Those that need not be told again.
+    func active(besides known: [UUID]) async throws -> Look {
+        let rows = try await pool.read(
             """
-            WITH due AS (
-                SELECT batch.push_id, batch.number
-                FROM push_batches AS batch
-                JOIN pushes AS push ON push.id = batch.push_id
-                WHERE push.state = 'sending'
-                    AND (
-                        batch.state = 'waiting' AND batch.next_attempt_at <= now()
-                        OR batch.state = 'sending' AND batch.lease_ends_at <= now() AND push.delivery = 'at_least_once'
-                    )
-                ORDER BY batch.next_attempt_at
-                LIMIT $1
-                FOR UPDATE OF batch SKIP LOCKED
-            )
-            UPDATE push_batches AS batch
-            SET may_repeat = batch.may_repeat OR batch.state = 'sending',
-                state = 'sending',
-                attempts = batch.attempts + 1,
-                lease = $2,
-                lease_ends_at = now() + make_interval(secs => $3)
-            FROM due
-            JOIN pushes AS push ON push.id = due.push_id
-            WHERE batch.push_id = due.push_id
-                AND batch.number = due.number
-            RETURNING batch.push_id, batch.number, batch.user_ids, push.message, push.message_version, push.bypass,
-                push.delivery, batch.attempts
+            SELECT id, NOT id = ANY ($1), CASE WHEN NOT id = ANY ($1) THEN message ELSE '' END, message_version, bypass,
+                delivery, users_per_second, expires_at, prepared_at IS NOT NULL,
+                CASE WHEN state = 'scheduled' THEN EXTRACT(epoch FROM send_at - now())::float8 END
+            FROM pushes
+            WHERE state IN ('scheduled', 'preparing', 'sending')
+                AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
+            ORDER BY id
+            LIMIT 1000
             """,
-            [.int32(Int32(limit)), .uuid(lease), .float64(Double(Self.leaseSeconds))]
+            [.uuids(known)]
         )
-        return try rows.map { row in
-            let (pushID, number, userIDs, message, version, bypass, delivery, attempts) = try row.decode(
+        var look = Look()
+        for row in rows {
+            let (
+                id, isNew, message, version, bypass, delivery, usersPerSecond, expiresAt, isPrepared, startsIn
+            ) = try row.decode(
                 UUID.self,
-                Int32.self,
-                [Int64].self,
+                Bool.self,
                 String.self,
                 String.self,
                 Bool.self,
                 String.self,
-                Int32.self
+                Int32?.self,
+                Date?.self,
+                Bool.self,
+                Double?.self
             )
-            return BatchClaim(
-                pushID: pushID,
-                number: number,
-                userIDs: userIDs,
-                message: PushMessage(text: message, version: PushVersion(rawValue: version) ?? .v1),
-                bypass: bypass,
-                delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
-                attempts: Int(attempts),
-                lease: lease
+            if let startsIn, startsIn > 0 {
+                look.nextStart = min(look.nextStart ?? .seconds(10), .seconds(startsIn))
+                continue
+            }
+            look.ids.append(id)
+            if !isPrepared { look.unprepared.insert(id) }
+            guard isNew else { continue }
+            look.new.append(
+                Active(
+                    id: id,
+                    message: PushMessage(text: message, version: PushVersion(rawValue: version) ?? .v1),
+                    bypass: bypass,
+                    delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
+                    usersPerSecond: usersPerSecond,
+                    expiresAt: expiresAt
+                )
             )
         }
+        return look
     }
 
-    /// Writes a result, together with those of other batches. Returns when it is committed.
-    func finish(_ result: Result) async throws {
-        try await results.submit(result)
-    }
-
-    private static let finishStatement = """
-        UPDATE push_batches AS batch
-        SET state = given.state,
-            next_attempt_at = now() + make_interval(secs => given.delay),
-            attempts = batch.attempts - CASE WHEN given.counts_attempt THEN 0 ELSE 1 END,
-            may_repeat = batch.may_repeat OR given.may_repeat,
-            kakao_status = given.kakao_status,
-            kakao_code = given.kakao_code,
-            kakao_message = given.kakao_message,
-            finished_at = CASE WHEN given.state = 'waiting' THEN NULL ELSE now() END,
-            lease = NULL,
-            lease_ends_at = NULL
-        FROM unnest(
-            $1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::float8[], $6::bool[], $7::bool[], $8::int[], $9::int[], $10::text[]
-        ) AS given (
-            push_id, number, lease, state, delay, counts_attempt, may_repeat, kakao_status, kakao_code, kakao_message
-        )
-        WHERE batch.push_id = given.push_id
-            AND batch.number = given.number
-            AND batch.state = 'sending'
-            AND batch.lease = given.lease
-        """
-
-    private static func finishParameters(_ items: [Result]) -> [PostgresValue] {
-        [
-            .uuids(items.map(\.claim.pushID)),
-            .int32s(items.map(\.claim.number)),
-            .uuids(items.map(\.claim.lease)),
-            .texts(items.map(\.state)),
-            .float64s(items.map(\.delay.inSeconds)),
-            .bools(items.map(\.countsAttempt)),
-            .bools(items.map(\.mayRepeat)),
-            .int32s(items.map { $0.status.map(Int32.init(clamping:)) }),
-            .int32s(items.map { $0.code.map(Int32.init(clamping:)) }),
-            .texts(items.map(\.message)),
-        ]
-    }
-
-    /// Ends pushes of which no batch is left to be sent.
+    /// Ends a push of which nothing is left to be sent. Returns whether that is so.
     ///
-    /// A statement of its own, after the results are committed: of two servers that finish the last two batches, the later sees both.
-    ///
-    /// - Parameter ids: The pushes to look at; `nil` for all that are being sent, after a restart.
-    func endFinishedPushes(_ ids: [UUID]?) async throws {
-        _ = try await pool.write(
+    /// By what was counted, and so after the results are committed: of two servers that finish the last two batches, the later sees
+    /// both.
+    func endIfFinished(_ id: UUID) async throws -> Bool {
+        let rows = try await pool.write(
             """
             UPDATE pushes AS push
             SET state = 'done',
                 finished_at = now()
-            WHERE push.state = 'sending'
-                AND ($2 OR push.id = ANY ($1))
-                AND NOT EXISTS (
-                    SELECT 1
-                    FROM push_batches AS batch
-                    WHERE batch.push_id = push.id
-                        AND batch.state IN ('waiting', 'sending')
-                )
+            WHERE push.id = $1
+                AND push.state = 'sending'
+                AND push.users - push.users_skipped
+                    = (SELECT COALESCE(sum(users), 0) FROM push_counts WHERE push_id = push.id)
             """,
-            [.uuids(ids ?? []), .bool(ids == nil)]
+            [.uuid(id)]
         )
+        return rows.affectedRows > 0
     }
 
-    /// Gives up batches that are to be sent at most once and whose worker has died: nobody knows whether Kakao had them.
-    func abandonUncertain() async throws {
+    /// Ends a push whose time is over.
+    func expire(_ id: UUID) async throws {
         _ = try await pool.write(
             """
-            UPDATE push_batches AS batch
-            SET state = 'uncertain',
-                finished_at = now(),
-                lease = NULL,
-                lease_ends_at = NULL
-            FROM pushes AS push
-            WHERE push.id = batch.push_id
-                AND push.delivery = 'at_most_once'
-                AND batch.state = 'sending'
-                AND batch.lease_ends_at <= now()
-            """
+            UPDATE pushes
+            SET state = 'expired',
+                finished_at = now()
+            WHERE id = $1
+                AND state IN ('preparing', 'sending')
+                AND expires_at <= now()
+            """,
+            [.uuid(id)]
         )
     }
 
@@ -191,9 +162,407 @@ final class BatchStore: Sendable {
             SET state = 'halted',
                 reason = $2
             WHERE id = $1
-                AND state = 'sending'
+                AND state IN ('preparing', 'sending')
             """,
             [.uuid(id), .text(reason)]
         )
+    }
+
+    // MARK: Claiming
+
+    /// How many batches of a push are wanted.
+    struct Share: Sendable {
+        let pushID: UUID
+        let batches: Int
+    }
+
+    /// Claims batches that are due, the longest waiting first, under a lease that this renews.
+    ///
+    /// While a push is under probe (``split(_:_:)``), only what came of the refused batch is claimed.
+    func claim(_ shares: [Share], lease: UUID) async throws -> [BatchClaim] {
+        let rows = try await pool.write(
+            """
+            WITH lease AS (
+                INSERT INTO push_leases (id, ends_at)
+                VALUES ($3, now() + make_interval(secs => $4))
+                ON CONFLICT (id) DO UPDATE
+                SET ends_at = excluded.ends_at
+            ),
+            share AS MATERIALIZED (
+                SELECT push.id AS push_id, given.batches, push.probe
+                FROM unnest($1::uuid[], $2::int[]) AS given (push_id, batches)
+                JOIN pushes AS push ON push.id = given.push_id
+                WHERE push.state IN ('preparing', 'sending')
+                    AND (push.expires_at IS NULL OR push.expires_at > now())
+            ),
+            due AS (
+                SELECT batch.push_id, batch.number
+                FROM share
+                CROSS JOIN LATERAL (
+                    SELECT push_id, number
+                    FROM push_batches
+                    WHERE push_id = share.push_id
+                        AND state = 'waiting'
+                        AND next_attempt_at <= now()
+                        AND share.probe IS NULL
+                    ORDER BY next_attempt_at, number
+                    LIMIT share.batches
+                    FOR UPDATE SKIP LOCKED
+                ) AS batch
+            ),
+            probing AS (
+                SELECT batch.push_id, batch.number
+                FROM share
+                CROSS JOIN LATERAL (
+                    SELECT push_id, number
+                    FROM push_batches
+                    WHERE push_id = share.push_id
+                        AND origin = share.probe
+                        AND state = 'waiting'
+                        AND next_attempt_at <= now()
+                    ORDER BY number
+                    LIMIT share.batches
+                    FOR UPDATE SKIP LOCKED
+                ) AS batch
+                WHERE share.probe IS NOT NULL
+            )
+            UPDATE push_batches AS batch
+            SET state = 'sending',
+                attempts = batch.attempts + 1,
+                lease = $3
+            FROM (SELECT * FROM due UNION ALL SELECT * FROM probing) AS chosen
+            WHERE batch.push_id = chosen.push_id
+                AND batch.number = chosen.number
+            RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin
+            """,
+            [
+                .uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease),
+                .float64(Self.leaseSeconds),
+            ]
+        )
+        return try rows.map { try Self.claim($0, lease) }
+    }
+
+    /// Claims batches of a push that is sent to so many users a second, by all servers together; at most as many as that allows now.
+    func claimSlowly(_ id: UUID, batches: Int, lease: UUID) async throws -> [BatchClaim] {
+        let rows = try await pool.write(
+            """
+            WITH lease AS (
+                INSERT INTO push_leases (id, ends_at)
+                VALUES ($2, now() + make_interval(secs => $3))
+                ON CONFLICT (id) DO UPDATE
+                SET ends_at = excluded.ends_at
+            ),
+            push AS MATERIALIZED (
+                SELECT id, probe, batch_users,
+                    LEAST(
+                        GREATEST(users_per_second / 10.0, batch_users),
+                        rate_users + users_per_second * EXTRACT(epoch FROM clock_timestamp() - rate_at)
+                    ) AS allowed
+                FROM pushes
+                WHERE id = $1
+                    AND state IN ('preparing', 'sending')
+                    AND (expires_at IS NULL OR expires_at > now())
+                FOR UPDATE SKIP LOCKED
+            ),
+            due AS (
+                SELECT batch.push_id, batch.number
+                FROM push
+                CROSS JOIN LATERAL (
+                    SELECT push_id, number
+                    FROM push_batches
+                    WHERE push_id = push.id
+                        AND state = 'waiting'
+                        AND next_attempt_at <= now()
+                        AND (push.probe IS NULL OR origin = push.probe)
+                    ORDER BY next_attempt_at, number
+                    LIMIT LEAST($4, floor(push.allowed / push.batch_users)::int)
+                    FOR UPDATE SKIP LOCKED
+                ) AS batch
+            ),
+            claimed AS (
+                UPDATE push_batches AS batch
+                SET state = 'sending',
+                    attempts = batch.attempts + 1,
+                    lease = $2
+                FROM due
+                WHERE batch.push_id = due.push_id
+                    AND batch.number = due.number
+                RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin, batch.users
+            ),
+            spent AS (
+                UPDATE pushes
+                SET rate_users = push.allowed - (SELECT COALESCE(sum(users), 0) FROM claimed),
+                    rate_at = clock_timestamp()
+                FROM push
+                WHERE pushes.id = push.id
+            )
+            SELECT push_id, number, user_ids, attempts, origin
+            FROM claimed
+            """,
+            [.uuid(id), .uuid(lease), .float64(Self.leaseSeconds), .int32(Int32(clamping: batches))]
+        )
+        return try rows.map { try Self.claim($0, lease) }
+    }
+
+    private static func claim(_ row: PostgresRow, _ lease: UUID) throws -> BatchClaim {
+        let (pushID, number, userIDs, attempts, origin) = try row.decode(
+            UUID.self,
+            Int32.self,
+            [Int64].self,
+            Int32.self,
+            Int32?.self
+        )
+        return BatchClaim(
+            pushID: pushID,
+            number: number,
+            userIDs: userIDs,
+            attempts: Int(attempts),
+            origin: origin,
+            lease: lease
+        )
+    }
+
+    // MARK: Leases
+
+    /// Renews a lease. Returns whether it still was there: otherwise another server has taken its batches over.
+    func renew(_ lease: UUID) async throws -> Bool {
+        let rows = try await pool.write(
+            """
+            UPDATE push_leases
+            SET ends_at = now() + make_interval(secs => $2)
+            WHERE id = $1
+            """,
+            [.uuid(lease), .float64(Self.leaseSeconds)]
+        )
+        return rows.affectedRows > 0
+    }
+
+    /// Gives a lease up under which nothing is in hand any more.
+    func giveUp(_ lease: UUID) async throws {
+        _ = try await pool.write(
+            """
+            DELETE FROM push_leases
+            WHERE id = $1
+                AND NOT EXISTS (SELECT 1 FROM push_batches WHERE lease = $1 AND state = 'sending')
+            """,
+            [.uuid(lease)]
+        )
+    }
+
+    /// Takes over the batches of servers whose leases have ended. Returns how many there were.
+    ///
+    /// They are sent again where that is allowed, and marked, since their users may be reached twice; elsewhere nobody knows. A lease
+    /// that ended while PostgreSQL was down is given the time of another one: its server could not renew it.
+    func takeOver() async throws -> Int {
+        let rows = try await pool.write(
+            """
+            WITH ended AS (
+                DELETE FROM push_leases
+                WHERE ends_at <= now()
+                    AND pg_postmaster_start_time() <= now() - make_interval(secs => $1)
+                RETURNING id
+            ),
+            batch AS (
+                UPDATE push_batches AS batch
+                SET state = CASE WHEN push.delivery = 'at_least_once' THEN 'waiting' ELSE 'uncertain' END,
+                    finished_at = CASE WHEN push.delivery = 'at_least_once' THEN NULL ELSE now() END,
+                    next_attempt_at = now(),
+                    may_repeat = true,
+                    lease = NULL,
+                    kakao_status = NULL,
+                    kakao_code = NULL,
+                    kakao_message = 'The server that sent it did not live to say what Kakao answered.'
+                FROM ended, pushes AS push
+                WHERE batch.lease = ended.id
+                    AND batch.state = 'sending'
+                    AND push.id = batch.push_id
+                RETURNING batch.push_id, batch.state, batch.users
+            ),
+            counted AS (
+                \(countStatement(slot: "-2", of: "batch"))
+            )
+            SELECT count(*)
+            FROM batch
+            """,
+            [.float64(Self.leaseSeconds)]
+        )
+        return Int(try rows.first?.decode(Int64.self) ?? 0)
+    }
+
+    // MARK: Results
+
+    /// Writes a result, together with those of other batches. Returns when it is committed.
+    func finish(_ result: Result) async throws {
+        try await results.submit(result)
+    }
+
+    private static let finishStatement = """
+        WITH given AS (
+            SELECT *
+            FROM unnest(
+                $1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::float8[], $6::bool[], $7::bool[], $8::int[], $9::int[],
+                $10::text[]
+            ) AS item (
+                push_id, number, lease, state, delay, counts_attempt, may_repeat, kakao_status, kakao_code, kakao_message
+            )
+        ),
+        batch AS (
+            UPDATE push_batches AS batch
+            SET state = given.state,
+                next_attempt_at = CASE
+                    WHEN given.state = 'waiting' THEN now() + make_interval(secs => given.delay)
+                    ELSE batch.next_attempt_at
+                END,
+                attempts = batch.attempts - CASE WHEN given.counts_attempt THEN 0 ELSE 1 END,
+                may_repeat = batch.may_repeat OR given.may_repeat,
+                kakao_status = given.kakao_status,
+                kakao_code = given.kakao_code,
+                kakao_message = given.kakao_message,
+                finished_at = CASE WHEN given.state = 'waiting' THEN NULL ELSE now() END,
+                lease = NULL
+            FROM given
+            WHERE batch.push_id = given.push_id
+                AND batch.number = given.number
+                AND batch.state = 'sending'
+                AND batch.lease = given.lease
+            RETURNING batch.push_id, batch.state, batch.users
+        )
+        \(countStatement(slot: "$11", of: "batch"))
+        """
+
+    /// Adds what has become of the rows of `batch` to the counts of their pushes.
+    ///
+    /// In the order of the key, so that two statements never wait for each other in a circle.
+    private static func countStatement(slot: String, of batch: String) -> String {
+        """
+        INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
+        SELECT push_id, \(slot), state, sum(users), count(*)
+        FROM \(batch)
+        WHERE state <> 'waiting'
+        GROUP BY push_id, state
+        ORDER BY push_id, state
+        ON CONFLICT (push_id, slot, state) DO UPDATE
+        SET users = counts.users + excluded.users,
+            batches = counts.batches + excluded.batches
+        """
+    }
+
+    private func countStatement(slot: String, of batch: String) -> String {
+        Self.countStatement(slot: slot, of: batch)
+    }
+
+    private static func finishParameters(_ items: [Result], slot: Int32) -> [PostgresValue] {
+        [
+            .uuids(items.map(\.claim.pushID)),
+            .int32s(items.map(\.claim.number)),
+            .uuids(items.map(\.claim.lease)),
+            .texts(items.map(\.state)),
+            .float64s(items.map(\.delay.inSeconds)),
+            .bools(items.map(\.countsAttempt)),
+            .bools(items.map(\.mayRepeat)),
+            .int32s(items.map { $0.status.map(Int32.init(clamping:)) }),
+            .int32s(items.map { $0.code.map(Int32.init(clamping:)) }),
+            .texts(items.map(\.message)),
+            .int32(slot),
+        ]
+    }
+
+    // MARK: Refused messages
+
+    /// Splits a batch that Kakao calls wrong in two, to be tried each.
+    ///
+    /// If nobody has been sent this message yet, the push is put under probe: until somebody in this batch has been, nobody outside of
+    /// it is tried, since it may be the message that is wrong.
+    func split(_ result: Result) async throws {
+        let claim = result.claim
+        _ = try await pool.write(
+            """
+            WITH refused AS (
+                SELECT push_id, number, user_ids, users, users / 2 AS half, COALESCE(origin, number) AS origin
+                FROM push_batches
+                WHERE push_id = $1
+                    AND number = $2
+                    AND state = 'sending'
+                    AND lease = $3
+                    AND users > 1
+                FOR UPDATE
+            ),
+            push AS (
+                UPDATE pushes
+                SET next_number = pushes.next_number + 1,
+                    probe = CASE
+                        WHEN EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent') THEN NULL
+                        ELSE COALESCE(pushes.probe, refused.origin)
+                    END
+                FROM refused
+                WHERE pushes.id = refused.push_id
+                RETURNING pushes.next_number - 1 AS number
+            ),
+            second AS (
+                INSERT INTO push_batches (push_id, number, user_ids, users, state, origin, may_repeat)
+                SELECT refused.push_id, push.number, refused.user_ids[half + 1:], refused.users - half, 'waiting',
+                    refused.origin, false
+                FROM refused
+                CROSS JOIN push
+            )
+            UPDATE push_batches AS batch
+            SET user_ids = refused.user_ids[:half],
+                users = refused.half,
+                state = 'waiting',
+                attempts = 0,
+                next_attempt_at = now(),
+                lease = NULL,
+                origin = refused.origin,
+                kakao_status = $4,
+                kakao_code = $5,
+                kakao_message = $6
+            FROM refused
+            WHERE batch.push_id = refused.push_id
+                AND batch.number = refused.number
+            """,
+            [
+                .uuid(claim.pushID), .int32(claim.number), .uuid(claim.lease),
+                .int32(result.status.map(Int32.init(clamping:))), .int32(result.code.map(Int32.init(clamping:))),
+                .text(result.message),
+            ]
+        )
+    }
+
+    /// Somebody has been sent the message: it is not what is wrong.
+    func endProbe(_ id: UUID) async throws {
+        _ = try await pool.write(
+            """
+            UPDATE pushes
+            SET probe = NULL
+            WHERE id = $1
+                AND probe IS NOT NULL
+            """,
+            [.uuid(id)]
+        )
+    }
+
+    /// Halts a push under probe if Kakao has refused everybody in the batch that it refused first. Returns whether that is so.
+    func haltIfRefused(_ id: UUID, reason: String) async throws -> Bool {
+        let rows = try await pool.write(
+            """
+            UPDATE pushes AS push
+            SET state = 'halted',
+                reason = $2,
+                probe = NULL
+            WHERE push.id = $1
+                AND push.state IN ('preparing', 'sending')
+                AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent')
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM push_batches
+                    WHERE push_id = $1
+                        AND origin = push.probe
+                        AND state <> 'failed'
+                )
+            """,
+            [.uuid(id), .text(reason)]
+        )
+        return rows.affectedRows > 0
     }
 }

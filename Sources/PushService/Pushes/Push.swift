@@ -1,11 +1,32 @@
 internal import FoundationEssentials
+internal import JSON
 internal import KakaoAPI
 
 /// Where a push stands. `docs/architecture.md` draws the transitions.
-enum PushState: String, Sendable {
-    case scheduled, preparing, sending, done, paused, canceled, expired
+enum PushState: String, Sendable, CaseIterable {
+    /// Waits for its `send_at`.
+    case scheduled
+    /// Its audience is becoming batches; those that there are already are sent.
+    case preparing
+    /// All of its batches are there.
+    case sending
+    /// Nothing is left to be sent.
+    case done
+    /// An operator has stopped it; it can go on.
+    case paused
+    case canceled
+    /// Its `expires_at` has come.
+    case expired
     /// Kakao refuses the Admin key, the API or the message: an operator has to see to it.
     case halted
+
+    /// Whether nothing more becomes of it by itself or by `resume`.
+    var isFinal: Bool {
+        switch self {
+        case .done, .canceled, .expired: true
+        case .scheduled, .preparing, .sending, .paused, .halted: false
+        }
+    }
 }
 
 /// What is done with a request that was sent and not answered: Kakao's send has no idempotency key.
@@ -16,17 +37,59 @@ enum Delivery: String, Sendable, CaseIterable {
     case atMostOnce = "at_most_once"
 }
 
+/// Where a batch stands.
+enum BatchState: String, Sendable, CaseIterable {
+    case waiting, sending, sent, failed, uncertain
+}
+
+/// Whom a push is for.
+enum Audience: Sendable {
+    /// The most users that a request may name itself.
+    static let maximumUsers = 10_000
+
+    case users([Int64])
+    /// One that was stored under a name.
+    case stored(name: String)
+    /// Users of whom a device has one of these tags.
+    case tagsAny([String])
+    /// Users of whom one device has all of these tags.
+    case tagsAll([String])
+    /// Users with a device.
+    case everyone
+
+    /// As it was asked for, and is shown.
+    var json: JSONValue {
+        switch self {
+        case .users(let ids): ["uuids": .array(ids.map { .string(String($0)) })]
+        case .stored(let name): ["audience": .string(name)]
+        case .tagsAny(let tags): ["tags_any": .array(tags.map { .string($0) })]
+        case .tagsAll(let tags): ["tags_all": .array(tags.map { .string($0) })]
+        case .everyone: ["everyone": true]
+        }
+    }
+}
+
 /// A push that somebody asks for, before it is stored.
 struct NewPush: Sendable {
-    let id: UUID
-    let userIDs: [Int64]
+    var id = UUID.v7()
+    var name: String?
+    let audience: Audience
     let message: PushMessage
-    let bypass: Bool
-    let delivery: Delivery
+    var bypass = false
+    var delivery = Delivery.atLeastOnce
+    var usersPerSecond: Int32?
+    var sendAt: Date?
+    var expiresAt: Date?
+
+    /// The phones that a user must have one of, or be skipped; none when the message brings its push token along.
+    var platforms: [String] { bypass ? [] : message.platforms }
+
+    /// Fewer users in a batch when only few are to be sent to in a second.
+    var batchUsers: Int32 { min(usersPerSecond ?? .max, Int32(KakaoPushAPI.maximumUsers)) }
 }
 
 /// Users, or batches, by what became of them.
-struct PushCounts: Sendable {
+struct PushCounts: Sendable, Equatable {
     var total: Int64 = 0
     var sent: Int64 = 0
     var failed: Int64 = 0
@@ -51,20 +114,34 @@ struct PushSummary: Sendable {
     let createdAt: Date
     let startedAt: Date?
     let finishedAt: Date?
+    let isPrepared: Bool
     let users: PushCounts
     let batches: PushCounts
 }
 
-/// A batch that a worker has claimed, and everything it needs to send it.
+/// A batch as it is shown.
+struct BatchSummary: Sendable {
+    let number: Int32
+    let state: String
+    let userIDs: [Int64]
+    let attempts: Int32
+    let mayRepeat: Bool
+    let kakaoStatus: Int32?
+    let kakaoCode: Int32?
+    let kakaoMessage: String?
+    let nextAttemptAt: Date?
+    let finishedAt: Date?
+}
+
+/// A batch that a server has claimed.
 struct BatchClaim: Sendable {
     let pushID: UUID
     let number: Int32
     let userIDs: [Int64]
-    let message: PushMessage
-    let bypass: Bool
-    let delivery: Delivery
     /// Counts the attempt for which it was claimed.
     let attempts: Int
+    /// The batch that Kakao refused, and of which this is a part.
+    let origin: Int32?
     /// The result counts only under it.
     let lease: UUID
 }

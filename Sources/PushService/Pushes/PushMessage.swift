@@ -18,6 +18,16 @@ struct PushMessage: Sendable {
         self.version = version
     }
 
+    /// The phones that it speaks to, as devices name them; all of them when it names none, so that Kakao decides.
+    var platforms: [String] {
+        let object = (try? JSONValue(parsing: Array(text.utf8)))?.object
+        let named = [
+            ("for_apns", PushType.apns), (PushVersion.v1.androidMember, .fcm), (PushVersion.v2.androidMember, .fcm),
+        ]
+        let addressed = named.filter { object?[$0.0] != nil }.map(\.1)
+        return (addressed.isEmpty ? PushType.allCases : addressed).map { $0.name(in: .v2) }
+    }
+
     /// The message as Kakao gets it.
     ///
     /// - Parameters:

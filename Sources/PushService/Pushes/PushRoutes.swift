@@ -1,38 +1,143 @@
 internal import EventLoop
 internal import FoundationEssentials
+internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
 
-/// `/v1/push/send` as Kakao shapes it (and `/v2/push/send`), and `/v1/pushes`, where operators watch what they sent.
+/// `/v1/push/send` as Kakao shapes it (and `/v2/push/send`), and `/v1/pushes`, where operators send to any number of users and see what
+/// becomes of it.
 struct PushRoutes: Sendable {
     let authenticator: Authenticator
     let store: PushStore
-    /// Signalled when a push is stored, so that it is sent at once.
-    let wakeup: Wakeup
+    let preparations: PreparationStore
+    /// Renders what a dry run shows.
+    let kakao: KakaoPushAPI
+    let version: PushVersion
+    let returnURL: @Sendable () -> String?
+    let notices: PushNotices
+    let events: PushEvents
 
     func add(to router: inout Router) {
         for version in PushVersion.allCases {
             router.on(.post, "\(version.path)/send") { try await send($0, version) }
         }
+        router.on(.post, "/v1/pushes", create)
+        router.on(.get, "/v1/pushes", list)
         router.on(.get, "/v1/pushes/{id}", show)
-        router.on(.post, "/v1/pushes/{id}/resume", resume)
+        router.on(.get, "/v1/pushes/{id}/batches", batches)
+        router.on(.get, "/v1/pushes/{id}/events", watch)
+        for control in PushStore.Control.allCases {
+            router.on(.post, "/v1/pushes/{id}/\(control.rawValue)") { try await self.control($0, control) }
+        }
     }
+
+    // MARK: Creating
 
     /// 200 and an empty body once the send is stored: it is carried out whatever happens to this process.
     private func send(_ request: Request, _ version: PushVersion) async throws -> Response {
         try await authenticator.requireOperator(request, .send)
         let parameters = try Parameters(request)
         let userIDs = try parameters.userIDs("uuids", count: 1...KakaoPushAPI.maximumUsers)
-        let message = PushMessage(try parameters.object("push_message"), version: version)
-        let bypass = try parameters.boolean("bypass", default: false)
-        let push = NewPush(id: .v7(), userIDs: userIDs, message: message, bypass: bypass, delivery: .atLeastOnce)
-        try await store.create(push)
-        wakeup.signal()
-        var response = Response.json([])
-        response.headerFields[.location] = "/v1/pushes/\(push.id.lowercased)"
+        var push = NewPush(
+            audience: .users(userIDs),
+            message: PushMessage(try parameters.object("push_message"), version: version)
+        )
+        push.bypass = try parameters.boolean("bypass", default: false)
+        return try await store(push, request, answer: [], status: .ok)
+    }
+
+    private func create(_ request: Request) async throws -> Response {
+        try await authenticator.requireOperator(request, .send)
+        let parameters = try Parameters(request)
+        let push = try NewPush(parameters)
+        guard try !parameters.boolean("dry_run", default: false) else { return try await preview(push) }
+        let summary = push.summary(createdAt: Date())
+        return try await store(push, request, answer: summary.json(), status: .accepted)
+    }
+
+    private func store(
+        _ push: NewPush,
+        _ request: Request,
+        answer: [UInt8],
+        status: HTTPResponse.Status
+    ) async throws -> Response {
+        let idempotency = try PushStore.Idempotency(request)
+        var (id, body) = (push.id, answer)
+        switch try await store.create(push, idempotency: idempotency, answer: answer, now: Date()) {
+        case .created:
+            notices.pushChanged()
+        case .repeated(let pushID, let firstAnswer):
+            (id, body) = (pushID, firstAnswer)
+        case .keyInUse:
+            throw Problem(
+                .unprocessableContent,
+                kind: "idempotency-key-in-use",
+                "This Idempotency-Key was used with another request. Send each new request with a key of its own."
+            )
+        case .noSuchAudience:
+            throw Problem.field("audience", "the name of an audience that is stored: PUT /v1/audiences/{name}")
+        }
+        var response = Response.json(body, status: status)
+        response.headerFields[.location] = "/v1/pushes/\(id.lowercased)"
         return response
+    }
+
+    /// What Kakao would be sent, and how often; nothing is stored and nothing sent.
+    private func preview(_ push: NewPush) async throws -> Response {
+        let audience: Audience.Kind
+        switch push.audience {
+        case .users(let ids): audience = .users(Set(ids).sorted())
+        case .stored(let name):
+            guard let parts = try await preparations.parts(ofAudience: name) else {
+                throw Problem.field("audience", "the name of an audience that is stored: PUT /v1/audiences/{name}")
+            }
+            audience = .parts(parts)
+        case .tagsAny(let tags): audience = .tagsAny(tags)
+        case .tagsAll(let tags): audience = .tagsAll(tags)
+        case .everyone: audience = .everyone
+        }
+        let preview = try await preparations.preview(
+            audience,
+            platforms: push.platforms,
+            batchUsers: push.batchUsers
+        )
+        let message = push.message.rendered(for: version, returnURL: returnURL())
+        var json = JSONWriter()
+        json.object { json in
+            json.member("dry_run", true)
+            json.object("users") { json in
+                json.member("total", preview.users)
+                json.member("skipped", preview.skipped)
+            }
+            json.member("requests", preview.batches)
+            json.array("first_requests") { json in
+                for userIDs in preview.first {
+                    let request = kakao.sendRequest(userIDs: userIDs, message: message, bypass: push.bypass)
+                    json.object { json in
+                        json.member("method", request.method.rawValue)
+                        json.member("url", request.url)
+                        json.object("headers") { json in
+                            for field in request.headerFields { json.member(field.name.rawName, field.value) }
+                        }
+                        json.member("body", String(decoding: request.body, as: UTF8.self))
+                    }
+                }
+            }
+        }
+        return .json(json.bytes)
+    }
+
+    // MARK: Showing
+
+    private func list(_ request: Request) async throws -> Response {
+        try await authenticator.requireOperator(request, .read)
+        let parameters = try Parameters(request)
+        let state = try parameters.optionalChoice("state", of: PushState.self)
+        let page = try Page<UUID>(parameters)
+        let pushes = try await store.list(state: state, before: page.cursor, limit: page.limit + 1)
+        return page.response(pushes, cursor: \.id.lowercased) { $0.write(to: &$1) }
     }
 
     private func show(_ request: Request) async throws -> Response {
@@ -40,12 +145,46 @@ struct PushRoutes: Sendable {
         return try await summary(Self.id(request))
     }
 
-    /// Lets a push go on that Kakao's refusal has halted.
-    private func resume(_ request: Request) async throws -> Response {
+    private func batches(_ request: Request) async throws -> Response {
+        try await authenticator.requireOperator(request, .read)
+        let parameters = try Parameters(request)
+        let state = try parameters.optionalChoice("state", of: BatchState.self)
+        let page = try Page<Int32>(parameters) { Int64(decimal: $0).flatMap(Int32.init(exactly:)) }
+        let batches = try await store.batches(
+            of: Self.id(request),
+            state: state?.rawValue,
+            after: page.cursor ?? 0,
+            limit: page.limit + 1
+        )
+        guard let batches else { throw Self.notFound }
+        return page.response(batches, cursor: { String($0.number) }) { $0.write(to: &$1) }
+    }
+
+    private func watch(_ request: Request) async throws -> Response {
+        try await authenticator.requireOperator(request, .read)
+        let id = try Self.id(request)
+        guard let push = try await store.summary(id) else { throw Self.notFound }
+        return events.response(push, on: request.loop) { try await store.summary(id) }
+    }
+
+    // MARK: Controlling
+
+    private func control(_ request: Request, _ control: PushStore.Control) async throws -> Response {
         try await authenticator.requireOperator(request, .send)
         let id = try Self.id(request)
-        if try await store.resume(id) { wakeup.signal() }
-        return try await summary(id)
+        guard try await !store.control(id, control) else {
+            notices.pushChanged()
+            return try await summary(id)
+        }
+        guard let push = try await store.summary(id) else { throw Self.notFound }
+        guard control.to.contains(push.state) else {
+            throw Problem(
+                .conflict,
+                kind: "wrong-state",
+                "A push that is \(push.state.rawValue) takes no \(control.rawValue)."
+            )
+        }
+        return .json(push.json())
     }
 
     private static func id(_ request: Request) throws -> UUID {
@@ -57,43 +196,24 @@ struct PushRoutes: Sendable {
 
     private func summary(_ id: UUID) async throws -> Response {
         guard let push = try await store.summary(id) else { throw Self.notFound }
-        var json = JSONWriter()
-        json.object { json in
-            json.member("id", push.id.lowercased)
-            json.member("name", push.name)
-            json.member("state", push.state.rawValue)
-            json.member("reason", push.reason)
-            json.member("audience", JSONFragment(push.audience))
-            json.member("delivery", push.delivery.rawValue)
-            json.member("send_at", push.sendAt?.rfc3339)
-            json.member("expires_at", push.expiresAt?.rfc3339)
-            json.member("created_at", push.createdAt.rfc3339)
-            json.member("started_at", push.startedAt?.rfc3339)
-            json.member("finished_at", push.finishedAt?.rfc3339)
-            json.object("users") { Self.write(push.users, to: &$0) }
-            json.object("batches") { Self.write(push.batches, to: &$0) }
-            json.member("users_per_second", push.usersPerSecond)
-            json.member("estimated_end", Self.estimatedEnd(push)?.rfc3339)
-        }
-        return .json(json.bytes)
+        return .json(push.json())
     }
+}
 
-    private static func write(_ counts: PushCounts, to json: inout JSONWriter.Members) {
-        json.member("total", counts.total)
-        json.member("sent", counts.sent)
-        json.member("failed", counts.failed)
-        json.member("uncertain", counts.uncertain)
-        json.member("skipped", counts.skipped)
-        json.member("pending", counts.pending)
-    }
+extension HTTPField.Name {
+    fileprivate static let idempotencyKey = unvalidated("Idempotency-Key")
+}
 
-    /// When it ends if it goes on as fast as so far; `nil` when it has ended or nothing is known.
-    private static func estimatedEnd(_ push: PushSummary) -> Date? {
-        let finished = push.users.total - push.users.pending
-        guard push.state == .sending, let startedAt = push.startedAt, finished > 0, push.users.pending > 0 else {
-            return nil
+extension PushStore.Idempotency {
+    /// What the header says, if it is there.
+    ///
+    /// - Throws: ``Problem`` for a key that is none.
+    fileprivate init?(_ request: Request) throws {
+        guard let key = request[.idempotencyKey] else { return nil }
+        guard (1...255).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw Problem.field("Idempotency-Key", "1 to 255 visible ASCII characters")
         }
-        let now = Date()
-        return now + now.timeIntervalSince(startedAt) * Double(push.users.pending) / Double(finished)
+        // The path too: what is asked for at one address is not what is asked for at another.
+        self.init(key: key, digest: SHA256Digest.of(Array("\(request.path)\n".utf8) + request.body))
     }
 }

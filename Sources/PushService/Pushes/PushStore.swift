@@ -3,63 +3,299 @@ internal import JSON
 internal import KakaoAPI
 internal import Postgres
 
-/// The pushes in PostgreSQL, as they are asked for and shown.
+/// The pushes in PostgreSQL, as they are asked for, controlled and shown.
 struct PushStore: Sendable {
+    /// What servers tell each other on when there is something new to prepare or to send.
+    static let channel = "kakao_push_work"
+
     private let pool: PostgresPool
 
     init(pool: PostgresPool) {
         self.pool = pool
     }
 
-    /// Stores a push to at most 100 users, which is one batch, ready to be sent. Returns when it is committed.
-    func create(_ push: NewPush) async throws {
-        let audience: JSONValue = ["uuids": .array(push.userIDs.map { .string(String($0)) })]
-        _ = try await pool.write(
+    // MARK: Creating
+
+    /// A request that is to be carried out once, however often it comes: the header `Idempotency-Key`.
+    struct Idempotency: Sendable {
+        let key: String
+        /// Of everything that was asked for: the same key with another digest is a mistake.
+        let digest: [UInt8]
+    }
+
+    enum Creation: Sendable {
+        case created
+        /// The request had come before, and was answered with this.
+        case repeated(pushID: UUID, answer: [UInt8])
+        /// The key had come before with another request.
+        case keyInUse
+        case noSuchAudience
+    }
+
+    /// Stores a push to be prepared and sent. Returns when it is committed.
+    ///
+    /// - Parameters:
+    ///   - answer: What the request is answered, and answered again when it is repeated.
+    ///   - now: When it was asked for.
+    func create(_ push: NewPush, idempotency: Idempotency?, answer: [UInt8], now: Date) async throws -> Creation {
+        var userIDs: [Int64]?
+        var audienceName: String?
+        switch push.audience {
+        case .users(let ids): userIDs = Set(ids).sorted()
+        case .stored(let name): audienceName = name
+        case .tagsAny, .tagsAll, .everyone: break
+        }
+        let created = try await pool.write(
             """
-            WITH push AS (
-                INSERT INTO pushes (id, state, audience, message, message_version, bypass, delivery, started_at)
-                VALUES ($1, 'sending', $2, $3, $4, $5, $6, now())
+            WITH stored_audience AS (
+                SELECT parts_id
+                FROM audiences
+                WHERE name = $8
+                FOR SHARE
+            ),
+            audience AS (
+                SELECT parts_id
+                FROM stored_audience
+                UNION ALL
+                SELECT NULL
+                WHERE $8::text IS NULL
+            ),
+            key AS (
+                INSERT INTO idempotency_keys (key, sha256, push_id, answer)
+                SELECT $15, $16, $1, $17
+                FROM audience
+                WHERE $15::text IS NOT NULL
+                ON CONFLICT (key) DO NOTHING
+                RETURNING key
+            ),
+            push AS (
+                INSERT INTO pushes (
+                    id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
+                    batch_users, delivery, users_per_second, send_at, expires_at, created_at
+                )
+                SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12, $13, $14, $18, $19
+                FROM audience
+                WHERE $15::text IS NULL
+                    OR EXISTS (SELECT 1 FROM key)
                 RETURNING id
             )
-            INSERT INTO push_batches (push_id, number, user_ids, state)
-            SELECT id, 1, $7, 'waiting'
+            SELECT pg_notify($20, '')
             FROM push
             """,
             [
-                .uuid(push.id), .jsonb(audience.bytes()), .text(push.message.text),
-                .text(push.message.version.rawValue),
-                .bool(push.bypass), .text(push.delivery.rawValue), .int64s(push.userIDs),
+                .uuid(push.id), .text(push.name), .text(push.initialState.rawValue),
+                .jsonb(push.audience.json.bytes()), .text(push.message.text), .text(push.message.version.rawValue),
+                .bool(push.bypass), .text(audienceName), .int64s(userIDs), .texts(push.platforms),
+                .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
+                .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(answer),
+                .timestamp(push.expiresAt), .timestamp(now), .text(Self.channel),
             ]
         )
+        guard created.isEmpty else { return .created }
+        guard let idempotency else { return .noSuchAudience }
+        return try await repetition(of: idempotency) ?? .noSuchAudience
     }
+
+    private func repetition(of idempotency: Idempotency) async throws -> Creation? {
+        let rows = try await pool.read(
+            """
+            SELECT push_id, answer, sha256 = $2
+            FROM idempotency_keys
+            WHERE key = $1
+            """,
+            [.text(idempotency.key), .bytes(idempotency.digest)]
+        )
+        guard let row = rows.first else { return nil }
+        let (pushID, answer, isSame) = try row.decode(UUID.self, [UInt8].self, Bool.self)
+        return isSame ? .repeated(pushID: pushID, answer: answer) : .keyInUse
+    }
+
+    // MARK: Controlling
+
+    /// What an operator does with a push.
+    enum Control: String, CaseIterable, Sendable {
+        /// Nothing more of it is sent until it is resumed.
+        case pause
+        /// A paused or halted push goes on.
+        case resume
+        /// Nothing more of it is ever sent.
+        case cancel
+        /// What has failed of a push that is done is sent again.
+        case retry
+
+        /// The states in which it changes something.
+        var from: [PushState] {
+            switch self {
+            case .pause: [.scheduled, .preparing, .sending]
+            case .resume: [.paused, .halted]
+            case .cancel: [.scheduled, .preparing, .sending, .paused, .halted]
+            case .retry: [.done]
+            }
+        }
+
+        /// The states that it would lead to: in these it has nothing to do.
+        var to: [PushState] {
+            switch self {
+            case .pause: [.paused]
+            case .resume: [.scheduled, .preparing, .sending]
+            case .cancel: [.canceled]
+            case .retry: [.preparing, .sending]
+            }
+        }
+    }
+
+    /// Does it. Returns whether the push was in a state for that.
+    func control(_ id: UUID, _ control: Control) async throws -> Bool {
+        let rows =
+            switch control {
+            case .pause:
+                try await pool.write(
+                    """
+                    UPDATE pushes
+                    SET state = 'paused',
+                        reason = NULL
+                    WHERE id = $1
+                        AND state = ANY ($2)
+                    RETURNING pg_notify($3, '')
+                    """,
+                    parameters(id, control)
+                )
+            case .resume:
+                try await pool.write(
+                    """
+                    UPDATE pushes
+                    SET state = CASE
+                            WHEN prepared_at IS NOT NULL THEN 'sending'
+                            WHEN started_at IS NULL AND send_at > now() THEN 'scheduled'
+                            ELSE 'preparing'
+                        END,
+                        reason = NULL,
+                        probe = NULL
+                    WHERE id = $1
+                        AND state = ANY ($2)
+                    RETURNING pg_notify($3, '')
+                    """,
+                    parameters(id, control)
+                )
+            case .cancel:
+                try await pool.write(
+                    """
+                    UPDATE pushes
+                    SET state = 'canceled',
+                        reason = NULL,
+                        finished_at = now()
+                    WHERE id = $1
+                        AND state = ANY ($2)
+                    RETURNING pg_notify($3, '')
+                    """,
+                    parameters(id, control)
+                )
+            case .retry:
+                try await retry(id)
+            }
+        return !rows.isEmpty
+    }
+
+    private func parameters(_ id: UUID, _ control: Control) -> [PostgresValue] {
+        [.uuid(id), .texts(control.from.map(\.rawValue)), .text(Self.channel)]
+    }
+
+    private func retry(_ id: UUID) async throws -> PostgresRows {
+        try await pool.write(
+            """
+            WITH push AS (
+                UPDATE pushes
+                SET state = 'sending',
+                    finished_at = NULL
+                WHERE id = $1
+                    AND state = ANY ($2)
+                RETURNING id
+            ),
+            batch AS (
+                UPDATE push_batches AS batch
+                SET state = 'waiting',
+                    attempts = 0,
+                    next_attempt_at = now(),
+                    finished_at = NULL
+                FROM push
+                WHERE batch.push_id = push.id
+                    AND batch.state = 'failed'
+                RETURNING batch.users
+            ),
+            counted AS (
+                INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
+                SELECT $1, -1, 'failed', -sum(users), -count(*)
+                FROM batch
+                HAVING count(*) > 0
+                ON CONFLICT (push_id, slot, state) DO UPDATE
+                SET users = counts.users + excluded.users,
+                    batches = counts.batches + excluded.batches
+            )
+            SELECT pg_notify($3, '')
+            FROM push
+            """,
+            parameters(id, .retry)
+        )
+    }
+
+    // MARK: Showing
+
+    private static let summaryColumns = """
+        push.id, push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
+            push.expires_at, push.created_at, push.started_at, push.finished_at, push.prepared_at IS NOT NULL, push.users,
+            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches
+        """
+
+    private static let countsJoin = """
+        CROSS JOIN LATERAL (
+            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
+                COALESCE(array_agg(batches), '{}') AS batches
+            FROM push_counts
+            WHERE push_id = push.id
+        ) AS counts
+        """
 
     /// A push and its counts, or `nil`.
     func summary(_ id: UUID) async throws -> PushSummary? {
         let rows = try await pool.read(
             """
-            SELECT push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
-                push.expires_at, push.created_at, push.started_at, push.finished_at,
-                COALESCE(counts.states, '{}'), COALESCE(counts.users, '{}'), COALESCE(counts.batches, '{}')
+            SELECT \(Self.summaryColumns)
             FROM pushes AS push
-            LEFT JOIN LATERAL (
-                SELECT array_agg(state) AS states, array_agg(users) AS users, array_agg(batches) AS batches
-                FROM (
-                    SELECT state, sum(cardinality(user_ids))::bigint AS users, count(*) AS batches
-                    FROM push_batches
-                    WHERE push_id = push.id
-                    GROUP BY state
-                ) AS by_state
-            ) AS counts ON true
+            \(Self.countsJoin)
             WHERE push.id = $1
             """,
             [.uuid(id)]
         )
-        guard let row = rows.first else { return nil }
+        return try rows.first.map(Self.summary)
+    }
+
+    /// Pushes, the latest first, at most `limit` of them.
+    ///
+    /// - Parameters:
+    ///   - state: Only those in this state.
+    ///   - before: Only those that were asked for before this one.
+    func list(state: PushState?, before: UUID?, limit: Int) async throws -> [PushSummary] {
+        let rows = try await pool.read(
+            """
+            SELECT \(Self.summaryColumns)
+            FROM pushes AS push
+            \(Self.countsJoin)
+            WHERE ($1::text IS NULL OR push.state = $1)
+                AND ($2::uuid IS NULL OR push.id < $2)
+            ORDER BY push.id DESC
+            LIMIT $3
+            """,
+            [.text(state?.rawValue), .uuid(before), .int64(Int64(limit))]
+        )
+        return try rows.map(Self.summary)
+    }
+
+    private static func summary(_ row: PostgresRow) throws -> PushSummary {
         let (
-            name, state, reason, audience, delivery, usersPerSecond, sendAt, expiresAt, createdAt, startedAt,
-            finishedAt,
-            states, users, batches
+            id, name, state, reason, audience, delivery, usersPerSecond, sendAt, expiresAt, createdAt, startedAt,
+            finishedAt, isPrepared, users, skipped, batches, states, stateUsers, stateBatches
         ) = try row.decode(
+            UUID.self,
             String?.self,
             String.self,
             String?.self,
@@ -71,10 +307,18 @@ struct PushStore: Sendable {
             Date.self,
             Date?.self,
             Date?.self,
+            Bool.self,
+            Int64.self,
+            Int64.self,
+            Int32.self,
             [String].self,
             [Int64].self,
             [Int64].self
         )
+        var userCounts = PushCounts(total: users, skipped: skipped)
+        userCounts.add(states, stateUsers)
+        var batchCounts = PushCounts(total: Int64(batches))
+        batchCounts.add(states, stateBatches)
         return PushSummary(
             id: id,
             name: name,
@@ -88,38 +332,101 @@ struct PushStore: Sendable {
             createdAt: createdAt,
             startedAt: startedAt,
             finishedAt: finishedAt,
-            users: Self.counts(states, users),
-            batches: Self.counts(states, batches)
+            isPrepared: isPrepared,
+            users: userCounts,
+            batches: batchCounts
         )
     }
 
-    private static func counts(_ states: [String], _ numbers: [Int64]) -> PushCounts {
-        var counts = PushCounts()
+    /// A push's batches in the order of their numbers, at most `limit` of them; `nil` if there is no such push.
+    ///
+    /// - Parameters:
+    ///   - state: Only those in this state.
+    ///   - after: Only those with a higher number.
+    func batches(of id: UUID, state: String?, after: Int32, limit: Int) async throws -> [BatchSummary]? {
+        let rows = try await pool.read(
+            """
+            SELECT number, state, user_ids, attempts, may_repeat, kakao_status, kakao_code, kakao_message,
+                CASE WHEN state = 'waiting' THEN next_attempt_at END, finished_at
+            FROM push_batches
+            WHERE push_id = $1
+                AND ($2::text IS NULL OR state = $2)
+                AND number > $3
+            ORDER BY number
+            LIMIT $4
+            """,
+            [.uuid(id), .text(state), .int32(after), .int64(Int64(limit))]
+        )
+        guard !rows.isEmpty else {
+            let known = try await pool.read("SELECT 1 FROM pushes WHERE id = $1", [.uuid(id)])
+            return known.isEmpty ? nil : []
+        }
+        return try rows.map { row in
+            let (
+                number, state, userIDs, attempts, mayRepeat, kakaoStatus, kakaoCode, kakaoMessage, nextAttemptAt, finishedAt
+            ) = try row.decode(
+                Int32.self,
+                String.self,
+                [Int64].self,
+                Int32.self,
+                Bool.self,
+                Int32?.self,
+                Int32?.self,
+                String?.self,
+                Date?.self,
+                Date?.self
+            )
+            return BatchSummary(
+                number: number,
+                state: state,
+                userIDs: userIDs,
+                attempts: attempts,
+                mayRepeat: mayRepeat,
+                kakaoStatus: kakaoStatus,
+                kakaoCode: kakaoCode,
+                kakaoMessage: kakaoMessage,
+                nextAttemptAt: nextAttemptAt,
+                finishedAt: finishedAt
+            )
+        }
+    }
+}
+
+extension NewPush {
+    var initialState: PushState { sendAt == nil ? .preparing : .scheduled }
+
+    /// As it is shown before anything has become of it.
+    func summary(createdAt: Date) -> PushSummary {
+        PushSummary(
+            id: id,
+            name: name,
+            state: initialState,
+            reason: nil,
+            audience: audience.json.bytes(),
+            delivery: delivery,
+            usersPerSecond: usersPerSecond,
+            sendAt: sendAt,
+            expiresAt: expiresAt,
+            createdAt: createdAt,
+            startedAt: nil,
+            finishedAt: nil,
+            isPrepared: false,
+            users: PushCounts(),
+            batches: PushCounts()
+        )
+    }
+}
+
+extension PushCounts {
+    /// Adds what was counted for each of `states`.
+    fileprivate mutating func add(_ states: [String], _ numbers: [Int64]) {
         for (state, number) in zip(states, numbers) {
-            counts.total += number
             switch state {
-            case "sent": counts.sent += number
-            case "failed": counts.failed += number
-            case "uncertain": counts.uncertain += number
-            case "skipped": counts.skipped += number
+            case "sent": sent += number
+            case "failed": failed += number
+            case "uncertain": uncertain += number
             default: break
             }
         }
-        return counts
-    }
-
-    /// Lets a halted push go on. Returns whether there was one.
-    func resume(_ id: UUID) async throws -> Bool {
-        let rows = try await pool.write(
-            """
-            UPDATE pushes
-            SET state = 'sending',
-                reason = NULL
-            WHERE id = $1
-                AND state IN ('halted', 'paused')
-            """,
-            [.uuid(id)]
-        )
-        return rows.affectedRows > 0
     }
 }

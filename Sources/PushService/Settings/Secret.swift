@@ -29,12 +29,14 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
 enum SHA256Digest {
     /// The 32 bytes of the digest of `text` as UTF-8.
     static func of(_ text: String) -> [UInt8] {
-        var text = text
-        return text.withUTF8 { bytes in
-            [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { digest, count in
-                SHA256(bytes.baseAddress, bytes.count, digest.baseAddress)
-                count = Int(SHA256_DIGEST_LENGTH)
-            }
+        of(Array(text.utf8))
+    }
+
+    /// The 32 bytes of the digest of `bytes`.
+    static func of(_ bytes: [UInt8]) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { digest, count in
+            SHA256(bytes, bytes.count, digest.baseAddress)
+            count = Int(SHA256_DIGEST_LENGTH)
         }
     }
 }

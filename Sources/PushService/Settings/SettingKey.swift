@@ -57,6 +57,8 @@ enum SettingKey: String, CaseIterable {
     case kakaoRequestsPerSecond = "kakao.requests_per_second"
     /// The secret part of the address that Kakao reports failed tokens to, at least 16 letters, digits, `-` and `_`. Secret.
     case feedbackSecret = "feedback.secret"
+    /// Days after which a push that has ended is removed, with its batches, 1 to 3650; 30.
+    case pushesRetentionDays = "pushes.retention_days"
     /// Failures of a token after which its device is deregistered, 1 to 1000; 3.
     case devicesPruneAfterFailures = "devices.prune_after_failures"
     /// Days before a token expires at Kakao that it is registered again, 1 to 365; 7.

@@ -54,6 +54,19 @@ struct TestDatabase: Sendable {
         try await admin.pool.write("DROP DATABASE \(name) WITH (FORCE)")
     }
 
+    /// Registers an Android phone for each of these users, which Kakao is taken to know already.
+    func addPhones(_ userIDs: some Sequence<Int64> & Sendable, type: String = "fcm") async throws {
+        try await pool.write(
+            """
+            INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
+            SELECT id, 'phone', $2, 'token-' || id, 1
+            FROM unnest($1::bigint[]) AS id
+            ON CONFLICT DO NOTHING
+            """,
+            [.int64s(Array(userIDs)), .text(type)]
+        )
+    }
+
     /// The rows of a table, or of a part of it: `devices`, `push_batches WHERE state = 'sent'`.
     func count(_ table: String) async throws -> Int {
         try await Int(integer("SELECT count(*) FROM \(table)"))

@@ -96,6 +96,12 @@ struct TestService: Sendable {
     /// Calls the server with the operator's key.
     let api: Caller
     let log: CollectedLog
+
+    /// Sends to users, each of whom has a phone, and returns the path of the push.
+    func push(_ userIDs: [Int64], marker: String = "", version: String = "v1") async throws -> String {
+        try await database.addPhones(userIDs)
+        return try await api.push(userIDs, marker: marker, version: version)
+    }
 }
 
 /// Runs `body` with a database and a sandbox, and no server yet.

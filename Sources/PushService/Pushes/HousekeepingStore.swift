@@ -1,0 +1,62 @@
+internal import FoundationEssentials
+internal import Postgres
+
+/// Removes pushes from PostgreSQL whose time is over.
+///
+/// Several servers may be at it: rows that another one is removing are passed over.
+struct HousekeepingStore: Sendable {
+    let pool: PostgresPool
+
+    /// The push that ended first of those that ended more than so many days ago.
+    func expiredPush(retentionDays: Int) async throws -> UUID? {
+        let rows = try await pool.read(
+            """
+            SELECT id
+            FROM pushes
+            WHERE finished_at < now() - make_interval(days => $1)
+            ORDER BY finished_at
+            LIMIT 1
+            """,
+            [.int32(Int32(clamping: retentionDays))]
+        )
+        return try rows.first?.decode(UUID.self)
+    }
+
+    /// Removes up to `limit` batches. Returns how many there were.
+    func removeBatches(of push: UUID, limit: Int) async throws -> Int {
+        let rows = try await pool.write(
+            """
+            DELETE FROM push_batches
+            WHERE push_id = $1
+                AND number IN (
+                    SELECT number
+                    FROM push_batches
+                    WHERE push_id = $1
+                    ORDER BY number
+                    LIMIT $2
+                    FOR UPDATE SKIP LOCKED
+                )
+            """,
+            [.uuid(push), .int64(Int64(limit))]
+        )
+        return rows.affectedRows
+    }
+
+    /// Removes a push of which no batches are left.
+    func remove(_ push: UUID) async throws {
+        _ = try await pool.write(
+            """
+            WITH counts AS (
+                DELETE FROM push_counts WHERE push_id = $1
+            ),
+            keys AS (
+                DELETE FROM idempotency_keys WHERE push_id = $1
+            )
+            DELETE FROM pushes
+            WHERE id = $1
+                AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1)
+            """,
+            [.uuid(push)]
+        )
+    }
+}

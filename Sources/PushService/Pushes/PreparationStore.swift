@@ -1,0 +1,325 @@
+internal import FoundationEssentials
+internal import Postgres
+
+/// Makes batches of audiences, in PostgreSQL, step by step.
+///
+/// A step is one statement: it reads the users that come next, stores their batches, and moves the push's cursor. So it happens as a
+/// whole or not at all, holds no more than its own users in memory, and any server goes on where another one stopped.
+struct PreparationStore: Sendable {
+    /// Batches of which a dry run shows the request.
+    private static let previewBatches: Int32 = 3
+
+    let pool: PostgresPool
+
+    /// A push of which not everything has become batches.
+    struct Preparation: Sendable {
+        let pushID: UUID
+        let audience: Audience.Kind
+        let platforms: [String]
+        let batchUsers: Int32
+        /// The cursor: where the last step ended.
+        var position: Int64
+    }
+
+    /// What a step did.
+    struct Step: Sendable {
+        let position: Int64
+        let isLast: Bool
+        let batches: Int64
+    }
+
+    /// The pushes that are to be prepared now, the oldest first.
+    func due(limit: Int) async throws -> [Preparation] {
+        let rows = try await pool.read(
+            """
+            SELECT id, user_ids, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
+                ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms, batch_users, prepared_up_to
+            FROM pushes
+            WHERE state IN ('scheduled', 'preparing', 'sending')
+                AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
+                AND prepared_at IS NULL
+            ORDER BY id
+            LIMIT $1
+            """,
+            [.int64(Int64(limit))]
+        )
+        return try rows.map { row in
+            let (id, userIDs, partsID, tagsAny, tagsAll, platforms, batchUsers, position) = try row.decode(
+                UUID.self,
+                [Int64]?.self,
+                UUID?.self,
+                [String].self,
+                [String].self,
+                [String].self,
+                Int32.self,
+                Int64.self
+            )
+            let audience: Audience.Kind =
+                if let userIDs {
+                    .users(userIDs)
+                } else if let partsID {
+                    .parts(partsID)
+                } else if !tagsAny.isEmpty {
+                    .tagsAny(tagsAny)
+                } else if !tagsAll.isEmpty {
+                    .tagsAll(tagsAll)
+                } else {
+                    .everyone
+                }
+            return Preparation(
+                pushID: id,
+                audience: audience,
+                platforms: platforms,
+                batchUsers: batchUsers,
+                position: position
+            )
+        }
+    }
+
+    /// Takes one step.
+    ///
+    /// - Returns: What it did; `nil` if another server is at it, or has been since the push was looked up, or it is to be prepared no
+    ///   more.
+    func step(_ preparation: Preparation) async throws -> Step? {
+        let audience = preparation.audience
+        let parameters: [PostgresValue] = [
+            .uuid(preparation.pushID), .int64(preparation.position), .int64(audience.limit(at: preparation.position)),
+            audience.parameter, .texts(preparation.platforms), .int32(preparation.batchUsers),
+        ]
+        // A connection of its own: a step of ten thousand users would hold up the writes of requests.
+        let rows = try await pool.withTransaction { transaction in
+            try await transaction.query(Self.statement(preparation.audience), parameters)
+        }
+        guard let row = rows.first else { return nil }
+        let (position, isLast, batches) = try row.decode(Int64.self, Bool.self, Int64.self)
+        return Step(position: position, isLast: isLast, batches: batches)
+    }
+
+    // MARK: Dry runs
+
+    /// What a push would come to.
+    struct Preview: Sendable {
+        var users: Int64 = 0
+        var skipped: Int64 = 0
+        var batches: Int64 = 0
+        /// The users of the first batches.
+        var first: [[Int64]] = []
+    }
+
+    /// The parts of an audience that was stored under a name, or `nil`.
+    func parts(ofAudience name: String) async throws -> UUID? {
+        try await pool.read("SELECT parts_id FROM audiences WHERE name = $1", [.text(name)]).first?.decode(UUID.self)
+    }
+
+    /// Goes through an audience in the steps in which it would be prepared, and stores nothing.
+    func preview(_ audience: Audience.Kind, platforms: [String], batchUsers: Int32) async throws -> Preview {
+        var preview = Preview()
+        var position: Int64 = 0
+        var isLast = false
+        while !isLast {
+            let rows = try await pool.read(
+                """
+                WITH page AS MATERIALIZED (
+                    \(audience.page("$1", "$2", "$3", "$4"))
+                )
+                SELECT COALESCE(max(position), $1), \(audience.isLast("$1", "$2", "$3")),
+                    count(*) FILTER (WHERE matches), count(*) FILTER (WHERE matches AND addressed),
+                    COALESCE((array_agg(user_id ORDER BY user_id) FILTER (WHERE matches AND addressed))[:$5], '{}')
+                FROM page
+                """,
+                [
+                    .int64(position), .int64(audience.limit(at: position)), audience.parameter, .texts(platforms),
+                    .int32(Self.previewBatches * batchUsers),
+                ]
+            )
+            guard let row = rows.first else { break }
+            let (next, last, users, addressed, first) = try row.decode(
+                Int64.self,
+                Bool.self,
+                Int64.self,
+                Int64.self,
+                [Int64].self
+            )
+            preview.users += users
+            preview.skipped += users - addressed
+            preview.batches += (addressed + Int64(batchUsers) - 1) / Int64(batchUsers)
+            for start in stride(from: 0, to: first.count, by: Int(batchUsers))
+            where preview.first.count < Int(Self.previewBatches) {
+                preview.first.append(Array(first[start..<min(start + Int(batchUsers), first.count)]))
+            }
+            (position, isLast) = (next, last)
+        }
+        return preview
+    }
+
+    // MARK: SQL
+
+    private static func statement(_ audience: Audience.Kind) -> String {
+        """
+        WITH push AS MATERIALIZED (
+            SELECT id, next_number
+            FROM pushes
+            WHERE id = $1
+                AND prepared_up_to = $2
+                AND prepared_at IS NULL
+                AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
+            FOR UPDATE SKIP LOCKED
+        ),
+        page AS MATERIALIZED (
+            \(audience.page("$2", "$3", "$4", "$5"))
+        ),
+        placed AS (
+            SELECT user_id, (row_number() OVER (ORDER BY user_id) - 1) / $6 AS place
+            FROM page
+            WHERE matches
+                AND addressed
+        ),
+        batch AS MATERIALIZED (
+            SELECT place, array_agg(user_id ORDER BY user_id) AS user_ids
+            FROM placed
+            GROUP BY place
+        ),
+        stored AS (
+            INSERT INTO push_batches (push_id, number, user_ids, users, state)
+            SELECT push.id, push.next_number + batch.place, batch.user_ids, cardinality(batch.user_ids), 'waiting'
+            FROM push
+            CROSS JOIN batch
+            ORDER BY batch.place
+        ),
+        progress AS (
+            SELECT COALESCE(max(position), $2) AS position,
+                \(audience.isLast("$2", "$3", "$4")) AS is_last,
+                count(*) FILTER (WHERE matches) AS users,
+                count(*) FILTER (WHERE matches AND NOT addressed) AS skipped,
+                (SELECT count(*) FROM batch) AS batches
+            FROM page
+        )
+        UPDATE pushes
+        SET prepared_up_to = progress.position,
+            prepared_at = CASE WHEN progress.is_last THEN now() END,
+            state = CASE WHEN progress.is_last THEN 'sending' ELSE 'preparing' END,
+            started_at = COALESCE(started_at, now()),
+            users = pushes.users + progress.users,
+            users_skipped = pushes.users_skipped + progress.skipped,
+            next_number = pushes.next_number + progress.batches
+        FROM push
+        CROSS JOIN progress
+        WHERE pushes.id = push.id
+        RETURNING prepared_up_to, prepared_at IS NOT NULL, progress.batches
+        """
+    }
+}
+
+extension Audience {
+    /// Where the users of an audience are found.
+    enum Kind: Sendable {
+        /// In ascending order.
+        case users([Int64])
+        /// In the parts that are stored under this id.
+        case parts(UUID)
+        case tagsAny([String])
+        case tagsAll([String])
+        case everyone
+    }
+}
+
+extension Audience.Kind {
+    /// Users of the first step, which is to end soon, so that sending begins; and of those after it.
+    private static let firstStep: Int64 = 1000
+    private static let laterSteps: Int64 = 10_000
+    /// Users in a part of a stored audience.
+    private static let partUsers: Int64 = 1000
+
+    /// How many users, or parts of users, the step that begins at `position` looks at.
+    fileprivate func limit(at position: Int64) -> Int64 {
+        let users = position == 0 ? Self.firstStep : Self.laterSteps
+        if case .parts = self { return users / Self.partUsers }
+        return users
+    }
+
+    /// What ``page(_:_:_:_:)`` takes the users from.
+    fileprivate var parameter: PostgresValue {
+        switch self {
+        case .users(let ids): .int64s(ids)
+        case .parts(let id): .uuid(id)
+        case .tagsAny(let tags), .tagsAll(let tags): .texts(tags)
+        case .everyone: .texts([])
+        }
+    }
+
+    /// The query of the users that a step looks at: where each stands, whether it is of the audience, and whether it has a phone that
+    /// the message addresses.
+    ///
+    /// By a key range, and not by an offset, so that the last step of millions costs what the first does; and bounded by what is looked
+    /// at, not by what is found.
+    ///
+    /// - Parameters: the placeholders of the cursor, the limit, ``parameter``, and the platforms.
+    fileprivate func page(_ position: String, _ limit: String, _ source: String, _ platforms: String) -> String {
+        switch self {
+        case .users:
+            """
+            SELECT item.place AS position, item.user_id, true AS matches, \(Self.hasPhone(platforms)) AS addressed
+            FROM unnest(\(source)) WITH ORDINALITY AS item (user_id, place)
+            WHERE item.place > \(position)
+                AND item.place <= \(position) + \(limit)
+            """
+        case .parts:
+            """
+            SELECT part.number::bigint AS position, item.user_id, true AS matches, \(Self.hasPhone(platforms)) AS addressed
+            FROM audience_parts AS part
+            CROSS JOIN unnest(part.user_ids) AS item (user_id)
+            WHERE part.parts_id = \(source)
+                AND part.number > \(position)
+                AND part.number <= \(position) + \(limit)
+            """
+        case .tagsAny, .tagsAll, .everyone:
+            """
+            SELECT user_id AS position, user_id, \(matches(source)) AS matches,
+                cardinality(\(platforms)) = 0 OR bool_or(push_type = ANY (\(platforms))) AS addressed
+            FROM devices
+            WHERE user_id > \(position)
+                AND NOT withdrawn
+            GROUP BY user_id
+            ORDER BY user_id
+            LIMIT \(limit)
+            """
+        }
+    }
+
+    private func matches(_ tags: String) -> String {
+        switch self {
+        case .tagsAny: "bool_or(tags && \(tags))"
+        case .tagsAll: "bool_or(tags @> \(tags))"
+        case .users, .parts, .everyone: "cardinality(\(tags)) = 0"
+        }
+    }
+
+    /// Whether a step over `page` is the last one.
+    fileprivate func isLast(_ position: String, _ limit: String, _ source: String) -> String {
+        switch self {
+        case .users: "\(position) + \(limit) >= cardinality(\(source))"
+        case .parts:
+            """
+            NOT EXISTS (
+                SELECT 1 FROM audience_parts WHERE parts_id = \(source) AND number > \(position) + \(limit)
+            )
+            """
+        case .tagsAny, .tagsAll, .everyone: "count(*) < \(limit)"
+        }
+    }
+
+    private static func hasPhone(_ platforms: String) -> String {
+        """
+        (
+            cardinality(\(platforms)) = 0
+            OR EXISTS (
+                SELECT 1
+                FROM devices
+                WHERE devices.user_id = item.user_id
+                    AND NOT withdrawn
+                    AND push_type = ANY (\(platforms))
+            )
+        )
+        """
+    }
+}

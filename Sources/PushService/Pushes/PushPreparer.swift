@@ -1,0 +1,58 @@
+internal import EventLoop
+internal import Logging
+
+/// Has audiences become batches, in the background, a step at a time: of several pushes each in turn.
+actor PushPreparer {
+    /// Pushes that are looked up at a time.
+    private static let pushes = 100
+    /// How soon it looks again when other servers are at all that there is to prepare.
+    private static let retryInterval = Duration.milliseconds(500)
+
+    nonisolated let unownedExecutor: UnownedSerialExecutor
+    private let loop: EventLoop
+    private let store: PreparationStore
+    private let notices: PushNotices
+    private let logger: Logger
+    private var isStopping = false
+
+    init(loop: EventLoop, store: PreparationStore, notices: PushNotices, logger: Logger) {
+        self.loop = loop
+        unownedExecutor = loop.asUnownedSerialExecutor()
+        self.store = store
+        self.notices = notices
+        self.logger = logger
+    }
+
+    /// Works until it is stopped.
+    func run() async {
+        while !isStopping {
+            await notices.preparing.wait(atMost: .seconds(3600))
+            do {
+                try await prepare()
+            } catch {
+                logger.warning("An audience could not be prepared", metadata: ["error": "\(error)"])
+                notices.preparing.signal(after: .seconds(1))
+            }
+        }
+    }
+
+    /// Lets ``run()`` end after the step in hand.
+    func stop() {
+        isStopping = true
+        notices.preparing.signal()
+    }
+
+    private func prepare() async throws {
+        var due = try await store.due(limit: Self.pushes)
+        while !due.isEmpty, !isStopping {
+            var hasMoved = false
+            for preparation in due where !isStopping {
+                guard try await store.step(preparation) != nil else { continue }
+                hasMoved = true
+                notices.batchesAdded()
+            }
+            if !hasMoved { try await loop.sleep(for: Self.retryInterval) }
+            due = try await store.due(limit: Self.pushes)
+        }
+    }
+}
