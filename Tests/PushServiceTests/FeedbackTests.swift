@@ -41,7 +41,7 @@ import Testing
             service.kakao.sandbox.failToken("dead")
             for count in 1...3 {
                 #expect(try await service.kakao.tokens(of: 1).count == 2)
-                try await service.api.waitUntilDone(service.push([1]))
+                try await service.api.waitUntilDone(service.api.push([1]))
                 try await eventually("report \(count) was taken") {
                     service.kakao.sandbox.stats.feedback.accepted == count
                 }
