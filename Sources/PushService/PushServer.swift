@@ -83,6 +83,7 @@ package final class PushServer: Service {
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         let sendWakeup = Wakeup(loop: first.loop)
         let syncWakeup = Wakeup(loop: last.loop)
+        let uploads = UploadLimit(AudienceRoutes.maximumUploads)
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
             [services, migrator, gate] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
@@ -101,6 +102,8 @@ package final class PushServer: Service {
             HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
             DeviceRoutes(authenticator: authenticator, store: devices, sync: sync).add(to: &router)
             PushRoutes(authenticator: authenticator, store: pushes, wakeup: sendWakeup).add(to: &router)
+            AudienceRoutes(authenticator: authenticator, store: AudienceStore(pool: own.pool), uploads: uploads)
+                .add(to: &router)
             LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
             FeedbackRoutes(
                 secret: settings.feedbackSecret,

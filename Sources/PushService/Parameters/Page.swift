@@ -2,18 +2,32 @@ internal import FoundationEssentials
 internal import HTTPServer
 internal import JSON
 
+/// What a list is sorted by, and so what tells where one of its pages ends.
+protocol PageCursor {
+    /// What a cursor that was given to a caller stood for; `nil` for a text that was not.
+    init?(cursor: String)
+    /// At most 100 characters.
+    var cursor: String { get }
+}
+
+extension UUID: PageCursor {
+    init?(cursor: String) { self.init(uuidString: cursor) }
+
+    var cursor: String { lowercased }
+}
+
 /// One page of a list: `limit` (100, at most 1000) and `cursor`, which `next` of the page before it gave.
-struct Page {
+struct Page<Cursor: PageCursor> {
     let limit: Int
-    let cursor: UUID?
+    let cursor: Cursor?
 
     init(_ parameters: Parameters) throws {
         limit = Int(try parameters.optionalInteger("limit", in: 1...1000) ?? 100)
-        cursor = try parameters.optionalText("cursor", length: 1...64).map { text in
-            guard let id = UUID(uuidString: text) else {
+        cursor = try parameters.optionalText("cursor", length: 1...100).map { text in
+            guard let cursor = Cursor(cursor: text) else {
                 throw Problem.field("cursor", "what next was in the page before")
             }
-            return id
+            return cursor
         }
     }
 
@@ -21,10 +35,10 @@ struct Page {
     ///
     /// - Parameters:
     ///   - items: Up to one more than `limit`: that one is not shown, and means that there is a next page.
-    ///   - id: What the next page is asked for by.
+    ///   - key: What the next page is asked for by.
     func response<Item>(
         _ items: [Item],
-        cursor id: (Item) -> UUID,
+        cursor key: (Item) -> Cursor,
         _ write: (Item, inout JSONWriter.Members) -> Void
     ) -> Response {
         let shown = items.prefix(limit)
@@ -35,7 +49,7 @@ struct Page {
                     json.object { write(item, &$0) }
                 }
             }
-            json.member("next", items.count > limit ? shown.last.map { id($0).lowercased } : nil)
+            json.member("next", items.count > limit ? shown.last.map { key($0).cursor } : nil)
         }
         return .json(json.bytes)
     }
