@@ -89,6 +89,7 @@ package final class PushServer: Service {
         let syncWakeup = Wakeup(loop: last.loop)
         // Where it listens is known once it does.
         let returnURL = Locked<String?>(nil)
+        let uploads = UploadLimit(AudienceRoutes.maximumUploads)
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
             [services, migrator, gate, events] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
@@ -116,6 +117,8 @@ package final class PushServer: Service {
                 notices: notices,
                 events: events
             ).add(to: &router)
+            AudienceRoutes(authenticator: authenticator, store: AudienceStore(pool: own.pool), uploads: uploads)
+                .add(to: &router)
             LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
             FeedbackRoutes(
                 secret: settings.feedbackSecret,

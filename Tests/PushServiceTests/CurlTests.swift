@@ -8,32 +8,6 @@ import Testing
 
 /// The server as `curl` sees it, which knows nothing of our own client.
 @Suite(.timeLimit(.minutes(5))) struct CurlTests {
-    private struct Answer {
-        let status: String
-        let head: String
-        let body: String
-    }
-
-    /// Runs `curl` with the operator's key and returns the answer's status, head and body.
-    private static func curl(_ arguments: [String]) async throws -> Answer {
-        let common = ["-sS", "-i", "-w", "\n%{http_code}", "-H", "Authorization: Bearer \(Keys.operator)"]
-        let result = try await Subprocess.run(
-            .path("/usr/bin/curl"),
-            arguments: Arguments(common + arguments),
-            environment: .custom([:] as [Environment.Key: String]),
-            output: .string(limit: 1 << 20),
-            error: .combinedWithOutput
-        )
-        let output = result.standardOutput
-        let end = output.utf8.lastIndex(of: UInt8(ascii: "\n")) ?? output.startIndex
-        let head = output.firstRange(of: "\r\n\r\n") ?? end..<end
-        return Answer(
-            status: String(output[end...].dropFirst()),
-            head: String(output[..<head.lowerBound]),
-            body: String(output[head.upperBound..<max(end, head.upperBound)])
-        )
-    }
-
     /// Registers by form and by JSON, lists, sends by both, and deregisters.
     private static func story(_ api: Caller, _ kakao: TestKakao) async throws {
         let url = api.url
@@ -129,17 +103,17 @@ import Testing
                     "\(url)/v1/push/register", "-d", "uuid=1", "-d", "device_id=phone", "-d", "push_type=gcm", "-d",
                     "push_token=token",
                 ]
-                let answer = try await Self.curl(trusted + register)
+                let answer = try await curl(trusted + register)
                 #expect([answer.status, answer.body] == ["200", "30"])
                 let message = #"push_message={"for_gcm":{}}"#
-                let sent = try await Self.curl(trusted + ["\(url)/v1/push/send", "-d", "uuids=[1]", "-d", message])
+                let sent = try await curl(trusted + ["\(url)/v1/push/send", "-d", "uuids=[1]", "-d", message])
                 #expect(sent.status == "200")
                 try await eventually("Kakao has it") { kakao.sandbox.stats.sends == 1 }
                 let payload = kakao.sandbox.deliveries().first?.payload
                 let address = "\(url)/kakao/push/feedback/\(Keys.feedback)"
                 #expect(payload == Array(#"{"return_url":"\#(address)"}"#.utf8))
                 // Who does not trust the certificate gets nothing.
-                #expect(try await Self.curl(register).status == "000")
+                #expect(try await curl(register).status == "000")
             }
             settings.privateKeyFile = "\(folder)/none.pem"
             await #expect(throws: SettingsError.self) { try await RunningServer.with(settings) { _ in } }
@@ -151,7 +125,7 @@ import Testing
         var sandbox = KakaoSandboxSettings()
         sandbox.tls = true
         try await withService(sandbox: sandbox) { service in
-            let answer = try await Self.curl([
+            let answer = try await curl([
                 "\(service.api.url)/v1/push/register", "-d", "uuid=1", "-d", "device_id=phone", "-d", "push_type=gcm",
                 "-d", "push_token=token",
             ])

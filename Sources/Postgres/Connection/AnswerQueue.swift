@@ -56,6 +56,11 @@ struct AnswerQueue<Command, Rows> {
         append(.sync, at: now)
     }
 
+    /// The first command goes on: it is the server's turn again.
+    mutating func resume(at now: UInt64) {
+        waitingSince = now
+    }
+
     /// A result that belongs to the first command. A script has several: the first failure counts, else the last.
     mutating func received(_ outcome: Outcome<Rows>, at now: UInt64) -> Action {
         guard case .command = entries.first else { return .desynchronized }

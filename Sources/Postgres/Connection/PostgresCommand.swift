@@ -11,6 +11,8 @@ final class PostgresCommand: @unchecked Sendable {
         case statement([PostgresValue])
         /// One statement or several, as text, in the simple protocol.
         case script
+        /// One `COPY … FROM STDIN`, in the simple protocol, with the data that goes into it.
+        case copy(PostgresCopy)
     }
 
     /// Who is told.
@@ -21,6 +23,9 @@ final class PostgresCommand: @unchecked Sendable {
 
     let sql: String
     let work: Work
+    /// How long the server may take for it before it cancels it; `nil` for ever. For a `COPY`, the time in which the
+    /// server has to take some of the data.
+    let timeout: Duration?
     /// Milliseconds of the loop's clock after which it is not worth sending.
     let deadline: UInt64
     private let receiver: Receiver
@@ -28,9 +33,10 @@ final class PostgresCommand: @unchecked Sendable {
     /// How many times it has been sent.
     var attempts = 0
 
-    init(sql: String, work: Work, deadline: UInt64 = .max, receiver: Receiver) {
+    init(sql: String, work: Work, timeout: Duration?, deadline: UInt64 = .max, receiver: Receiver) {
         self.sql = sql
         self.work = work
+        self.timeout = timeout
         self.deadline = deadline
         self.receiver = receiver
     }

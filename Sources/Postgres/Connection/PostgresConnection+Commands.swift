@@ -15,7 +15,7 @@ extension PostgresConnection {
     ///
     /// The caller has seen to it that none has a ``PostgresCommand/refusal``.
     func send(_ commands: [PostgresCommand], _ grouping: Grouping) {
-        guard phase == .pipeline else {
+        guard isInPipeline else {
             for command in commands { command.answer(.failure(PostgresError(.connectionLost, detail: "not open"))) }
             return
         }
@@ -36,20 +36,20 @@ extension PostgresConnection {
             }
         }
         guard isSent, flush() else { return closeSoon(connectionError()) }
-        watchFirstCommand()
+        watchServer()
     }
 
-    /// Sends a script, on a connection with nothing else in flight.
+    /// Sends a script or a `COPY`, on a connection with nothing else in flight.
     func send(script command: PostgresCommand) {
         answers.sent(.command(command, nil), at: loop.now)
         guard isIdleForScript, PQexitPipelineMode(handle) == 1, PQsendQuery(handle, command.sql) == 1, flush() else {
             return closeSoon(connectionError())
         }
         phase = .script
-        watchFirstCommand()
+        watchServer()
     }
 
-    private var isIdleForScript: Bool { phase == .pipeline && answers.commandCount == 1 }
+    private var isIdleForScript: Bool { isInPipeline && answers.commandCount == 1 }
 
     private func key(of command: PostgresCommand) -> (StatementCache.Key, [PostgresValue]) {
         guard case .statement(let parameters) = command.work else {
@@ -102,7 +102,7 @@ extension PostgresConnection {
 
     /// Writes what libpq has gathered. What the socket does not take now goes when it can, or when something was read:
     /// a server that is busy writing to us reads nothing (libpq manual, "PQflush").
-    private func flush() -> Bool {
+    func flush() -> Bool {
         let remains = PQflush(handle)
         guard remains >= 0 else { return false }
         if let registration { loop.setInterest(remains == 1 ? [.read, .write] : .read, of: registration) }
@@ -113,23 +113,51 @@ extension PostgresConnection {
 
     func ready(_ readiness: Readiness) {
         if readiness != .write, PQconsumeInput(handle) == 0 {
-            let error = connectionError()
-            // What had come before the end is an answer still.
-            readAnswers()
-            return close(error)
+            return closeAfterLastAnswers()
         }
         readAnswers()
-        guard phase != .closed else { return }
+        guard !isClosed else { return }
         // Has libpq look at what nobody waits for: notices.
         if answers.isEmpty { _ = PQisBusy(handle) }
-        // Room for LISTEN: nobody listens yet.
-        while let notification = PQnotifies(handle) { PQfreemem(notification) }
-        if !flush() { close(connectionError()) }
+        tellNotifications()
+        if case .copying(let copy) = phase {
+            sendData(of: copy)
+        } else if !isClosed, !flush() {
+            close(connectionError())
+        }
     }
 
-    private func readAnswers() {
+    /// Closes a connection that is lost. What had come before its end is an answer still.
+    func closeAfterLastAnswers() {
+        guard !isClosed else { return }
+        let error = connectionError()
+        // libpq looks for an answer only when it thinks that there is no more data.
+        if case .copying(let copy) = phase { _ = endData(of: copy, failure: "the connection is lost") }
+        readAnswers()
+        close(error)
+    }
+
+    /// Tells the owner of every `NOTIFY` that has come. It may close the connection at any of them.
+    private func tellNotifications() {
+        while !isClosed, let notification = PQnotifies(handle) {
+            let channel = String(cString: notification.pointee.relname)
+            let payload = String(cString: notification.pointee.extra)
+            PQfreemem(notification)
+            tell(.notified(channel: channel, payload: payload))
+        }
+    }
+
+    /// Whether libpq is to be asked for answers: it has none while it takes data.
+    private var awaitsAnswer: Bool {
+        switch phase {
+        case .new, .connecting, .copying, .closed: false
+        case .pipeline, .script: !answers.isEmpty
+        }
+    }
+
+    func readAnswers() {
         // The owner may send more, or close, at any answer.
-        while phase != .closed, !answers.isEmpty, PQisBusy(handle) == 0 {
+        while awaitsAnswer, PQisBusy(handle) == 0 {
             let action: AnswerQueue<Sent, PostgresRows>.Action
             if let result = PQgetResult(handle) {
                 switch ServerAnswer(owning: result, statement: firstStatement) {
@@ -137,10 +165,15 @@ extension PostgresConnection {
                 case .failed(let error): action = answers.received(.failed(error), at: loop.now)
                 case .aborted: action = answers.received(.aborted, at: loop.now)
                 case .sync: action = answers.receivedSync(at: loop.now)
-                case .copy:
-                    return close(
-                        PostgresError(.connectionLost, detail: "COPY is not possible here", statement: firstStatement)
-                    )
+                case .copyIn:
+                    guard case .command(let command, _) = answers.first, case .copy(let copy) = command.work else {
+                        return closeForCopy()
+                    }
+                    phase = .copying(copy)
+                    copy.goOn()
+                    continue
+                case .otherCopy:
+                    return closeForCopy()
                 }
             } else {
                 action = answers.receivedEnd(at: loop.now)
@@ -151,6 +184,10 @@ extension PostgresConnection {
             case .desynchronized: close(PostgresError(.connectionLost, detail: "libpq answered out of order"))
             }
         }
+    }
+
+    private func closeForCopy() {
+        close(PostgresError(.connectionLost, detail: "this COPY is not possible here", statement: firstStatement))
     }
 
     /// The text of the statement whose turn it is.
@@ -167,11 +204,9 @@ extension PostgresConnection {
         case .preparation(let key):
             if case .failed(let error) = outcome { statements.failed(key, error) }
         case .command(let command, let key):
-            if phase == .script {
-                guard PQenterPipelineMode(handle) == 1 else { return close(connectionError()) }
-                phase = .pipeline
-            }
+            if case .script = phase, PQenterPipelineMode(handle) == 1 { phase = .pipeline }
             tell(.answered(command, whole(outcome, key)))
+            if case .script = phase { return close(connectionError()) }
         }
         // The server has said farewell: what is sent now would be lost, before the end itself is read.
         if case .failed(let error) = outcome, error.code == .connectionLost { close(error) }
@@ -185,24 +220,40 @@ extension PostgresConnection {
 
     // MARK: Time
 
-    /// Sees to it that the first command in ``answers`` is answered in time. One timer, moved on only when it fires.
-    private func watchFirstCommand() {
-        guard let limit, timer == nil else { return }
-        let elapsed = loop.now - min(loop.now, answers.waitingSince)
-        timer = loop.schedule(after: .milliseconds(limit - min(limit, elapsed))) {
-            self.assumeIsolated { $0.firstCommandIsLate(limit) }
+    /// Sees to it that the server does in time what it is to do next. One timer, moved on only when it fires.
+    func watchServer() {
+        guard let (since, limit) = serverTurn else { return }
+        let due = since + limit
+        if let timer {
+            guard due < timerTime else { return }
+            loop.cancel(timer)
+        }
+        timerTime = due
+        timer = loop.schedule(after: .milliseconds(due - min(due, loop.now))) {
+            self.assumeIsolated { $0.serverIsLate() }
         }
     }
 
-    /// Milliseconds that the server may take for one command; longer than the server itself allows it.
-    private var limit: UInt64? {
-        settings.statementTimeout.map { ($0 + settings.answerGrace).wholeMilliseconds }
+    /// Since when it is the server's turn to answer the first command, or to take data for it, and how many
+    /// milliseconds it may take: longer than the server itself allows it. `nil` when there is no limit, or when it is
+    /// the caller's turn.
+    private var serverTurn: (since: UInt64, limit: UInt64)? {
+        guard !answers.isEmpty else { return nil }
+        let timeout =
+            switch answers.first {
+            case .command(let command, _): command.timeout
+            case .preparation, nil: settings.statementTimeout
+            }
+        guard let timeout else { return nil }
+        let limit = (timeout + settings.answerGrace).wholeMilliseconds
+        if case .copying(let copy) = phase { return copy.blockedSince.map { (since: $0, limit: limit) } }
+        return (since: answers.waitingSince, limit: limit)
     }
 
-    private func firstCommandIsLate(_ limit: UInt64) {
+    private func serverIsLate() {
         timer = nil
-        guard !answers.isEmpty else { return }
-        guard loop.now - min(loop.now, answers.waitingSince) >= limit else { return watchFirstCommand() }
+        guard let (since, limit) = serverTurn else { return }
+        guard loop.now >= since + limit else { return watchServer() }
         close(PostgresError(.timedOut, detail: "the server does not answer", statement: firstStatement))
     }
 }

@@ -7,7 +7,8 @@ internal import Logging
 ///
 /// The loop is the actor's executor, so everything that touches the `PGconn` runs on it; readiness callbacks enter with
 /// `assumeIsolated`. What is to come back is kept by ``AnswerQueue``, what is prepared by ``StatementCache``; this file
-/// connects and closes, `PostgresConnection+Commands.swift` sends and reads. A connection is used once: after
+/// connects and closes, `PostgresConnection+Commands.swift` sends and reads, `PostgresConnection+Copy.swift` sends
+/// the data of a `COPY`. A connection is used once: after
 /// ``Event/closed(_:unanswered:)`` its owner makes another.
 actor PostgresConnection {
     /// What the owner is told, on the loop. Nothing is told from inside a call of the owner's but answers that were
@@ -15,20 +16,25 @@ actor PostgresConnection {
     enum Event: Sendable {
         case opened
         case answered(PostgresCommand, Outcome<PostgresRows>)
+        /// A `NOTIFY` on a channel that this connection listens on.
+        case notified(channel: String, payload: String)
         /// It could not be opened, or was lost. The last event.
         case closed(PostgresError, unanswered: [PostgresCommand])
     }
 
-    enum Phase: Equatable {
+    enum Phase {
         /// Can transition to `connecting`, `closed`.
         case new
         /// Host names, handshakes. Can transition to `pipeline`, `closed`.
         case connecting
         /// Statements may be sent. Can transition to `script`, `closed`.
         case pipeline
-        /// A script is under way, in the simple protocol: nothing else may be sent. Can transition to `pipeline`,
-        /// `closed`.
+        /// A script is under way, in the simple protocol: nothing else may be sent. Can transition to `copying`,
+        /// `pipeline`, `closed`.
         case script
+        /// The server takes the data of a `COPY` until it is told that this is all. Can transition to `script`,
+        /// `closed`.
+        case copying(PostgresCopy)
         case closed
     }
 
@@ -54,8 +60,10 @@ actor PostgresConnection {
     var registration: Registration?
     var answers = AnswerQueue<Sent, PostgresRows>()
     var statements = StatementCache()
-    /// The attempt to connect, then the first command in ``answers``, may take no longer.
+    /// The attempt to connect, then what the server is to do next, may take no longer.
     var timer: TimerID?
+    /// When ``timer`` fires, in the loop's milliseconds, while it is for the server.
+    var timerTime: UInt64 = 0
 
     init(
         settings: PostgresSettings,
@@ -72,7 +80,18 @@ actor PostgresConnection {
         notices = NoticeLog(logger: logger)
     }
 
-    var isIdle: Bool { phase == .pipeline && answers.isEmpty }
+    private var isConnecting: Bool {
+        if case .connecting = phase { true } else { false }
+    }
+
+    /// Whether statements may be sent.
+    var isInPipeline: Bool {
+        if case .pipeline = phase { true } else { false }
+    }
+
+    var isClosed: Bool {
+        if case .closed = phase { true } else { false }
+    }
 
     /// Whether there is no transaction open, as far as the server has answered.
     var isOutsideTransaction: Bool { PQtransactionStatus(handle) == PQTRANS_IDLE }
@@ -80,7 +99,7 @@ actor PostgresConnection {
     // MARK: Connecting
 
     func connect() {
-        guard phase == .new else { return }
+        guard case .new = phase else { return }
         phase = .connecting
         timer = loop.schedule(after: settings.connectTimeout) {
             self.assumeIsolated { $0.close(PostgresError(.unavailable, detail: "connecting took too long")) }
@@ -91,7 +110,7 @@ actor PostgresConnection {
     }
 
     private func resolved(_ found: Swift.Result<[[String]?], PostgresError>) {
-        guard phase == .connecting else { return }
+        guard isConnecting else { return }
         switch found {
         case .failure(let error):
             closeSoon(error)
@@ -119,7 +138,7 @@ actor PostgresConnection {
     }
 
     private func poll() {
-        guard phase == .connecting else { return }
+        guard isConnecting else { return }
         // libpq closes the socket when it tries the next address: the loop must have let go of it by then.
         deregister()
         switch PQconnectPoll(handle) {
@@ -155,7 +174,7 @@ actor PostgresConnection {
     ///
     /// - Parameter error: what those whose commands have not been answered are told.
     func close(_ error: PostgresError) {
-        guard phase != .closed else { return }
+        guard !isClosed else { return }
         if !answers.isEmpty, PQstatus(handle) == CONNECTION_OK { CancelRequest(handle)?.send() }
         phase = .closed
         cancelTimer()
@@ -195,7 +214,7 @@ actor PostgresConnection {
     func connectionError() -> PostgresError {
         let text = PQerrorMessage(handle).map { String(cString: $0) } ?? "out of memory"
         let detail = text.split(whereSeparator: \.isNewline).joined(separator: " ")
-        return PostgresError(phase == .connecting ? .unavailable : .connectionLost, detail: detail)
+        return PostgresError(isConnecting ? .unavailable : .connectionLost, detail: detail)
     }
 }
 

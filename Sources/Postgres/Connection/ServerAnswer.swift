@@ -8,8 +8,10 @@ enum ServerAnswer {
     case aborted
     /// The end of a sync group.
     case sync
-    /// The statement was a `COPY`, which has a protocol of its own that is not spoken here.
-    case copy
+    /// The statement is a `COPY … FROM STDIN`, and the server wants its data.
+    case copyIn
+    /// The statement is another `COPY`, whose protocol is not spoken here.
+    case otherCopy
 
     /// Takes ownership of `result`.
     ///
@@ -21,7 +23,8 @@ enum ServerAnswer {
             return
         case PGRES_PIPELINE_SYNC: self = .sync
         case PGRES_PIPELINE_ABORTED: self = .aborted
-        case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH: self = .copy
+        case PGRES_COPY_IN: self = .copyIn
+        case PGRES_COPY_OUT, PGRES_COPY_BOTH: self = .otherCopy
         default: self = .failed(Self.error(of: result, statement: statement))
         }
         PQclear(result)

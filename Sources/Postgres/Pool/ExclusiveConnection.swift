@@ -26,6 +26,8 @@ actor ExclusiveConnection {
     private var waiting = Deque<PostgresCommand>()
     private var inFlight = 0
     private var isScriptInFlight = false
+    /// The caller is in the middle of a `COPY`, so that no statement can be sent.
+    private var isCopying = false
     /// Counts the callers, so that a handle of an earlier one is told from the present one's.
     private(set) var lease = 0
     private var isMarked = false
@@ -87,9 +89,38 @@ actor ExclusiveConnection {
             return command.answer(.failure(PostgresError(.unavailable, detail: detail, statement: command.sql)))
         }
         guard isOpen else { return command.answer(.failure(lastError)) }
+        guard !isCopying else {
+            let detail = "a COPY is under way"
+            return command.answer(.failure(PostgresError(.unavailable, detail: detail, statement: command.sql)))
+        }
         guard waiting.count < Self.maximumWaiting else { return command.answer(.failure(PostgresError(.overloaded))) }
+        if case .copy = command.work { isCopying = true }
         waiting.append(command)
         sendWaiting()
+    }
+
+    /// Sends a piece of the data of a `COPY`. `promise` is answered when the connection has room for the next.
+    func write(_ piece: [UInt8], to copy: PostgresCopy, _ promise: Promise<PostgresRows?>) {
+        withConnection(of: copy, promise) { $0.write(piece, to: copy, promise) }
+    }
+
+    /// Ends the data of a `COPY`: there is no more, or there will not be what is missing, for the reason that `failure`
+    /// gives. `promise` is answered with what the server makes of it.
+    func end(_ copy: PostgresCopy, failure: String?, _ promise: Promise<PostgresRows?>) {
+        withConnection(of: copy, promise) { $0.end(copy, failure: failure, promise) }
+    }
+
+    private func withConnection(
+        of copy: PostgresCopy,
+        _ promise: Promise<PostgresRows?>,
+        _ body: @Sendable (isolated PostgresConnection) -> Void
+    ) {
+        // After its end it knows why.
+        guard isCopying, let connection else {
+            _ = copy.wait(promise)
+            return
+        }
+        connection.assumeIsolated { body($0) }
     }
 
     private func sendWaiting() {
@@ -100,7 +131,7 @@ actor ExclusiveConnection {
                 guard !command.isAbandoned else { continue }
                 inFlight += 1
                 connection.assumeIsolated { $0.send([command], .apart) }
-            case .script:
+            case .script, .copy:
                 // Not possible in pipeline mode, so what was sent before has to be over.
                 guard inFlight == 0 else { return }
                 waiting.removeFirst()
@@ -120,15 +151,19 @@ actor ExclusiveConnection {
         case .answered(let command, let answer):
             inFlight -= 1
             isScriptInFlight = false
+            if case .copy = command.work { isCopying = false }
             switch answer {
             case .rows(let rows): command.answer(.success(rows))
             case .failed(let error): command.answer(.failure(error))
             case .aborted: command.answer(.failure(PostgresError(.connectionLost, detail: "aborted")))
             }
             sendWaiting()
+        case .notified:
+            // Who listens has a connection for that.
+            break
         case .closed(let error, let unanswered):
             let wasOpen = isOpen
-            isOpen = false
+            (isOpen, isCopying) = (false, false)
             connection = nil
             lastError = error.with(code: .connectionLost)
             for command in unanswered { command.answer(.failure(error)) }

@@ -100,14 +100,21 @@ actor ExclusivePool {
             } else if let connection = free.popLast() {
                 waiters.removeFirst()
                 leased += 1
-                let lease = connection.assumeIsolated { $0.lease }
-                waiter.promise.answer(.success(PostgresSession(connection: connection, lease: lease)))
+                waiter.promise.answer(.success(session(connection)))
             } else {
                 break
             }
         }
         // One for each who waits, within the bound.
         while opening < waiters.count, connections.count < settings.exclusiveConnections { open() }
+    }
+
+    private func session(_ connection: ExclusiveConnection) -> PostgresSession {
+        PostgresSession(
+            connection: connection,
+            lease: connection.assumeIsolated { $0.lease },
+            statementTimeout: settings.statementTimeout
+        )
     }
 
     private func open() {

@@ -199,6 +199,9 @@ actor PostgresLane {
             sendWaiting()
         case .answered(let command, let answer):
             answered(command, answer)
+        case .notified:
+            // Nobody listens on a connection that is shared.
+            break
         case .closed(let error, let unanswered):
             closed(error, unanswered)
         }

@@ -7,15 +7,22 @@ extension PostgresPool {
     /// The transaction has a connection to itself. There are ``PostgresSettings/exclusiveConnections`` on a loop, so
     /// `body` does nothing slow that is not the database's, and never waits for another transaction of the same loop.
     ///
+    /// - Parameter statementTimeout: How long each of its statements may take, and its commit; `nil` for
+    ///   ``PostgresSettings/statementTimeout``.
     /// - Throws: what `body` throws; ``PostgresError``; `CancellationError`. ``PostgresError/Code/overloaded`` and
     ///   ``PostgresError/Code/timedOut`` also when no connection becomes free. When the commit itself is not answered
     ///   (``PostgresError/Code/connectionLost``), the transaction may have been committed.
     package func withTransaction<Result: Sendable>(
+        statementTimeout: Duration? = nil,
         _ body: (PostgresTransaction) async throws -> Result
     ) async throws -> Result {
-        let session = try await lease()
+        var session = try await lease()
         do {
             _ = try await session.uninterruptedQuery("BEGIN")
+            if let statementTimeout {
+                session.statementTimeout = statementTimeout
+                try await session.setStatementTimeout(statementTimeout)
+            }
             let result = try await body(PostgresTransaction(session: session))
             try Task.checkCancellation()
             let commit = try await session.uninterruptedQuery("COMMIT")

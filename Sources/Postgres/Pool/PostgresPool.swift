@@ -109,6 +109,7 @@ package final class PostgresPool: Sendable {
         let command = PostgresCommand(
             sql: sql,
             work: .statement(parameters),
+            timeout: settings.statementTimeout,
             deadline: loop.now + settings.waitTimeout.wholeMilliseconds,
             receiver: receiver
         )

@@ -7,6 +7,8 @@ internal import EventLoop
 package struct PostgresSession: Sendable {
     let connection: ExclusiveConnection
     let lease: Int
+    /// What the server, and with some grace the client, allows each statement; `nil` for ever.
+    var statementTimeout: Duration?
 
     /// Runs one statement.
     ///
@@ -16,8 +18,9 @@ package struct PostgresSession: Sendable {
     package func query(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
         let (connection, lease) = (connection, lease)
         return try await Promise.value(on: connection.loop) { promise in
-            let command = PostgresCommand(sql: sql, work: .statement(parameters), receiver: .task(promise))
-            connection.assumeIsolated { $0.submit(command, lease: lease) }
+            connection.assumeIsolated {
+                $0.submit(command(sql, .statement(parameters), .task(promise)), lease: lease)
+            }
         }
     }
 
@@ -30,8 +33,7 @@ package struct PostgresSession: Sendable {
     package func execute(script: String) async throws {
         let (connection, lease) = (connection, lease)
         _ = try await Promise.value(on: connection.loop) { promise in
-            let command = PostgresCommand(sql: script, work: .script, receiver: .task(promise))
-            connection.assumeIsolated { $0.submit(command, lease: lease) }
+            connection.assumeIsolated { $0.submit(command(script, .script, .task(promise)), lease: lease) }
         }
     }
 
@@ -39,14 +41,80 @@ package struct PostgresSession: Sendable {
     func uninterruptedQuery(_ sql: String) async throws -> PostgresRows {
         let (connection, lease) = (connection, lease)
         return try await Promise.uninterruptedValue(on: connection.loop) { promise in
-            let command = PostgresCommand(sql: sql, work: .statement([]), receiver: .task(promise))
+            connection.assumeIsolated { $0.submit(command(sql, .statement([]), .task(promise)), lease: lease) }
+        }
+    }
+
+    /// Has the server cancel a statement of this transaction after `timeout`; `nil` for never.
+    func setStatementTimeout(_ timeout: Duration?) async throws {
+        try await query(
+            "SELECT set_config('statement_timeout', $1, true)",
+            [.text("\(timeout?.wholeMilliseconds ?? 0)")]
+        )
+    }
+
+    private func command(
+        _ sql: String,
+        _ work: PostgresCommand.Work,
+        _ receiver: PostgresCommand.Receiver
+    ) -> PostgresCommand {
+        PostgresCommand(sql: sql, work: work, timeout: statementTimeout, receiver: receiver)
+    }
+
+    /// Runs one `COPY … FROM STDIN`. Whatever becomes of it, the connection is out of it afterwards, or closed.
+    func copy(
+        _ sql: String,
+        writing body: (PostgresCopyWriter) async throws -> Void
+    ) async throws -> PostgresRows {
+        let (connection, lease) = (connection, lease)
+        let copy = PostgresCopy(loop: connection.loop)
+        let early = try await Promise<PostgresRows?>.value(on: connection.loop) { promise in
+            _ = copy.wait(promise)
+            let command = command(sql, .copy(copy), .callback { copy.end($0) })
             connection.assumeIsolated { $0.submit(command, lease: lease) }
         }
+        guard early == nil else { throw PostgresError(.unavailable, detail: "no COPY FROM STDIN", statement: sql) }
+        do {
+            try await body(PostgresCopyWriter(connection: connection, copy: copy))
+        } catch {
+            // Nothing is kept of what has been written; what the server says to that is not what went wrong.
+            _ = try? await Promise<PostgresRows?>.uninterruptedValue(on: connection.loop) { promise in
+                connection.assumeIsolated { $0.end(copy, failure: "the data is not complete", promise) }
+            }
+            throw error
+        }
+        let rows = try await Promise<PostgresRows?>.value(on: connection.loop) { promise in
+            connection.assumeIsolated { $0.end(copy, failure: nil, promise) }
+        }
+        guard let rows else { throw PostgresError(.decoding, detail: "a COPY ended without an answer", statement: sql) }
+        return rows
+    }
+}
+
+/// Takes the data of a `COPY … FROM STDIN`.
+package struct PostgresCopyWriter: Sendable {
+    let connection: ExclusiveConnection
+    let copy: PostgresCopy
+
+    /// Sends a piece of the data, in the format that the statement names; where it is cut makes no difference.
+    ///
+    /// Suspends until the connection has taken all of it, so that a writer costs no more memory than one piece and a
+    /// little. One task writes at a time.
+    ///
+    /// - Throws: ``PostgresError`` when the connection is lost; `CancellationError` as soon as the task is cancelled.
+    ///   What the server finds wrong with the data is thrown by ``PostgresTransaction/copy(_:writing:)`` when all of
+    ///   it has been written, since libpq does not look for it before.
+    package func write(_ piece: [UInt8]) async throws {
+        let (connection, copy) = (connection, copy)
+        let rows = try await Promise<PostgresRows?>.value(on: connection.loop) { promise in
+            connection.assumeIsolated { $0.write(piece, to: copy, promise) }
+        }
+        guard rows == nil else { throw PostgresError(.unavailable, detail: "written after the end of the COPY") }
     }
 }
 
 /// A transaction, open for as long as the call that began it lasts: see
-/// ``PostgresPool/withTransaction(_:)``.
+/// ``PostgresPool/withTransaction(statementTimeout:_:)``.
 package struct PostgresTransaction: Sendable {
     let session: PostgresSession
 
@@ -67,5 +135,20 @@ package struct PostgresTransaction: Sendable {
     /// - Throws: ``PostgresError``, for the first statement that fails.
     package func execute(script: String) async throws {
         try await session.execute(script: script)
+    }
+    /// Runs a `COPY … FROM STDIN` whose data `body` writes, and returns how many rows that were.
+    ///
+    /// It may take as long as `body` does: of the server only progress is asked, some of the data within the time that
+    /// a statement has. While it lasts no other statement can be run. If `body` throws, PostgreSQL is told that the
+    /// data is not complete, and keeps none of it.
+    ///
+    /// - Throws: what `body` throws; ``PostgresError``, also for data that the server refuses; `CancellationError`. In
+    ///   each case the transaction can only be rolled back.
+    package func copy(_ sql: String, writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Int {
+        // The server would count from the first byte to the last.
+        try await session.setStatementTimeout(nil)
+        let rows = try await session.copy(sql, writing: body)
+        try await session.setStatementTimeout(session.statementTimeout)
+        return rows.affectedRows
     }
 }

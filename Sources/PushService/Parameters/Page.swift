@@ -2,16 +2,40 @@ internal import FoundationEssentials
 internal import HTTPServer
 internal import JSON
 
+/// What a list is sorted by, and so what tells where one of its pages ends.
+protocol PageCursor {
+    /// What a cursor that was given to a caller stood for; `nil` for a text that was not.
+    init?(cursor: String)
+    /// At most 100 characters.
+    var cursor: String { get }
+}
+
+extension UUID: PageCursor {
+    init?(cursor: String) { self.init(uuidString: cursor) }
+
+    var cursor: String { lowercased }
+}
+
+extension Int32: PageCursor {
+    init?(cursor: String) {
+        guard let number = Int64(decimal: cursor).flatMap(Int32.init(exactly:)) else { return nil }
+        self = number
+    }
+
+    var cursor: String { String(self) }
+}
+
 /// One page of a list: `limit` (100, at most 1000) and `cursor`, which `next` of the page before it gave.
-struct Page<Cursor> {
+struct Page<Cursor: PageCursor> {
     let limit: Int
     let cursor: Cursor?
 
-    /// - Parameter parse: Reads a cursor; `nil` for a text that is none.
-    init(_ parameters: Parameters, parse: (String) -> Cursor?) throws {
+    init(_ parameters: Parameters) throws {
         limit = Int(try parameters.optionalInteger("limit", in: 1...1000) ?? 100)
         cursor = try parameters.optionalText("cursor", length: 1...100).map { text in
-            guard let cursor = parse(text) else { throw Problem.field("cursor", "what next was in the page before") }
+            guard let cursor = Cursor(cursor: text) else {
+                throw Problem.field("cursor", "what next was in the page before")
+            }
             return cursor
         }
     }
@@ -20,10 +44,10 @@ struct Page<Cursor> {
     ///
     /// - Parameters:
     ///   - items: Up to one more than `limit`: that one is not shown, and means that there is a next page.
-    ///   - cursor: What the next page is asked for by.
+    ///   - key: What the next page is asked for by.
     func response<Item>(
         _ items: [Item],
-        cursor: (Item) -> String,
+        cursor key: (Item) -> Cursor,
         _ write: (Item, inout JSONWriter.Members) -> Void
     ) -> Response {
         let shown = items.prefix(limit)
@@ -34,15 +58,9 @@ struct Page<Cursor> {
                     json.object { write(item, &$0) }
                 }
             }
-            json.member("next", items.count > limit ? shown.last.map(cursor) : nil)
+            json.member("next", items.count > limit ? shown.last.map { key($0).cursor } : nil)
         }
         return .json(json.bytes)
-    }
-}
-
-extension Page<UUID> {
-    init(_ parameters: Parameters) throws {
-        try self.init(parameters) { UUID(uuidString: $0) }
     }
 }
 

@@ -14,7 +14,7 @@ struct PreparationStore: Sendable {
     /// A push of which not everything has become batches.
     struct Preparation: Sendable {
         let pushID: UUID
-        let audience: Audience.Kind
+        let audience: PushAudience.Source
         let platforms: [String]
         let batchUsers: Int32
         /// The cursor: where the last step ended.
@@ -54,7 +54,7 @@ struct PreparationStore: Sendable {
                 Int32.self,
                 Int64.self
             )
-            let audience: Audience.Kind =
+            let audience: PushAudience.Source =
                 if let userIDs {
                     .users(userIDs)
                 } else if let partsID {
@@ -107,12 +107,12 @@ struct PreparationStore: Sendable {
     }
 
     /// The parts of an audience that was stored under a name, or `nil`.
-    func parts(ofAudience name: String) async throws -> UUID? {
-        try await pool.read("SELECT parts_id FROM audiences WHERE name = $1", [.text(name)]).first?.decode(UUID.self)
+    func parts(ofAudience name: AudienceName) async throws -> UUID? {
+        try await pool.read("SELECT parts_id FROM audiences WHERE name = $1", [.text(name.text)]).first?.decode(UUID.self)
     }
 
     /// Goes through an audience in the steps in which it would be prepared, and stores nothing.
-    func preview(_ audience: Audience.Kind, platforms: [String], batchUsers: Int32) async throws -> Preview {
+    func preview(_ audience: PushAudience.Source, platforms: [String], batchUsers: Int32) async throws -> Preview {
         var preview = Preview()
         var position: Int64 = 0
         var isLast = false
@@ -154,7 +154,7 @@ struct PreparationStore: Sendable {
 
     // MARK: SQL
 
-    private static func statement(_ audience: Audience.Kind) -> String {
+    private static func statement(_ audience: PushAudience.Source) -> String {
         """
         WITH push AS MATERIALIZED (
             SELECT id, next_number
@@ -210,9 +210,9 @@ struct PreparationStore: Sendable {
     }
 }
 
-extension Audience {
+extension PushAudience {
     /// Where the users of an audience are found.
-    enum Kind: Sendable {
+    enum Source: Sendable {
         /// In ascending order.
         case users([Int64])
         /// In the parts that are stored under this id.
@@ -223,7 +223,7 @@ extension Audience {
     }
 }
 
-extension Audience.Kind {
+extension PushAudience.Source {
     /// Users of the first step, which is to end soon, so that sending begins; and of those after it.
     private static let firstStep: Int64 = 1000
     private static let laterSteps: Int64 = 10_000

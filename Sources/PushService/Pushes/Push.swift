@@ -43,13 +43,13 @@ enum BatchState: String, Sendable, CaseIterable {
 }
 
 /// Whom a push is for.
-enum Audience: Sendable {
+enum PushAudience: Sendable {
     /// The most users that a request may name itself.
     static let maximumUsers = 10_000
 
     case users([Int64])
     /// One that was stored under a name.
-    case stored(name: String)
+    case stored(AudienceName)
     /// Users of whom a device has one of these tags.
     case tagsAny([String])
     /// Users of whom one device has all of these tags.
@@ -61,7 +61,7 @@ enum Audience: Sendable {
     var json: JSONValue {
         switch self {
         case .users(let ids): ["uuids": .array(ids.map { .string(String($0)) })]
-        case .stored(let name): ["audience": .string(name)]
+        case .stored(let name): ["audience": .string(name.text)]
         case .tagsAny(let tags): ["tags_any": .array(tags.map { .string($0) })]
         case .tagsAll(let tags): ["tags_all": .array(tags.map { .string($0) })]
         case .everyone: ["everyone": true]
@@ -73,7 +73,7 @@ enum Audience: Sendable {
 struct NewPush: Sendable {
     var id = UUID.v7()
     var name: String?
-    let audience: Audience
+    let audience: PushAudience
     let message: PushMessage
     var bypass = false
     var delivery = Delivery.atLeastOnce

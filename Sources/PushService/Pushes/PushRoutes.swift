@@ -86,7 +86,7 @@ struct PushRoutes: Sendable {
 
     /// What Kakao would be sent, and how often; nothing is stored and nothing sent.
     private func preview(_ push: NewPush) async throws -> Response {
-        let audience: Audience.Kind
+        let audience: PushAudience.Source
         switch push.audience {
         case .users(let ids): audience = .users(Set(ids).sorted())
         case .stored(let name):
@@ -137,7 +137,7 @@ struct PushRoutes: Sendable {
         let state = try parameters.optionalChoice("state", of: PushState.self)
         let page = try Page<UUID>(parameters)
         let pushes = try await store.list(state: state, before: page.cursor, limit: page.limit + 1)
-        return page.response(pushes, cursor: \.id.lowercased) { $0.write(to: &$1) }
+        return page.response(pushes, cursor: \.id) { $0.write(to: &$1) }
     }
 
     private func show(_ request: Request) async throws -> Response {
@@ -149,7 +149,7 @@ struct PushRoutes: Sendable {
         try await authenticator.requireOperator(request, .read)
         let parameters = try Parameters(request)
         let state = try parameters.optionalChoice("state", of: BatchState.self)
-        let page = try Page<Int32>(parameters) { Int64(decimal: $0).flatMap(Int32.init(exactly:)) }
+        let page = try Page<Int32>(parameters)
         let batches = try await store.batches(
             of: Self.id(request),
             state: state?.rawValue,
@@ -157,7 +157,7 @@ struct PushRoutes: Sendable {
             limit: page.limit + 1
         )
         guard let batches else { throw Self.notFound }
-        return page.response(batches, cursor: { String($0.number) }) { $0.write(to: &$1) }
+        return page.response(batches, cursor: \.number) { $0.write(to: &$1) }
     }
 
     private func watch(_ request: Request) async throws -> Response {

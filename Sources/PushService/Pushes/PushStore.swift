@@ -42,7 +42,7 @@ struct PushStore: Sendable {
         var audienceName: String?
         switch push.audience {
         case .users(let ids): userIDs = Set(ids).sorted()
-        case .stored(let name): audienceName = name
+        case .stored(let name): audienceName = name.text
         case .tagsAny, .tagsAll, .everyone: break
         }
         let created = try await pool.write(

@@ -18,7 +18,7 @@ extension NewPush {
         guard !isV2 || message[PushVersion.v1.androidMember] == nil else {
             throw Problem.field("message", "an object with for_gcm or for_fcm, not both")
         }
-        self.init(audience: try Audience(parameters), message: PushMessage(message, version: isV2 ? .v2 : .v1))
+        self.init(audience: try PushAudience(parameters), message: PushMessage(message, version: isV2 ? .v2 : .v1))
         name = try parameters.optionalText("name", length: 1...200)
         delivery = try parameters.optionalChoice("delivery", of: Delivery.self) ?? .atLeastOnce
         usersPerSecond = try parameters.optionalInteger("users_per_second", in: 1...1_000_000).map(Int32.init)
@@ -30,7 +30,7 @@ extension NewPush {
     }
 }
 
-extension Audience {
+extension PushAudience {
     private static let allowed = """
         one of {"uuids":[…]} (1 to \(maximumUsers) user ids), {"audience":"name"}, {"tags_any":[…]}, {"tags_all":[…]} (1 to 50 tags), \
         {"everyone":true}
@@ -40,17 +40,17 @@ extension Audience {
     fileprivate init(_ parameters: Parameters) throws {
         let object = try parameters.object("audience")
         guard object.members.count == 1, let (name, value) = object.members.first,
-            let audience = Audience(kind: name, value)
+            let audience = PushAudience(kind: name, value)
         else { throw Problem.field("audience", Self.allowed) }
         self = audience
     }
 
     private init?(kind: String, _ value: JSONValue) {
         func tags() -> [String]? { Parameters.texts(value, count: 1...50, length: 1...64) }
-        let audience: Audience? =
+        let audience: PushAudience? =
             switch kind {
             case "uuids": Parameters.userIDs(value, count: 1...Self.maximumUsers).map { .users($0) }
-            case "audience": value.string.map { .stored(name: $0.withoutNUL) }
+            case "audience": value.string.flatMap { AudienceName($0) }.map { .stored($0) }
             case "tags_any": tags().map { .tagsAny($0) }
             case "tags_all": tags().map { .tagsAll($0) }
             case "everyone": value == true ? .everyone : nil

@@ -58,6 +58,16 @@ struct Caller: Sendable {
         return try await send(request)
     }
 
+    func put(_ path: String, _ body: [UInt8], type: String? = "text/plain") async throws -> HTTPClientResponse {
+        var request = HTTPClientRequest(method: .put, url: url + path, body: body)
+        request.headerFields[.contentType] = type
+        return try await send(request)
+    }
+
+    func delete(_ path: String) async throws -> HTTPClientResponse {
+        try await send(HTTPClientRequest(method: .delete, url: url + path))
+    }
+
     private func send(_ request: HTTPClientRequest) async throws -> HTTPClientResponse {
         var request = request
         request.headerFields.append(contentsOf: headerFields)

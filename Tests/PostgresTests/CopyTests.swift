@@ -1,0 +1,326 @@
+import EventLoop
+import Glibc
+import Testing
+
+@testable import Postgres
+
+/// `COPY … FROM STDIN`: data of any length into a table of a transaction.
+@Suite(.timeLimit(.minutes(5))) struct CopyTests {
+    private struct ChangeOfMind: Error {}
+
+    private static let statement = "COPY t (n) FROM STDIN"
+
+    /// The lines of a range of numbers, cut into pieces of so many bytes.
+    private func pieces(_ numbers: Range<Int>, of length: Int) -> [[UInt8]] {
+        let bytes = numbers.flatMap { "\($0)\n".utf8 }
+        return stride(from: 0, to: bytes.count, by: length).map { Array(bytes[$0..<min($0 + length, bytes.count)]) }
+    }
+
+    private func withTable(
+        _ adjust: (inout PostgresSettings) -> Void = { _ in },
+        _ body: (PostgresPool, TestDatabase) async throws -> Void
+    ) async throws {
+        try await TestDatabase.withPool {
+            $0.exclusiveConnections = 2
+            adjust(&$0)
+        } _: { pool, database in
+            try await pool.write("CREATE TABLE t (n integer PRIMARY KEY)")
+            try await body(pool, database)
+        }
+    }
+
+    private func backend(_ transaction: PostgresTransaction) async throws -> Int32 {
+        try #require(try await transaction.query("SELECT pg_backend_pid()").first).decode(Int32.self)
+    }
+
+    private func rows(_ pool: PostgresPool) async throws -> Int64 {
+        try await pool.value(Int64.self, "SELECT count(*) FROM t")
+    }
+
+    @Test("Ten thousand rows arrive whole, wherever they are cut, and are there when the transaction commits")
+    func rows() async throws {
+        try await withTable { pool, _ in
+            for length in [7, 1000, 1 << 20] {
+                try await pool.withTransaction { transaction in
+                    try await transaction.query("TRUNCATE t")
+                    let count = try await transaction.copy(Self.statement) { writer in
+                        for piece in pieces(0..<10_000, of: length) { try await writer.write(piece) }
+                    }
+                    #expect(count == 10_000)
+                    // The transaction goes on.
+                    let sum = try await transaction.query("SELECT sum(n) FROM t").first?.decode(Int64.self)
+                    #expect(sum == 49_995_000)
+                }
+                #expect(try await rows(pool) == 10_000)
+            }
+        }
+    }
+
+    @Test("No data at all is no rows, and an empty piece is nothing")
+    func empty() async throws {
+        try await withTable { pool, _ in
+            let counts = try await pool.withTransaction { transaction in
+                let none = try await transaction.copy(Self.statement) { _ in }
+                return [none, try await transaction.copy(Self.statement) { try await $0.write([]) }]
+            }
+            #expect(counts == [0, 0])
+        }
+    }
+
+    @Test("A producer that throws half-way leaves nothing, its error is the caller's, and the connection serves on")
+    func producerFails() async throws {
+        try await withTable {
+            $0.exclusiveConnections = 1
+        } _: { pool, _ in
+            var backends: Set<Int32> = []
+            for _ in 0..<2 {
+                await #expect(throws: ChangeOfMind.self) {
+                    try await pool.withTransaction { transaction in
+                        backends.insert(try await backend(transaction))
+                        _ = try await transaction.copy(Self.statement) { writer in
+                            for piece in pieces(0..<5000, of: 512) { try await writer.write(piece) }
+                            throw ChangeOfMind()
+                        }
+                    }
+                }
+            }
+            #expect(backends.count == 1)
+            #expect(try await rows(pool) == 0)
+            let next = try await pool.withTransaction { try await backend($0) }
+            #expect(next == backends.first)
+        }
+    }
+
+    @Test("A row that the server refuses is an error with its SQLSTATE, and nothing of the COPY is kept")
+    func badRow() async throws {
+        try await withTable {
+            $0.exclusiveConnections = 1
+        } _: { pool, _ in
+            for (bad, sqlState) in [("many\n", "22P02"), ("1\n", "23505"), ("2\t3\n", "22P04")] {
+                let error = try await postgresError {
+                    try await pool.withTransaction { transaction in
+                        _ = try await transaction.copy(Self.statement) { writer in
+                            try await writer.write(Array("1\n\(bad)".utf8))
+                            // The server has refused it long before all of this has come.
+                            for piece in pieces(10..<50_000, of: 4096) { try await writer.write(piece) }
+                        }
+                    }
+                }
+                #expect(error.code == .server)
+                #expect(error.sqlState == sqlState)
+            }
+            let wrong = try await postgresError {
+                try await pool.withTransaction { transaction in
+                    _ = try await transaction.copy("COPY none FROM STDIN") { _ in Issue.record("it has not begun") }
+                }
+            }
+            #expect(wrong.sqlState == "42P01")
+            #expect(try await rows(pool) == 0)
+            #expect(try await pool.withTransaction { _ in true })
+        }
+    }
+
+    @Test("Only COPY FROM STDIN is one: another costs the connection, a plain statement has no room for data")
+    func otherStatements() async throws {
+        try await withTable { pool, _ in
+            let other = try await postgresError {
+                try await pool.withTransaction { transaction in
+                    _ = try await transaction.copy("COPY t TO STDOUT") { _ in }
+                }
+            }
+            #expect(other.code == .connectionLost)
+            let plain = try await postgresError {
+                try await pool.withTransaction { transaction in
+                    _ = try await transaction.copy("SELECT 1") { _ in Issue.record("it takes no data") }
+                }
+            }
+            #expect(plain.code == .unavailable)
+            #expect(try await pool.withTransaction { _ in true })
+        }
+    }
+
+    @Test("A task that is cancelled between two pieces gives up at once, and leaves neither rows nor locks")
+    func cancelled() async throws {
+        try await withTable { pool, _ in
+            let started = AsyncStream.makeStream(of: Void.self)
+            let task = Task(executorPreference: pool.loop) {
+                defer { started.continuation.finish() }
+                try await pool.withTransaction { transaction in
+                    _ = try await transaction.copy(Self.statement) { writer in
+                        try await writer.write(Array("1\n".utf8))
+                        started.continuation.finish()
+                        try await Task.sleep(for: .seconds(600))
+                    }
+                }
+            }
+            for await _ in started.stream {}
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+            // Waits for the locks of a transaction that is not over.
+            try await pool.write("TRUNCATE t")
+            #expect(try await pool.withTransaction { _ in true })
+        }
+    }
+
+    @Test("A writer waits for a server that takes nothing, is cancelled in the middle of that, and the pool goes on")
+    func cancelledWhileBlocked() async throws {
+        try await withTable {
+            $0.statementTimeout = .seconds(60)
+        } _: { pool, _ in
+            let started = AsyncStream.makeStream(of: Int32.self)
+            let task = Task(executorPreference: pool.loop) {
+                defer { started.continuation.finish() }
+                try await pool.withTransaction { transaction in
+                    let own = try await backend(transaction)
+                    _ = try await transaction.copy(Self.statement) { writer in
+                        #expect(kill(own, SIGSTOP) == 0)
+                        started.continuation.yield(own)
+                        // More than any socket takes: it never ends.
+                        let piece = [UInt8](repeating: UInt8(ascii: "0"), count: 1 << 20)
+                        while true { try await writer.write(piece) }
+                    }
+                }
+            }
+            var iterator = started.stream.makeAsyncIterator()
+            let stopped = try #require(await iterator.next())
+            task.cancel()
+            kill(stopped, SIGCONT)
+            await #expect(throws: CancellationError.self) { try await task.value }
+            try await pool.write("TRUNCATE t")
+            #expect(try await pool.withTransaction { _ in true })
+        }
+    }
+
+    @Test("A server that takes nothing for the time of a statement is given up")
+    func noProgress() async throws {
+        try await withTable {
+            $0.statementTimeout = .milliseconds(300)
+            $0.answerGrace = .milliseconds(100)
+        } _: { pool, _ in
+            let error = try await postgresError {
+                try await pool.withTransaction { transaction in
+                    let own = try await backend(transaction)
+                    defer { _ = kill(own, SIGCONT) }
+                    _ = try await transaction.copy(Self.statement) { writer in
+                        #expect(kill(own, SIGSTOP) == 0)
+                        let piece = [UInt8](repeating: UInt8(ascii: "0"), count: 1 << 20)
+                        while true { try await writer.write(piece) }
+                    }
+                }
+            }
+            #expect(error.code == .timedOut)
+            try await eventually("there was no new connection") {
+                (try? await pool.withTransaction { _ in true }) ?? false
+            }
+        }
+    }
+
+    @Test("A COPY may last longer than a statement, as long as its producer takes; the next statement may not")
+    func long() async throws {
+        try await withTable {
+            $0.statementTimeout = .milliseconds(200)
+            $0.answerGrace = .milliseconds(100)
+        } _: { pool, _ in
+            let error = try await postgresError {
+                try await pool.withTransaction { transaction in
+                    let count = try await transaction.copy(Self.statement) { writer in
+                        for piece in pieces(0..<8, of: 2) {
+                            try await writer.write(piece)
+                            try await Task.sleep(for: .milliseconds(100))
+                        }
+                    }
+                    #expect(count == 8)
+                    try await transaction.query("SELECT pg_sleep(60)")
+                }
+            }
+            #expect(error.sqlState == "57014")
+        }
+    }
+
+    @Test("A transaction may be given more time for its statements than others have")
+    func longTransaction() async throws {
+        try await withTable {
+            $0.statementTimeout = .milliseconds(100)
+            $0.answerGrace = .milliseconds(100)
+        } _: { pool, database in
+            try await pool.withTransaction(statementTimeout: .seconds(60)) { transaction in
+                _ = try await transaction.copy(Self.statement) { try await $0.write([UInt8]("1\n".utf8)) }
+                try await transaction.query("SELECT pg_sleep(0.5)")
+            }
+            // The next one on that connection has the usual time again.
+            let error = try await postgresError {
+                try await pool.withTransaction { _ = try await $0.query("SELECT pg_sleep(60)") }
+            }
+            #expect(error.code == .timedOut)
+            #expect(try await rows(pool) == 1)
+        }
+    }
+
+    @Test("A backend that is terminated in the middle of a COPY: the writer learns of it, with what the server said")
+    func terminated() async throws {
+        try await withTable { pool, _ in
+            let error = try await postgresError {
+                try await pool.withTransaction { transaction in
+                    let own = try await backend(transaction)
+                    _ = try await transaction.copy(Self.statement) { writer in
+                        try await writer.write(Array("1\n".utf8))
+                        try await pool.write("SELECT pg_terminate_backend($1)", [.int32(own)])
+                        let piece = Array("2\n".utf8)
+                        while true { try await writer.write(piece) }
+                    }
+                }
+            }
+            #expect(error.code == .connectionLost)
+            #expect(error.sqlState == "57P01")
+            #expect(try await rows(pool) == 0)
+            #expect(try await pool.withTransaction { _ in true })
+        }
+    }
+
+    @Test("During a COPY no other statement is taken, and after it no more data")
+    func order() async throws {
+        try await withTable { pool, _ in
+            try await pool.withTransaction { transaction in
+                var escaped: PostgresCopyWriter?
+                let count = try await transaction.copy(Self.statement) { writer in
+                    escaped = writer
+                    try await writer.write(Array("1\n".utf8))
+                    let error = try await postgresError { try await transaction.query("SELECT 1") }
+                    #expect(error.code == .unavailable)
+                }
+                #expect(count == 1)
+                let error = try await postgresError { try await escaped?.write(Array("2\n".utf8)) }
+                #expect(error.code == .unavailable)
+            }
+            #expect(try await rows(pool) == 1)
+        }
+    }
+
+    @Test("A COPY of any length costs no more memory than its pieces")
+    func memory() async throws {
+        try await withTable { pool, _ in
+            let before = try Self.residentBytes()
+            try await pool.withTransaction { transaction in
+                try await transaction.query("CREATE TEMPORARY TABLE bytes (b text) ON COMMIT DROP")
+                _ = try await transaction.copy("COPY bytes FROM STDIN") { writer in
+                    let line = [UInt8](repeating: UInt8(ascii: "x"), count: 65_535) + [UInt8(ascii: "\n")]
+                    // 256 MB.
+                    for _ in 0..<4096 { try await writer.write(line) }
+                }
+            }
+            // Other tests run meanwhile: much less than what was sent, and much more than a piece.
+            let after = try Self.residentBytes()
+            #expect(after - before < 128 << 20)
+        }
+    }
+
+    private static func residentBytes() throws -> Int {
+        let file = try #require(fopen("/proc/self/statm", "r"))
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 256)
+        fgets(&line, Int32(line.count), file)
+        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            .split(separator: " ")
+        return try #require(Int(fields[1])) * 4096
+    }
+}

@@ -1,0 +1,172 @@
+import EventLoop
+import Locking
+import Postgres
+import Testing
+
+/// `LISTEN` on a connection that is made again whenever it is lost.
+@Suite(.timeLimit(.minutes(5))) struct ListenerTests {
+    /// What a listener has told, in order.
+    private final class Record: Sendable {
+        private let events = Locked<[PostgresListener.Event]>([])
+
+        var all: [PostgresListener.Event] { events.withLock { $0 } }
+
+        func append(_ event: PostgresListener.Event) {
+            events.withLock { $0.append(event) }
+        }
+
+        func count(_ event: PostgresListener.Event) -> Int {
+            all.count { $0 == event }
+        }
+    }
+
+    /// Runs `body` with a listener, under a name by which its backend can be found.
+    private func withListener(
+        _ channels: [String],
+        _ body: (PostgresPool, TestDatabase, Record, PostgresListener) async throws -> Void
+    ) async throws {
+        try await TestDatabase.withPool { pool, database in
+            var settings = database.settings
+            settings.applicationName = name(database)
+            let record = Record()
+            let listener = PostgresListener(
+                settings: settings,
+                channels: channels.map { "\($0) \(database.lock)" },
+                loop: database.loop,
+                logger: quietLogger
+            ) { record.append($0) }
+            listener.start()
+            do {
+                try await eventually("it does not listen") { record.count(.listening) == 1 }
+                try await body(pool, database, record, listener)
+            } catch {
+                await listener.shutdown()
+                throw error
+            }
+            await listener.shutdown()
+        }
+    }
+
+    private func name(_ database: TestDatabase) -> String { "listener \(database.lock)" }
+
+    private func notify(
+        _ pool: PostgresPool,
+        _ database: TestDatabase,
+        _ channel: String,
+        _ payload: String
+    )
+        async throws
+    {
+        try await pool.write("SELECT pg_notify($1, $2)", [.text("\(channel) \(database.lock)"), .text(payload)])
+    }
+
+    private func notification(
+        _ database: TestDatabase,
+        _ channel: String,
+        _ payload: String
+    ) -> PostgresListener.Event {
+        .notification(channel: "\(channel) \(database.lock)", payload: payload)
+    }
+
+    /// What `pg_stat_activity` says of the listener's backend, if it has one.
+    private func activity(_ pool: PostgresPool, _ database: TestDatabase) async throws -> [(Int32, String)] {
+        try await pool.read(
+            "SELECT pid, query || ' ' || query_start::text FROM pg_stat_activity WHERE application_name = $1",
+            [.text(name(database))]
+        ).map { try $0.decode(Int32.self, String.self) }
+    }
+
+    @Test("Notifications arrive in order, with channel and payload, on each of its channels and on no other")
+    func notifications() async throws {
+        try await withListener(["one", #"The "second""#]) { pool, database, record, _ in
+            try await notify(pool, database, "one", "a")
+            try await notify(pool, database, "other", "b")
+            try await notify(pool, database, #"The "second""#, "안녕 'quoted'")
+            try await notify(pool, database, "one", "")
+            let expected = [
+                .listening, notification(database, "one", "a"),
+                notification(database, #"The "second""#, "안녕 'quoted'"), notification(database, "one", ""),
+            ]
+            try await eventually("they did not arrive: \(record.all)") { record.all.count >= expected.count }
+            #expect(record.all == expected)
+        }
+    }
+
+    @Test("A notification is told when its transaction commits, and never when it does not")
+    func transactions() async throws {
+        struct ChangeOfMind: Error {}
+        try await withListener(["c"]) { pool, database, record, _ in
+            let statement = "SELECT pg_notify($1, $2)"
+            let channel = PostgresValue.text("c \(database.lock)")
+            try? await pool.withTransaction { transaction in
+                try await transaction.query(statement, [channel, .text("rolled back")])
+                throw ChangeOfMind()
+            }
+            try await pool.withTransaction { transaction in
+                _ = try await transaction.query(statement, [channel, .text("committed")])
+            }
+            try await eventually("it did not arrive") { record.all.count == 2 }
+            #expect(record.all == [.listening, notification(database, "c", "committed")])
+        }
+    }
+
+    @Test("A listener whose backend is terminated listens again by itself, and says so: it may have missed some")
+    func reconnection() async throws {
+        try await withListener(["c"]) { pool, database, record, _ in
+            for round in 1...3 {
+                let backend = try #require(try await activity(pool, database).first?.0)
+                try await pool.write("SELECT pg_terminate_backend($1)", [.int32(backend)])
+                // Nobody may be there to hear it.
+                try await notify(pool, database, "c", "missed")
+                try await eventually("it does not listen again") { record.count(.listening) == round + 1 }
+                try await notify(pool, database, "c", "heard \(round)")
+                try await eventually("it hears nothing") {
+                    record.count(notification(database, "c", "heard \(round)")) == 1
+                }
+                #expect(record.all.last == notification(database, "c", "heard \(round)"))
+            }
+        }
+    }
+
+    @Test("An idle listener runs no statement")
+    func idle() async throws {
+        try await withListener(["c"]) { pool, database, record, _ in
+            let before = try await activity(pool, database).map(\.1)
+            #expect(before.count == 1)
+            try await notify(pool, database, "c", "a")
+            try await eventually("it did not arrive") { record.all.count == 2 }
+            #expect(try await activity(pool, database).map(\.1) == before)
+        }
+    }
+
+    @Test("Shutdown ends its connection, and nothing is told after it")
+    func shutdown() async throws {
+        try await withListener(["c"]) { pool, database, record, listener in
+            await listener.shutdown()
+            let told = record.all
+            try await notify(pool, database, "c", "late")
+            try await eventually("its backend lives on") { try await activity(pool, database).isEmpty }
+            #expect(record.all == told)
+            // Once more does no harm, and it does not come back.
+            await listener.shutdown()
+            listener.start()
+            await listener.shutdown()
+            #expect(try await activity(pool, database).isEmpty)
+        }
+    }
+
+    @Test("A listener that finds no server goes on trying, and can be shut down meanwhile")
+    func unreachable() async throws {
+        let record = Record()
+        let listener = PostgresListener(
+            settings: try PostgresSettings(url: "postgresql://127.0.0.1:1/d"),
+            channels: ["c"],
+            loop: try TestDatabase.loop(),
+            logger: quietLogger
+        ) { record.append($0) }
+        listener.start()
+        try await Task.sleep(for: .milliseconds(200))
+        await listener.shutdown()
+        #expect(record.all.isEmpty)
+    }
+}

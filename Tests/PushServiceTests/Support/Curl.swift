@@ -1,0 +1,29 @@
+import Subprocess
+import SystemPackage
+
+/// What `curl` got.
+struct CurlAnswer {
+    let status: String
+    let head: String
+    let body: String
+}
+
+/// Runs `curl` with the operator's key and returns the answer's status, head and body.
+func curl(_ arguments: [String]) async throws -> CurlAnswer {
+    let common = ["-sS", "-i", "-w", "\n%{http_code}", "-H", "Authorization: Bearer \(Keys.operator)"]
+    let result = try await Subprocess.run(
+        .path("/usr/bin/curl"),
+        arguments: Arguments(common + arguments),
+        environment: .custom([:] as [Environment.Key: String]),
+        output: .string(limit: 1 << 20),
+        error: .combinedWithOutput
+    )
+    let output = result.standardOutput
+    let end = output.utf8.lastIndex(of: UInt8(ascii: "\n")) ?? output.startIndex
+    let head = output.firstRange(of: "\r\n\r\n") ?? end..<end
+    return CurlAnswer(
+        status: String(output[end...].dropFirst()),
+        head: String(output[..<head.lowerBound]),
+        body: String(output[head.upperBound..<max(end, head.upperBound)])
+    )
+}
