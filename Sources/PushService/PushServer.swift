@@ -58,6 +58,7 @@ package final class PushServer: Service {
         migrator = Migrator(directory: migrations)
         databaseSettings = try PostgresSettings(url: settings.databaseURL.revealed)
         loops = try EventLoopGroup(count: loopCount)
+        let metrics = ServerMetrics()
         services = try loops.loops.map { [databaseSettings] loop in
             let client = try HTTPClient(
                 settings: HTTPClientSettings(
@@ -75,7 +76,7 @@ package final class PushServer: Service {
                 loop: loop,
                 pool: PostgresPool(settings: databaseSettings, loop: loop, logger: logger),
                 client: client,
-                push: KakaoPushAPI(settings: kakaoSettings, client: client)
+                push: KakaoPushAPI(settings: kakaoSettings, client: client) { metrics.count($0) }
             )
         }
         let standing = KakaoStanding(logger: logger)
@@ -83,22 +84,26 @@ package final class PushServer: Service {
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         let sendWakeup = Wakeup(loop: first.loop)
         let syncWakeup = Wakeup(loop: last.loop)
+        let metricsRoutes = MetricsRoutes(
+            authenticator: Self.authenticator(settings, first.pool),
+            metrics: metrics,
+            standing: standing,
+            pools: services.map(\.pool),
+            queue: QueueDepth(pool: first.pool)
+        )
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
             [services, migrator, gate] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
-            let authenticator = Authenticator(
-                operatorKey: settings.operatorKey,
-                adminKey: settings.kakao.adminKey,
-                keys: OperatorKeyStore(pool: own.pool)
-            )
+            let authenticator = Self.authenticator(settings, own.pool)
             let devices = DeviceStore(pool: own.pool)
             let sync = DeviceSync(store: devices, push: own.push, standing: standing, wakeup: syncWakeup)
             let pushes = PushStore(pool: own.pool)
             let callbacks = LinkCallbackStore(pool: own.pool)
             var router = Router()
             HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
+            metricsRoutes.add(to: &router)
             DeviceRoutes(authenticator: authenticator, store: devices, sync: sync).add(to: &router)
             PushRoutes(authenticator: authenticator, store: pushes, wakeup: sendWakeup).add(to: &router)
             LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
@@ -135,6 +140,14 @@ package final class PushServer: Service {
             wakeup: syncWakeup
         )
         syncWorker = DeviceSyncWorker(loop: last.loop, sync: sync, logger: logger)
+    }
+
+    private static func authenticator(_ settings: Settings, _ pool: PostgresPool) -> Authenticator {
+        Authenticator(
+            operatorKey: settings.operatorKey,
+            adminKey: settings.kakao.adminKey,
+            keys: OperatorKeyStore(pool: pool)
+        )
     }
 
     /// The port it listens on.
@@ -239,16 +252,6 @@ package final class PushServer: Service {
         }
         loops.shutdown()
         logger.notice("Stopped")
-    }
-}
-
-extension PostgresError {
-    /// The database is away, or busy; it may be back the next moment.
-    fileprivate var isTransient: Bool {
-        switch code {
-        case .unavailable, .connectionLost, .timedOut, .overloaded: true
-        case .server, .invalidParameter, .decoding, .migration, .settings: false
-        }
     }
 }
 

@@ -157,6 +157,7 @@ actor BatchSender {
             guard loop.now >= pausedUntil else { return }
             let wait = max(quotaWait, min(error.retryAfter ?? .zero, Self.longestQuotaWait))
             pausedUntil = loop.now + wait.wholeMilliseconds
+            standing.noteQuotaUsedUp(for: wait)
             quotaWait = min(quotaWait * 2, Self.longestQuotaWait)
             wakeup.signal(after: wait)
             logger.warning(
