@@ -29,6 +29,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 let configuration = Target.Dependency.product(name: "Configuration", package: "swift-configuration")
+let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
 let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -50,6 +51,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-system.git", from: "1.8.1"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess.git", from: "1.0.2", traits: []),
@@ -67,6 +69,7 @@ let package = Package(
         target("EventLoop", ["CLinux", "Locking", deque]),
         target("JSON", []),
         target("LogOutput", ["Locking", logging]),
+        target("PrometheusMetrics", ["Locking", coreMetrics]),
         target("HTTPServer", ["EventLoop", "CLinux", "CLibssl", "JSON", "Locking", httpTypes, logging]),
         target("HTTPClient", ["EventLoop", "CLibcurl", httpTypes]),
         target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
@@ -77,8 +80,8 @@ let package = Package(
             "PushService",
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "LogOutput", "Postgres",
-                "CLibssl",
-                "CLibyaml", configuration, deque, httpTypes, logging, serviceLifecycle,
+                "PrometheusMetrics", "CLibssl", "CLibyaml", configuration, coreMetrics, deque, httpTypes, logging,
+                serviceLifecycle,
             ]
         ),
         target(
@@ -118,9 +121,9 @@ let package = Package(
             "PushServiceTests",
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput",
-                "Postgres",
-                "PrivatePostgres", "PushService", "push-server", httpTypes, logging, serviceLifecycle, subprocess,
-                systemPackage,
+                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "push-server", coreMetrics,
+                httpTypes,
+                logging, serviceLifecycle, subprocess, systemPackage,
             ]
         ),
     ]

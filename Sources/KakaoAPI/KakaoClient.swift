@@ -10,11 +10,19 @@ package struct KakaoClient: Sendable {
     private let client: HTTPClient
     private let baseURL: String
     private let headerFields: HTTPFields
+    private let onCall: @Sendable (KakaoCall) -> Void
 
-    /// - Parameter client: Of the loop that the calls are made on; shut down by whoever made it.
-    package init(settings: KakaoAPISettings, client: HTTPClient) {
+    /// - Parameters:
+    ///   - client: Of the loop that the calls are made on; shut down by whoever made it.
+    ///   - onCall: Told of every call when it has ended, before its caller is.
+    package init(
+        settings: KakaoAPISettings,
+        client: HTTPClient,
+        onCall: @escaping @Sendable (KakaoCall) -> Void = { _ in }
+    ) {
         self.settings = settings
         self.client = client
+        self.onCall = onCall
         baseURL = settings.apiURL.hasSuffix("/") ? String(settings.apiURL.dropLast()) : settings.apiURL
         headerFields = [
             .authorization: "KakaoAK \(settings.adminKey.unmasked)",
@@ -22,10 +30,28 @@ package struct KakaoClient: Sendable {
         ]
     }
 
-    /// Posts a form, and returns the body of an answer of success (2xx).
+    /// Posts a form, and returns what `decode` makes of the body of an answer of success (2xx).
     ///
+    /// - Parameter decode: Returns `nil` for a body that is not what the documents say.
     /// - Throws: ``KakaoError``
-    func post(_ path: String, _ form: FormBody) async throws(KakaoError) -> [UInt8] {
+    func post<Answer>(
+        _ api: KakaoCall.API,
+        _ path: String,
+        _ form: FormBody,
+        decode: ([UInt8]) -> Answer?
+    ) async throws(KakaoError) -> Answer {
+        let start = ContinuousClock.now
+        do throws(KakaoError) {
+            guard let answer = decode(try await post(path, form)) else { throw .badAnswer }
+            onCall(KakaoCall(api: api, duration: ContinuousClock.now - start, error: nil))
+            return answer
+        } catch {
+            onCall(KakaoCall(api: api, duration: ContinuousClock.now - start, error: error))
+            throw error
+        }
+    }
+
+    private func post(_ path: String, _ form: FormBody) async throws(KakaoError) -> [UInt8] {
         let response: HTTPClientResponse
         do throws(HTTPClientError) {
             response = try await client.send(request(path, form))

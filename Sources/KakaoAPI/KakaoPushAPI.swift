@@ -24,8 +24,14 @@ package struct KakaoPushAPI: Sendable {
     }
 
     /// The API over a client of the calling loop.
-    package init(settings: KakaoAPISettings, client: HTTPClient) {
-        self.init(client: KakaoClient(settings: settings, client: client))
+    ///
+    /// - Parameter onCall: Told of every call when it has ended, before its caller is.
+    package init(
+        settings: KakaoAPISettings,
+        client: HTTPClient,
+        onCall: @escaping @Sendable (KakaoCall) -> Void = { _ in }
+    ) {
+        self.init(client: KakaoClient(settings: settings, client: client, onCall: onCall))
     }
 
     /// Registers a phone for a user, or renews it: `POST …/register`. Registering the same again only begins its time
@@ -47,9 +53,7 @@ package struct KakaoPushAPI: Sendable {
         form.append("device_id", deviceID)
         form.append("push_type", pushType.name(in: version))
         form.append("push_token", pushToken)
-        let answer = try await client.post(version.path + "/register", form)
-        guard let lifetime = TokenLifetime(answer: answer) else { throw .badAnswer }
-        return lifetime
+        return try await client.post(.pushRegister, version.path + "/register", form) { TokenLifetime(answer: $0) }
     }
 
     /// The phones of users, in Kakao's order; none for a user who has none: `POST …/tokens`.
@@ -59,9 +63,7 @@ package struct KakaoPushAPI: Sendable {
     package func tokens(userIDs: [Int64]) async throws(KakaoError) -> [PushToken] {
         var form = FormBody()
         form.append("uuids", Self.list(userIDs))
-        let answer = try await client.post(version.path + "/tokens", form)
-        guard let tokens = PushToken.list(answer: answer) else { throw .badAnswer }
-        return tokens
+        return try await client.post(.pushTokens, version.path + "/tokens", form) { PushToken.list(answer: $0) }
     }
 
     /// Takes a user's phone back: `POST …/deregister`.
@@ -73,7 +75,7 @@ package struct KakaoPushAPI: Sendable {
         form.append("device_id", deviceID)
         form.append("push_type", pushType.name(in: version))
         // Success has no body, whatever its content type says.
-        _ = try await client.post(version.path + "/deregister", form)
+        try await client.post(.pushDeregister, version.path + "/deregister", form) { _ in () }
     }
 
     /// Sends a message to all phones of some users: `POST …/send`.
@@ -87,7 +89,8 @@ package struct KakaoPushAPI: Sendable {
     /// - Throws: ``KakaoError``. No error does not mean that anything was delivered: Kakao accepted the message, no
     ///   more.
     package func send(userIDs: [Int64], message: [UInt8], bypass: Bool = false) async throws(KakaoError) {
-        _ = try await client.post(version.path + "/send", Self.sendForm(userIDs, message, bypass))
+        let form = Self.sendForm(userIDs, message, bypass)
+        try await client.post(.pushSend, version.path + "/send", form) { _ in () }
     }
 
     /// The request that ``send(userIDs:message:bypass:)`` would send, with the Admin key masked: to be shown.

@@ -37,6 +37,7 @@ package final class PushServer: Service {
     private let sender: BatchSender
     private let preparer: PushPreparer
     private let housekeeper: PushHousekeeper
+    private let listener: PostgresListener
     private let events = PushEvents()
     private let syncWorker: DeviceSyncWorker
     private let databaseSettings: PostgresSettings
@@ -62,6 +63,7 @@ package final class PushServer: Service {
         migrator = Migrator(directory: migrations)
         databaseSettings = try PostgresSettings(url: settings.databaseURL.revealed)
         loops = try EventLoopGroup(count: loopCount)
+        let metrics = ServerMetrics()
         services = try loops.loops.map { [databaseSettings] loop in
             let client = try HTTPClient(
                 settings: HTTPClientSettings(
@@ -79,7 +81,7 @@ package final class PushServer: Service {
                 loop: loop,
                 pool: PostgresPool(settings: databaseSettings, loop: loop, logger: logger),
                 client: client,
-                push: KakaoPushAPI(settings: kakaoSettings, client: client)
+                push: KakaoPushAPI(settings: kakaoSettings, client: client) { metrics.count($0) }
             )
         }
         let standing = KakaoStanding(logger: logger)
@@ -90,22 +92,26 @@ package final class PushServer: Service {
         // Where it listens is known once it does.
         let returnURL = Locked<String?>(nil)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
+        let metricsRoutes = MetricsRoutes(
+            authenticator: Self.authenticator(settings, first.pool),
+            metrics: metrics,
+            standing: standing,
+            pools: services.map(\.pool),
+            queue: QueueDepth(pool: first.pool)
+        )
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
             [services, migrator, gate, events] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
-            let authenticator = Authenticator(
-                operatorKey: settings.operatorKey,
-                adminKey: settings.kakao.adminKey,
-                keys: OperatorKeyStore(pool: own.pool)
-            )
+            let authenticator = Self.authenticator(settings, own.pool)
             let devices = DeviceStore(pool: own.pool)
             let sync = DeviceSync(store: devices, push: own.push, standing: standing, wakeup: syncWakeup)
             let pushes = PushStore(pool: own.pool)
             let callbacks = LinkCallbackStore(pool: own.pool)
             var router = Router()
             HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
+            metricsRoutes.add(to: &router)
             DeviceRoutes(authenticator: authenticator, store: devices, sync: sync).add(to: &router)
             PushRoutes(
                 authenticator: authenticator,
@@ -147,6 +153,13 @@ package final class PushServer: Service {
             notices: notices,
             logger: logger
         )
+        // What another server was asked to do is noticed at once. On (re)connection too: what was said before may be lost.
+        listener = PostgresListener(
+            settings: databaseSettings,
+            channels: [PushStore.channel],
+            loop: first.loop,
+            logger: logger
+        ) { _ in notices.pushChanged() }
         preparer = PushPreparer(
             loop: last.loop,
             store: PreparationStore(pool: last.pool),
@@ -156,6 +169,7 @@ package final class PushServer: Service {
         housekeeper = PushHousekeeper(
             loop: last.loop,
             store: HousekeepingStore(pool: last.pool),
+            audiences: AudienceStore(pool: last.pool),
             retentionDays: settings.pushRetentionDays,
             logger: logger
         )
@@ -166,6 +180,14 @@ package final class PushServer: Service {
             wakeup: syncWakeup
         )
         syncWorker = DeviceSyncWorker(loop: last.loop, sync: sync, logger: logger)
+    }
+
+    private static func authenticator(_ settings: Settings, _ pool: PostgresPool) -> Authenticator {
+        Authenticator(
+            operatorKey: settings.operatorKey,
+            adminKey: settings.kakao.adminKey,
+            keys: OperatorKeyStore(pool: pool)
+        )
     }
 
     /// The port it listens on.
@@ -209,6 +231,7 @@ package final class PushServer: Service {
             await shutdown(nil)
             throw error
         }
+        listener.start()
         let background = Task(executorPreference: loops.loops[0]) { [sender, preparer, syncWorker, housekeeper] in
             async let sending: Void = sender.run()
             async let preparing: Void = preparer.run()
@@ -252,6 +275,7 @@ package final class PushServer: Service {
         logger.notice("Shutting down")
         // Nothing new is claimed from now on, whatever the requests in hand may take.
         events.close()
+        await listener.shutdown()
         await preparer.stop()
         await sender.stop()
         await syncWorker.stop()
@@ -275,16 +299,6 @@ package final class PushServer: Service {
         }
         loops.shutdown()
         logger.notice("Stopped")
-    }
-}
-
-extension PostgresError {
-    /// The database is away, or busy; it may be back the next moment.
-    fileprivate var isTransient: Bool {
-        switch code {
-        case .unavailable, .connectionLost, .timedOut, .overloaded: true
-        case .server, .invalidParameter, .decoding, .migration, .settings: false
-        }
     }
 }
 

@@ -14,6 +14,7 @@ import Testing
         ("/v1/push/deregister", true, .devices), ("/v1/push/send", true, .send), ("/v2/push/send", true, .send),
         ("/v1/users/1/devices", false, .read), ("/v1/pushes/x", false, .read), ("/v1/pushes/x/resume", true, .send),
         ("/v1/link/callbacks", false, .read), ("/v1/audiences", false, .read), ("/v1/audiences/a", false, .read),
+        ("/metrics", false, .read),
     ]
 
     private static func call(_ caller: Caller, _ path: String, isPost: Bool) async throws -> HTTPClientResponse {

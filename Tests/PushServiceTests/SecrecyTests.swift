@@ -6,9 +6,9 @@ import KakaoSandbox
 import PushService
 import Testing
 
-/// What must never stand in a log.
+/// What must never stand in a log, nor among the metrics.
 @Suite(.timeLimit(.minutes(5))) struct SecrecyTests {
-    @Test("The log of a whole run, at its most talkative, holds no key, no secret and no push token")
+    @Test("The log of a whole run, at its most talkative, and the metrics hold no key, no secret and no push token")
     func wholeRun() async throws {
         let token = "fcmToken:APA91bH-0123456789_abcdefghijklmnopqrstuvwxyz"
         try await withService { service in
@@ -51,6 +51,8 @@ import Testing
             _ = try await api.with("Bearer wrong-\(Keys.operator)").register(5, token)
             _ = try await api.post("/v1/push/register", Array("push_token=\(token)&uuid=x".utf8), type: "text/plain")
             try await eventually("reports were made") { service.kakao.sandbox.stats.feedback.accepted >= 1 }
+            let metrics = try await api.get("/metrics")
+            #expect(metrics.status == 200)
 
             let lines = service.log.lines.map(\.text)
             #expect(lines.count > 20)
@@ -62,6 +64,7 @@ import Testing
             ]
             for secret in secrets {
                 #expect(lines.filter { $0.contains(secret) }.isEmpty, "\(secret)")
+                #expect(!metrics.text.contains(secret), "\(secret)")
             }
         }
     }

@@ -1,5 +1,6 @@
 package import EventLoop
 package import Logging
+internal import Synchronization
 
 /// The connections of one loop to the database.
 ///
@@ -15,6 +16,11 @@ package final class PostgresPool: Sendable {
     private let reads: [PostgresLane]
     private let writes: [PostgresLane]
     private let exclusive: ExclusivePool
+    private let statements = Atomic<Int>(0)
+
+    /// Statements that were asked of the connections that its loop shares, so far; those of transactions and scripts are not counted.
+    /// What was coalesced is one statement. Callable from anywhere.
+    package var statementCount: Int { statements.load(ordering: .relaxed) }
 
     /// A pool without connections: see ``start()``. One that was started lives until ``shutdown(within:)``.
     package init(settings: PostgresSettings, loop: EventLoop, logger: Logger) {
@@ -106,6 +112,7 @@ package final class PostgresPool: Sendable {
         _ receiver: PostgresCommand.Receiver,
         to lanes: [PostgresLane]
     ) {
+        statements.wrappingAdd(1, ordering: .relaxed)
         let command = PostgresCommand(
             sql: sql,
             work: .statement(parameters),

@@ -30,7 +30,7 @@ struct LinkCallbackRoutes: Sendable {
             // Asked for as it was stored.
             args[String(name.dropFirst(4)).withoutNUL] = .string((parameters.anyText(name) ?? "").withoutNUL)
         }
-        let page = try Page(parameters)
+        let page = try Page<UUID>(parameters)
         let filter = LinkCallbackStore.Filter(
             since: try parameters.optionalTime("since"),
             until: try parameters.optionalTime("until"),

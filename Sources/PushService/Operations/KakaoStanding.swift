@@ -2,11 +2,22 @@ internal import KakaoAPI
 internal import Locking
 internal import Logging
 
-/// Whether Kakao accepts our Admin key: what it last said of it, on whatever call.
+/// Whether Kakao accepts our Admin key: what it last said of it, on whatever call; and whether it asks the sender to wait.
 ///
-/// Readiness tells it, since with a refused key the server takes requests that come to nothing.
+/// Readiness and metrics tell it, since with a refused key the server takes requests that come to nothing.
 final class KakaoStanding: Sendable {
+    /// What becomes of a push that is sent now.
+    enum SenderState: CaseIterable, Sendable {
+        /// It goes to Kakao.
+        case running
+        /// It waits: a quota is used up.
+        case waiting
+        /// It comes to nothing until an operator has seen to it: Kakao refuses the key or the app.
+        case halted
+    }
+
     private let refusal = Locked<String?>(nil)
+    private let quotaWaitEnd = Locked(ContinuousClock.now)
     private let logger: Logger
 
     init(logger: Logger) {
@@ -16,6 +27,16 @@ final class KakaoStanding: Sendable {
     /// Why Kakao refuses us, or `nil` while it does not.
     var refusalReason: String? {
         refusal.withLock { $0 }
+    }
+
+    var senderState: SenderState {
+        if refusalReason != nil { return .halted }
+        return quotaWaitEnd.withLock { $0 } > ContinuousClock.now ? .waiting : .running
+    }
+
+    /// A quota is used up: the sender begins nothing for so long.
+    func noteQuotaUsedUp(for wait: Duration) {
+        quotaWaitEnd.withLock { $0 = ContinuousClock.now + wait }
     }
 
     func noteAccepted() {

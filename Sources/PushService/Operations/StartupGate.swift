@@ -4,6 +4,8 @@ internal import Synchronization
 
 /// Answers 503 for as long as the database is not ready: what came in before would meet tables that are not there.
 ///
+/// Health and metrics pass: they are asked for when something is wrong.
+///
 /// So a server that is started while PostgreSQL is down answers as one does from under which PostgreSQL went down.
 final class StartupGate: Middleware {
     private let state = Atomic<Bool>(false)
@@ -17,7 +19,7 @@ final class StartupGate: Middleware {
     }
 
     func receive(_ request: Request) throws -> Response? {
-        guard isOpen || HealthRoutes.quietPaths.contains(request.path) else {
+        guard isOpen || HealthRoutes.quietPaths.contains(request.path) || request.path == MetricsRoutes.path else {
             throw PostgresError(.unavailable).problem
         }
         return nil

@@ -162,7 +162,8 @@ struct Parameters {
     }
 
     /// One of the texts that `Value` knows.
-    func optionalChoice<Value: RawRepresentable<String> & CaseIterable>(_ name: String, of: Value.Type) throws -> Value? {
+    func optionalChoice<Value: RawRepresentable<String> & CaseIterable>(_ name: String, of: Value.Type) throws -> Value?
+    {
         let allowed = Value.allCases.map(\.rawValue).joined(separator: ", ")
         return try optionalText(name, length: 1...64).map { text in
             guard let value = Value(rawValue: text) else { throw Problem.field(name, "one of \(allowed)") }

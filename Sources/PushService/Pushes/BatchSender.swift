@@ -302,7 +302,8 @@ actor BatchSender {
 
     /// Sends as much of what is claimed as may be under way, each time of the push that has the least under way.
     private func dispatch() {
-        while underWay < limit, unwritten < Self.maximumUnwritten, !ready.isEmpty, !isStopping, loop.now >= pausedUntil {
+        while underWay < limit, unwritten < Self.maximumUnwritten, !ready.isEmpty, !isStopping, loop.now >= pausedUntil
+        {
             if rateLimit?.available(at: loop.now) == 0 { return }
             var index = 0
             for other in ready.indices.dropFirst() where ready[other].underWay < ready[index].underWay { index = other }
@@ -370,6 +371,7 @@ actor BatchSender {
             guard loop.now >= pausedUntil else { return }
             let wait = max(quotaWait, min(error.retryAfter ?? .zero, Self.longestQuotaWait))
             pausedUntil = loop.now + wait.wholeMilliseconds
+            standing.noteQuotaUsedUp(for: wait)
             quotaWait = min(quotaWait * 2, Self.longestQuotaWait)
             wakeup.signal(after: wait)
             logger.warning(

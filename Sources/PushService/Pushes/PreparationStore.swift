@@ -108,7 +108,9 @@ struct PreparationStore: Sendable {
 
     /// The parts of an audience that was stored under a name, or `nil`.
     func parts(ofAudience name: AudienceName) async throws -> UUID? {
-        try await pool.read("SELECT parts_id FROM audiences WHERE name = $1", [.text(name.text)]).first?.decode(UUID.self)
+        try await pool.read("SELECT parts_id FROM audiences WHERE name = $1", [.text(name.text)]).first?.decode(
+            UUID.self
+        )
     }
 
     /// Goes through an audience in the steps in which it would be prepared, and stores nothing.

@@ -8,20 +8,24 @@ actor PushHousekeeper {
     private static let firstInterval = Duration.seconds(30)
     /// Rows that go in one statement; between two of them it lets others work.
     private static let step = 1000
+    /// Parts of audiences, of a thousand users each.
+    private static let parts = 100
     private static let pause = Duration.milliseconds(100)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let loop: EventLoop
     private let store: HousekeepingStore
+    private let audiences: AudienceStore
     private let retentionDays: Int
     private let logger: Logger
     private let wakeup: Wakeup
     private var isStopping = false
 
-    init(loop: EventLoop, store: HousekeepingStore, retentionDays: Int, logger: Logger) {
+    init(loop: EventLoop, store: HousekeepingStore, audiences: AudienceStore, retentionDays: Int, logger: Logger) {
         self.loop = loop
         unownedExecutor = loop.asUnownedSerialExecutor()
         self.store = store
+        self.audiences = audiences
         self.retentionDays = retentionDays
         self.logger = logger
         wakeup = Wakeup(loop: loop)
@@ -36,8 +40,11 @@ actor PushHousekeeper {
             wait = Self.interval
             do {
                 try await removePushes()
+                while !isStopping, try await audiences.removeUnusedParts(limit: Self.parts) == Self.parts {
+                    try await loop.sleep(for: Self.pause)
+                }
             } catch {
-                logger.debug("Finished pushes could not be removed", metadata: ["error": "\(error)"])
+                logger.debug("What is no longer wanted could not be removed", metadata: ["error": "\(error)"])
             }
         }
     }

@@ -363,7 +363,8 @@ struct PushStore: Sendable {
         }
         return try rows.map { row in
             let (
-                number, state, userIDs, attempts, mayRepeat, kakaoStatus, kakaoCode, kakaoMessage, nextAttemptAt, finishedAt
+                number, state, userIDs, attempts, mayRepeat, kakaoStatus, kakaoCode, kakaoMessage, nextAttemptAt,
+                finishedAt
             ) = try row.decode(
                 Int32.self,
                 String.self,

@@ -77,11 +77,12 @@ func withKakao<Result>(
     answering answer: String,
     path: String = "",
     version: PushVersion = .v1,
+    onCall: @escaping @Sendable (KakaoCall) -> Void = { _ in },
     _ body: (KakaoPushAPI) async throws -> Result
 ) async throws -> (result: Result, calls: [Call]) {
     let server = try StubKakao(answer)
     defer { server.stop() }
-    let result = try await withPushAPI(url: server.url + path, version: version, body)
+    let result = try await withPushAPI(url: server.url + path, version: version, onCall: onCall, body)
     return (result, server.calls)
 }
 
@@ -90,6 +91,7 @@ func withPushAPI<Result>(
     url: String,
     version: PushVersion = .v1,
     timeout: Duration = .seconds(10),
+    onCall: @escaping @Sendable (KakaoCall) -> Void = { _ in },
     _ body: (KakaoPushAPI) async throws -> Result
 ) async throws -> Result {
     let group = try EventLoopGroup(count: 1)
@@ -97,7 +99,7 @@ func withPushAPI<Result>(
     let client = try HTTPClient(settings: HTTPClientSettings(totalTimeout: timeout), loop: group.loops[0])
     let settings = KakaoAPISettings(apiURL: url, adminKey: AdminKey("the-admin-key"), pushVersion: version)
     do {
-        let result = try await body(KakaoPushAPI(settings: settings, client: client))
+        let result = try await body(KakaoPushAPI(settings: settings, client: client, onCall: onCall))
         await client.shutdown()
         return result
     } catch {

@@ -1,0 +1,16 @@
+/// A call to Kakao that has ended: for whoever counts calls.
+package struct KakaoCall: Sendable {
+    /// What was called, whatever the version.
+    package enum API: Int, CaseIterable, Sendable {
+        case pushRegister
+        case pushTokens
+        case pushDeregister
+        case pushSend
+    }
+
+    package let api: API
+    /// From the moment it was asked for, waiting for a connection included.
+    package let duration: Duration
+    /// `nil` when Kakao answered with success.
+    package let error: KakaoError?
+}

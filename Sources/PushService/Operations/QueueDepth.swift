@@ -1,0 +1,103 @@
+internal import EventLoop
+internal import Postgres
+
+/// How much is yet to be told to Kakao, as the database has it, for all servers together.
+///
+/// One for each server: the database is asked every ``lifetime`` at most, however often somebody wants to know.
+actor QueueDepth {
+    struct Counts: Sendable {
+        /// Batches that wait to be sent, of pushes that are not stopped; ``QueueDepth/limit`` for that many and more, as in each of these.
+        let waitingBatches: Int64
+        /// Batches that a server sends, or sent when it died.
+        let sendingBatches: Int64
+        /// For how long the waiting batch that was due first has been due, in seconds; 0 when none is due.
+        let oldestWaitingSeconds: Double
+        /// Devices of which Kakao has yet to hear.
+        let unsettledDevices: Int64
+    }
+
+    /// Counting stops here: more than that is a number nobody acts upon, and the database reads so many index entries at most.
+    static let limit = 100_000
+    /// How long an answer counts. Prometheus asks every 15 s or so.
+    private static let lifetime = Duration.seconds(5)
+
+    nonisolated let unownedExecutor: UnownedSerialExecutor
+    private let pool: PostgresPool
+    /// What was last asked, or is being asked, and when to ask again in the loop's milliseconds.
+    private var latest: (reading: Task<Counts?, Never>, end: UInt64)?
+
+    init(pool: PostgresPool) {
+        self.pool = pool
+        unownedExecutor = pool.loop.asUnownedSerialExecutor()
+    }
+
+    /// What the database said at most ``lifetime`` ago; `nil` when it does not answer.
+    func counts() async -> Counts? {
+        if let latest, pool.loop.now < latest.end { return await latest.reading.value }
+        // A task of its own: whoever asks first may go away.
+        let reading = Task(executorPreference: pool.loop) { [pool] in try? await Self.read(pool) }
+        latest = (reading, pool.loop.now + Self.lifetime.wholeMilliseconds)
+        return await reading.value
+    }
+
+    /// Each count reads one partial index, in its order and no further than the limit; finished batches are in none of them.
+    private static func read(_ pool: PostgresPool) async throws -> Counts? {
+        let rows = try await pool.read(
+            """
+            SELECT
+                (
+                    SELECT count(*)
+                    FROM (
+                        SELECT
+                        FROM pushes
+                        JOIN push_batches AS batch ON batch.push_id = pushes.id
+                        WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+                            AND batch.state = 'waiting'
+                        LIMIT $1
+                    ) AS waiting
+                ),
+                (
+                    SELECT count(*)
+                    FROM (
+                        SELECT
+                        FROM push_batches
+                        WHERE state = 'sending'
+                        LIMIT $1
+                    ) AS sending
+                ),
+                (
+                    SELECT greatest(0, extract(epoch FROM now() - min(first.next_attempt_at)))::float8
+                    FROM pushes
+                    CROSS JOIN LATERAL (
+                        SELECT next_attempt_at
+                        FROM push_batches
+                        WHERE push_id = pushes.id
+                            AND state = 'waiting'
+                        ORDER BY next_attempt_at
+                        LIMIT 1
+                    ) AS first
+                    WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+                ),
+                (
+                    SELECT count(*)
+                    FROM (
+                        SELECT
+                        FROM devices
+                        WHERE kakao_revision < revision
+                        ORDER BY next_attempt_at
+                        LIMIT $1
+                    ) AS unsettled
+                )
+            """,
+            [.int64(Int64(limit))]
+        )
+        guard let row = rows.first else { return nil }
+        let (waiting, sending, oldest, unsettled) = try row.decode(Int64.self, Int64.self, Double.self, Int64.self)
+        return Counts(
+            waitingBatches: waiting,
+            sendingBatches: sending,
+            oldestWaitingSeconds: oldest,
+            unsettledDevices: unsettled
+        )
+    }
+}

@@ -1,0 +1,61 @@
+import HTTPClient
+import KakaoAPI
+import Locking
+import Testing
+
+/// What is told of a call that has ended.
+@Suite struct CallTests {
+    private static func calls(
+        answering answer: String,
+        _ body: (KakaoPushAPI) async throws -> Void
+    ) async throws -> [KakaoCall] {
+        let told = Locked<[KakaoCall]>([])
+        _ = try await withKakao(answering: answer, onCall: { call in told.withLock { $0.append(call) } }, body)
+        return told.withLock { $0 }
+    }
+
+    @Test("Each call is told once, by its name, before its caller goes on")
+    func answered() async throws {
+        let told = Locked<[KakaoCall]>([])
+        let note: @Sendable (KakaoCall) -> Void = { call in told.withLock { $0.append(call) } }
+        _ = try await withKakao(answering: answer(200, "[]"), onCall: note) { push in
+            _ = try await push.tokens(userIDs: [1])
+            #expect(told.withLock { $0.count } == 1)
+            try await push.deregister(userID: 1, deviceID: "phone", pushType: .apns)
+            #expect(told.withLock { $0.count } == 2)
+            try await push.send(userIDs: [1], message: Array("{}".utf8))
+            #expect(told.withLock { $0.count } == 3)
+        }
+        let calls = told.withLock { $0 }
+        #expect(calls.map(\.api) == [.pushTokens, .pushDeregister, .pushSend])
+        #expect(calls.allSatisfy { $0.error == nil && $0.duration > .zero })
+    }
+
+    @Test("A refusal, an answer that is none, and silence are told as errors")
+    func failed() async throws {
+        let refused = try await Self.calls(answering: answer(400, #"{"code":-2,"msg":"said"}"#)) { push in
+            _ = await failure { () async throws(KakaoError) in try await push.send(userIDs: [1], message: []) }
+        }
+        #expect(refused.map(\.api) == [.pushSend])
+        #expect(refused.map { $0.error?.disposition } == [.invalid])
+
+        let bad = try await Self.calls(answering: answer(200, "soon")) { push in
+            _ = await failure { () async throws(KakaoError) in
+                try await push.register(userID: 1, deviceID: "phone", pushType: .fcm, pushToken: "token")
+            }
+        }
+        #expect(bad.map(\.api) == [.pushRegister])
+        guard case .badAnswer = bad.first?.error?.kind else {
+            Issue.record("told as \(bad)")
+            return
+        }
+
+        let silent = try await Self.calls(answering: "") { push in
+            _ = await failure { () async throws(KakaoError) in try await push.tokens(userIDs: [1]) }
+        }
+        guard case .unreachable = silent.first?.error?.kind else {
+            Issue.record("told as \(silent)")
+            return
+        }
+    }
+}

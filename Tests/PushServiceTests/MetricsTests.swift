@@ -1,0 +1,298 @@
+import FoundationEssentials
+import Glibc
+import HTTPClient
+import HTTPTypes
+import KakaoAPI
+import KakaoSandbox
+import Postgres
+import PrivatePostgres
+import Testing
+
+@testable import PushService
+
+extension Caller {
+    /// The metrics, read strictly.
+    fileprivate func metrics() async throws -> Exposition {
+        let answer = try await get("/metrics")
+        #expect(answer.status == 200)
+        #expect(answer.headerFields[.contentType] == "text/plain; version=0.0.4; charset=utf-8")
+        return try Exposition(answer.body)
+    }
+}
+
+extension Exposition {
+    /// Calls to Kakao that ended so.
+    fileprivate func kakao(_ api: String, _ outcome: String) -> Double? {
+        value("kakao_push_kakao_requests_total", ["api": api, "outcome": outcome])
+    }
+
+    /// Calls to Kakao that ended in any other way.
+    fileprivate func kakao(_ api: String, otherThan outcomes: Set<String>) -> Double {
+        let samples = families["kakao_push_kakao_requests_total"]?.samples ?? []
+        return samples.filter { $0.labels["api"] == api && !outcomes.contains($0.labels["outcome"] ?? "") }
+            .reduce(0) { $0 + $1.value }
+    }
+
+    /// The states that the sender is in: one.
+    fileprivate var sender: [String] {
+        (families["kakao_push_sender_state"]?.samples ?? []).filter { $0.value == 1 }.compactMap { $0.labels["state"] }
+    }
+
+    fileprivate func batches(_ state: String) -> Double? { value("kakao_push_batches", ["state": state]) }
+}
+
+/// `/metrics`, read as Prometheus reads it.
+@Suite(.timeLimit(.minutes(5))) struct MetricsTests {
+    /// What is there whatever has happened, and what only while the database answers.
+    private static let always: Set = [
+        "kakao_push_kakao_requests_total", "kakao_push_kakao_request_duration_seconds", "kakao_push_sender_state",
+        "kakao_push_database_up", "kakao_push_database_statements_total", "process_resident_memory_bytes",
+        "process_cpu_seconds_total", "process_open_fds", "process_start_time_seconds",
+    ]
+    private static let fromDatabase: Set = [
+        "kakao_push_batches", "kakao_push_oldest_waiting_batch_age_seconds", "kakao_push_devices_unsettled",
+    ]
+
+    @Test("The counters rise by what Kakao was asked, and every metric is there from the start")
+    func counters() async throws {
+        try await withService { service in
+            let before = try await service.api.metrics()
+            #expect(Set(before.families.keys) == Self.always.union(Self.fromDatabase))
+            #expect(before.families.values.allSatisfy { !$0.help.isEmpty })
+            for api in ["push_register", "push_tokens", "push_deregister", "push_send"] {
+                #expect(before.kakao(api, otherThan: []) == 0)
+                #expect(before.value("kakao_push_kakao_request_duration_seconds_count", ["api": api]) == 0)
+            }
+            #expect(before.sender == ["running"])
+            #expect(before.value("kakao_push_database_up") == 1)
+            #expect(before.batches("waiting") == 0)
+            #expect(before.batches("sending") == 0)
+            #expect(before.value("kakao_push_oldest_waiting_batch_age_seconds") == 0)
+            #expect(before.value("kakao_push_devices_unsettled") == 0)
+
+            for user in Int64(1)...2 { _ = try await service.api.register(user, "token-\(user)") }
+            for _ in 0..<3 { try await service.api.waitUntilDone(service.api.push([1, 2])) }
+            _ = try await service.api.deregister(2)
+            let after = try await service.api.metrics()
+            #expect(after.kakao("push_register", "ok") == 2)
+            #expect(after.kakao("push_send", "ok") == 3)
+            #expect(after.kakao("push_deregister", "ok") == 1)
+            for (api, count) in [("push_register", 2.0), ("push_send", 3), ("push_deregister", 1), ("push_tokens", 0)] {
+                #expect(after.kakao(api, otherThan: ["ok"]) == 0)
+                #expect(after.value("kakao_push_kakao_request_duration_seconds_count", ["api": api]) == count)
+            }
+            #expect(after.value("kakao_push_kakao_request_duration_seconds_sum", ["api": "push_send"]) ?? 0 > 0)
+        }
+    }
+
+    @Test(
+        "A fault of Kakao's is counted under what came of it",
+        arguments: [
+            (500, nil, "retry"), (400, -603, "retry"), (429, nil, "wait"), (400, -10, "wait"), (401, -401, "halt"),
+            (403, -5, "halt"), (400, -2, "refused"), (404, nil, "refused"),
+        ] as [(Int, Int?, String)]
+    )
+    func faults(status: Int, code: Int?, outcome: String) async throws {
+        try await withService { service in
+            service.kakao.fail("send", status: status, code: code, times: 1)
+            _ = try await service.api.push([1])
+            try await eventually("it is counted") {
+                try await service.api.metrics().kakao("push_send", outcome) == 1
+            }
+            #expect(try await service.api.metrics().kakao("push_send", otherThan: [outcome, "ok"]) == 0)
+        }
+    }
+
+    @Test("A call that Kakao does not answer is counted as unreachable, and the device as unsettled")
+    func unreachable() async throws {
+        try await withService { service in
+            service.kakao.fail("register", .dropAfterBody)
+            #expect(try await service.api.register(1, "token").status == 202)
+            let metrics = try await service.api.metrics()
+            #expect(metrics.kakao("push_register", "unreachable") ?? 0 >= 1)
+            #expect(metrics.kakao("push_register", otherThan: ["unreachable"]) == 0)
+            #expect(metrics.value("kakao_push_devices_unsettled") == 1)
+        }
+    }
+
+    @Test("What Kakao answers is one outcome, and so is each way in which it does not")
+    func outcomes() {
+        func outcome(_ code: HTTPClientError.Code) -> String {
+            let error = HTTPClientError(code: code, bodyBytesLeft: true, message: "m")
+            return ServerMetrics.KakaoOutcome(KakaoError(kind: .unreachable(error))).label
+        }
+        #expect(outcome(.timedOut) == "timeout")
+        #expect([.cannotResolve, .cannotConnect, .tls, .connectionLost].allSatisfy { outcome($0) == "unreachable" })
+        #expect([.responseTooLarge, .badResponse].allSatisfy { outcome($0) == "bad_answer" })
+        #expect([.canceled, .overloaded, .shutDown, .internalFailure].allSatisfy { outcome($0) == "given_up" })
+        #expect([.invalidRequest, .invalidSettings].allSatisfy { outcome($0) == "halt" })
+        #expect(ServerMetrics.KakaoOutcome(KakaoError(kind: .badAnswer)).label == "bad_answer")
+        #expect(ServerMetrics.KakaoOutcome(nil).label == "ok")
+    }
+
+    @Test("While a quota is used up the sender is said to wait, and its batches to be waiting, for longer and longer")
+    func waiting() async throws {
+        try await withService { service in
+            service.kakao.fail("send", status: 429)
+            _ = try await service.api.push([1])
+            var age = 0.0
+            try await eventually("the sender waits with a batch") {
+                let metrics = try await service.api.metrics()
+                age = metrics.value("kakao_push_oldest_waiting_batch_age_seconds") ?? 0
+                return metrics.sender == ["waiting"] && metrics.batches("waiting") == 1
+                    && metrics.batches("sending") == 0 && age > 0
+            }
+            try await eventually("the batch has waited for longer") {
+                try await service.api.metrics().value("kakao_push_oldest_waiting_batch_age_seconds") ?? 0 > age
+            }
+        }
+    }
+
+    @Test("While Kakao refuses the key the sender is said to be halted, and why is not among the metrics")
+    func halted() async throws {
+        try await withService { service in
+            service.kakao.fail("send", status: 401, code: -401) { $0.message = "words of Kakao" }
+            let push = try await service.api.push([1])
+            try await eventually("the push is halted") { try await service.api.state(push) == "halted" }
+            let answer = try await service.api.get("/metrics")
+            #expect(try Exposition(answer.body).sender == ["halted"])
+            #expect(!answer.text.contains("words"))
+            service.kakao.sandbox.removeFaults()
+            #expect(try await service.api.post("\(push)/resume").status == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.metrics().sender == ["running"])
+        }
+    }
+
+    @Test("Two servers of one process count each for itself")
+    func twoServers() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            try await RunningServer.with(settings) { first in
+                try await RunningServer.with(settings) { second in
+                    _ = try await first.register(1, "token")
+                    let metrics = [try await first.metrics(), try await second.metrics()]
+                    #expect(metrics.map { $0.kakao("push_register", "ok") } == [1, 0])
+                }
+            }
+        }
+    }
+
+    @Test("However often it is asked, it does not ask the database each time, nor is its answer ever in pieces")
+    func cached() async throws {
+        try await withService { service in
+            let before = try await service.api.metrics().value("kakao_push_database_statements_total") ?? 0
+            #expect(before > 0)
+            let scrapes = 300
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<8 {
+                    group.addTask { for _ in 0..<(scrapes / 8) { _ = try await service.api.metrics() } }
+                }
+                try await group.waitForAll()
+            }
+            let after = try await service.api.metrics().value("kakao_push_database_statements_total") ?? 0
+            // Some of them are what the server's own workers asked meanwhile.
+            #expect(after - before < Double(scrapes) / 2)
+        }
+    }
+
+    @Test("The process tells what the kernel says of it")
+    func process() async throws {
+        try await withService { service in
+            let metrics = try await service.api.metrics()
+            #expect(metrics.value("process_resident_memory_bytes") ?? 0 > 1_000_000)
+            #expect(metrics.value("process_cpu_seconds_total") ?? 0 > 0)
+            let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
+            // Other tests open and close some meanwhile.
+            let open = metrics.value("process_open_fds") ?? 0
+            #expect(open > 10 && open < Double(descriptors) * 10)
+            let start = metrics.value("process_start_time_seconds") ?? 0
+            let age = Date().timeIntervalSince1970 - start
+            #expect(age > 0 && age < 86_400)
+        }
+    }
+
+    @Test("A key that may read is enough, and another method is not taken")
+    func access() async throws {
+        try await withService { service in
+            let key = try await OperatorKeyStore(pool: service.database.pool)
+                .create(name: "prometheus", scopes: [.read], expiresAt: nil)
+            _ = try await service.api.with("Bearer \(key)").metrics()
+            for wrong in [nil, "Bearer wrong", "KakaoAK \(Keys.admin)"] {
+                let answer = try await service.api.with(wrong).get("/metrics")
+                #expect(answer.status == 401)
+                #expect(!answer.text.contains("process_"))
+            }
+            #expect(try await service.api.post("/metrics").status == 405)
+        }
+    }
+
+    @Test("With the database down it answers with the rest, to the operator and to who was let in before")
+    func databaseDown() async throws {
+        try await Slots.servers.with {
+            let cluster = PostgresCluster(directory: "\(try TestFiles.temporaryFolder())/postgres")
+            let url = try await cluster.start()
+            do {
+                try await TestKakao.with { kakao in try await Self.stopAndStart(cluster, url, kakao) }
+            } catch {
+                await cluster.stop(.immediate)
+                throw error
+            }
+            await cluster.stop(.immediate)
+        }
+    }
+
+    private static func stopAndStart(_ cluster: PostgresCluster, _ url: String, _ kakao: TestKakao) async throws {
+        let settings = Settings.test(url, kakao: kakao.sandbox.url)
+        try await RunningServer.with(settings) { api in
+            let pool = try await Shared.pool(url)
+            let store = OperatorKeyStore(pool: pool)
+            let revoked = api.with("Bearer \(try await store.create(name: "a", scopes: [.read], expiresAt: nil))")
+            let reader = api.with("Bearer \(try await store.create(name: "b", scopes: [.read], expiresAt: nil))")
+            let other = api.with("Bearer \(try await store.create(name: "c", scopes: [.read], expiresAt: nil))")
+            _ = try await revoked.metrics()
+            #expect(try await store.revoke(name: "a") == 1)
+            #expect(try await revoked.get("/metrics").status == 401)
+            await pool.shutdown()
+            #expect(try await api.register(1, "token").status == 200)
+            #expect(try await reader.metrics().value("kakao_push_database_up") == 1)
+
+            await cluster.stop(.fast)
+            try await eventually("it is told that the database is away") {
+                try await reader.metrics().value("kakao_push_database_up") == 0
+            }
+            let metrics = try await reader.metrics()
+            #expect(Set(metrics.families.keys) == always)
+            #expect(metrics.kakao("push_register", "ok") == 1)
+            for caller in [other, revoked] {
+                let answer = try await caller.get("/metrics")
+                #expect(answer.status == 503)
+                #expect(!answer.text.contains("process_"))
+            }
+            #expect(try await api.with(nil).get("/metrics").status == 401)
+            // The operator's own key is no matter of the database's.
+            #expect(try await api.metrics().value("kakao_push_database_up") == 0)
+
+            try await cluster.start()
+            try await eventually("it is told that the database is back") {
+                try await api.metrics().value("kakao_push_database_up") == 1
+            }
+            #expect(Set(try await api.metrics().families.keys) == always.union(fromDatabase))
+        }
+    }
+
+    @Test("A server that starts without its database tells its metrics before it is ready")
+    func startedWithout() async throws {
+        try await Slots.servers.with {
+            // Port 1 of loopback: nobody listens there.
+            let settings = Settings.test("postgres://nobody@127.0.0.1:1/none", kakao: "http://127.0.0.1:1")
+            let server = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+            let api = Caller(url: server.url)
+            let metrics = try await api.metrics()
+            #expect(metrics.value("kakao_push_database_up") == 0)
+            #expect(Set(metrics.families.keys) == Self.always)
+            #expect(try await api.with(nil).get("/metrics").status == 401)
+            try await server.stop()
+        }
+    }
+}
