@@ -71,7 +71,7 @@ extension Exposition {
             #expect(before.value("kakao_push_devices_unsettled") == 0)
 
             for user in Int64(1)...2 { _ = try await service.api.register(user, "token-\(user)") }
-            for _ in 0..<3 { try await service.api.waitUntilDone(service.api.push([1, 2])) }
+            for _ in 0..<3 { try await service.api.waitUntilDone(service.push([1, 2])) }
             _ = try await service.api.deregister(2)
             let after = try await service.api.metrics()
             #expect(after.kakao("push_register", "ok") == 2)
@@ -95,7 +95,7 @@ extension Exposition {
     func faults(status: Int, code: Int?, outcome: String) async throws {
         try await withService { service in
             service.kakao.fail("send", status: status, code: code, times: 1)
-            _ = try await service.api.push([1])
+            _ = try await service.push([1])
             try await eventually("it is counted") {
                 try await service.api.metrics().kakao("push_send", outcome) == 1
             }
@@ -134,7 +134,7 @@ extension Exposition {
     func waiting() async throws {
         try await withService { service in
             service.kakao.fail("send", status: 429)
-            _ = try await service.api.push([1])
+            _ = try await service.push([1])
             var age = 0.0
             try await eventually("the sender waits with a batch") {
                 let metrics = try await service.api.metrics()
@@ -152,7 +152,7 @@ extension Exposition {
     func halted() async throws {
         try await withService { service in
             service.kakao.fail("send", status: 401, code: -401) { $0.message = "words of Kakao" }
-            let push = try await service.api.push([1])
+            let push = try await service.push([1])
             try await eventually("the push is halted") { try await service.api.state(push) == "halted" }
             let answer = try await service.api.get("/metrics")
             #expect(try Exposition(answer.body).sender == ["halted"])

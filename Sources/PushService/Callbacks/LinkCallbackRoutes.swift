@@ -40,7 +40,7 @@ struct LinkCallbackRoutes: Sendable {
             before: page.cursor
         )
         let callbacks = try await store.list(filter, limit: page.limit + 1)
-        return page.response(callbacks, cursor: \.id.lowercased) { callback, json in
+        return page.response(callbacks, cursor: \.id) { callback, json in
             json.member("id", callback.id.lowercased)
             json.member("resource_id", callback.resourceID)
             json.member("chat_type", callback.chatType)
