@@ -13,6 +13,9 @@ import Testing
         ("/v1/push/tokens", true, .devices), ("/v1/push/tokens", false, .devices),
         ("/v1/push/deregister", true, .devices), ("/v1/push/send", true, .send), ("/v2/push/send", true, .send),
         ("/v1/users/1/devices", false, .read), ("/v1/pushes/x", false, .read), ("/v1/pushes/x/resume", true, .send),
+        ("/v1/pushes", true, .send), ("/v1/pushes", false, .read), ("/v1/pushes/x/batches", false, .read),
+        ("/v1/pushes/x/events", false, .read), ("/v1/pushes/x/pause", true, .send),
+        ("/v1/pushes/x/cancel", true, .send), ("/v1/pushes/x/retry", true, .send),
         ("/v1/link/callbacks", false, .read), ("/v1/audiences", false, .read), ("/v1/audiences/a", false, .read),
         ("/metrics", false, .read),
     ]

@@ -1,0 +1,219 @@
+import HTTPClient
+import JSON
+import KakaoSandbox
+import Postgres
+import Testing
+
+@testable import PushService
+
+/// Batches that Kakao calls wrong: the user that is at fault is found, or the message is.
+@Suite(.timeLimit(.minutes(5))) struct BisectionTests {
+    private static func refuse(_ kakao: TestKakao, _ users: Set<Int64>?, status: Int = 400, code: Int? = -2) {
+        kakao.fail("send", status: status, code: code) {
+            $0.userIDs = users
+            $0.message = "words of Kakao"
+        }
+    }
+
+    @Test(
+        "One user whom Kakao refuses has failed, and all others are sent once",
+        arguments: [1, 100, 137, 250] as [Int64]
+    )
+    func oneUser(bad: Int64) async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...250)
+            Self.refuse(service.kakao, [bad])
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(250, sent: 249, failed: 1))
+            let failed = try await service.api.get("\(push)/batches", ["state": "failed"]).json?["items"]?.array ?? []
+            #expect(failed.map { $0["uuids"] } == [[.string(String(bad))]])
+            #expect(failed.first?["kakao_code"] == -2)
+            #expect(failed.first?["kakao_message"] == "words of Kakao")
+            let reached = service.kakao.sandbox.reached(marker: "m")
+            #expect(reached.users == 249)
+            #expect(reached.times == 249)
+            // Three batches, and two halves for each of the 7 times that a hundred can be halved.
+            #expect(service.kakao.requests("send") <= 3 + 14)
+            #expect(try await service.database.count("pushes WHERE probe IS NULL") == 1)
+        }
+    }
+
+    @Test("Several users whom Kakao refuses have failed, and nobody else", arguments: [4, 32])
+    func someUsers(requests: Int) async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = requests }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...1000)
+            let bad: Set<Int64> = [1, 2, 3, 99, 100, 101, 500, 777, 999]
+            Self.refuse(service.kakao, bad)
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(1000, sent: 1000 - bad.count, failed: bad.count))
+            let failed = try await service.api.get("\(push)/batches", ["state": "failed"]).json?["items"]?.array ?? []
+            #expect(Set(failed.compactMap { $0["uuids"]?[0]?.string }) == Set(bad.map(String.init)))
+            let reached = service.kakao.sandbox.reached(marker: "m")
+            #expect(reached.users == 1000 - bad.count)
+            #expect(reached.times == 1000 - bad.count)
+            let batches = try #require(try await service.api.shown(push)["batches"])
+            #expect(batches["failed"] == .integer(bad.count))
+            #expect(batches["total"]?.integer == (batches["sent"]?.integer ?? 0) + Int64(bad.count))
+        }
+    }
+
+    @Test(
+        "A message that is refused for everybody halts its push with Kakao's words, and no more requests are spent",
+        arguments: [1, 8]
+    )
+    func everybody(requests: Int) async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = requests }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...3000)
+            Self.refuse(service.kakao, nil)
+            let push = try await service.api.create()
+            try await service.api.waitFor("halted", push)
+            #expect(try await service.api.shown(push)["reason"]?.string?.contains("words of Kakao") == true)
+            try await eventually("nothing is under way") {
+                try await service.database.count("push_batches WHERE state = 'sending'") == 0
+            }
+            // A hundred users alone and the 99 batches that they were halved from; and what was under way at the first refusal.
+            #expect(service.kakao.requests("send") <= 199 + requests)
+            #expect(try await service.api.users(push)?["sent"] == 0)
+            // The Admin key is not what is refused.
+            #expect(try await service.api.get("/readyz").status == 200)
+
+            // Kakao has been mended: it goes on with all that were not tried alone.
+            let failed = try await service.api.users(push)?["failed"]?.integer ?? 0
+            service.kakao.sandbox.removeFaults()
+            #expect(try await service.api.control(push, "resume") == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(3000, sent: 3000 - Int(failed), failed: Int(failed)))
+            #expect(try await service.api.control(push, "retry") == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(3000, sent: 3000))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 3000)
+        }
+    }
+
+    @Test("A message that is refused for everybody is found out by two servers with no more requests than that")
+    func everybodyByTwo() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.kakao.maximumConcurrentRequests = 4
+            try await RunningServer.with(settings) { first in
+                try await RunningServer.with(settings) { second in
+                    try await database.addPhones(1...3000)
+                    Self.refuse(kakao, nil)
+                    let push = try await first.create()
+                    try await second.waitFor("halted", push)
+                    try await eventually("nothing is under way") {
+                        try await database.count("push_batches WHERE state = 'sending'") == 0
+                    }
+                    #expect(kakao.requests("send") <= 199 + 8)
+                    #expect(try await second.users(push)?["sent"] == 0)
+                }
+            }
+        }
+    }
+
+    @Test("A push to one user whom Kakao refuses is halted", arguments: [-2, nil])
+    func alone(code: Int?) async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            Self.refuse(service.kakao, nil, code: code)
+            let push = try await service.api.create()
+            try await service.api.waitFor("halted", push)
+            #expect(service.kakao.requests("send") == 1)
+            #expect(try await service.api.users(push) == counts(1, failed: 1))
+            // Nothing is left of it to be sent.
+            #expect(try await service.api.control(push, "resume") == 200)
+            try await service.api.waitUntilDone(push)
+        }
+    }
+
+    @Test("Once somebody has been sent the message, nobody has to wait until a refused user is found")
+    func noProbe() async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...600)
+            try await service.database.note("probe")
+            Self.refuse(service.kakao, [250, 500])
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(600, sent: 598, failed: 2))
+            #expect(try await service.database.count("noted") == 0)
+        }
+    }
+
+    @Test("While it is not known whether the message is at fault, nobody outside the first refused batch is tried")
+    func probe() async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...500)
+            try await service.database.note("probe")
+            // Of the first hundred only the last one is well: long nobody is sent anything.
+            Self.refuse(service.kakao, Set(1...99))
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(500, sent: 401, failed: 99))
+            let noted = try await service.database.text("SELECT string_agg(COALESCE(value, '-'), ' ') FROM noted")
+            #expect(noted == "1 -")
+            #expect(service.kakao.sandbox.deliveries().first?.userID == 100)
+        }
+    }
+
+    @Test(
+        "A batch that Kakao refuses all of does not hold up the others when somebody else was sent the message meanwhile"
+    )
+    func wholeBatch() async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 2 }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...1000)
+            // The last of them are found out late; until then the second batch has been sent.
+            service.kakao.fail("send", .latency) {
+                $0.userIDs = [100]
+                $0.milliseconds = 150
+            }
+            service.kakao.fail("send", .latency) {
+                $0.userIDs = [101]
+                $0.milliseconds = 400
+            }
+            Self.refuse(service.kakao, Set(1...100))
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(1000, sent: 900, failed: 100))
+        }
+    }
+
+    @Test("When it cannot be found out whether the message is at fault, the push goes on", arguments: [true, false])
+    func unknown(isUncertain: Bool) async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...500)
+            // The first batch is refused once, and its halves end in another way.
+            service.kakao.fail("send", status: 400, code: -2, times: 1)
+            if isUncertain {
+                service.kakao.fail("send", .dropAfterBody) { $0.userIDs = Set(1...100) }
+            } else {
+                service.kakao.fail("send", status: 403, code: -4) { $0.userIDs = Set(1...100) }
+            }
+            let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
+            try await service.api.waitUntilDone(push)
+            let expected =
+                isUncertain ? counts(500, sent: 400, uncertain: 100) : counts(500, sent: 400, failed: 100)
+            #expect(try await service.api.users(push) == expected)
+        }
+    }
+
+    @Test("Both halves of a batch say that their users may be reached twice, if it had been sent and not answered")
+    func halvesMayRepeat() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...2)
+            service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isDelivered = true }
+            service.kakao.fail("send", status: 400, code: -2, times: 1)
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 4)
+            #expect(try await service.database.count("push_batches WHERE may_repeat AND state = 'sent'") == 2)
+        }
+    }
+}

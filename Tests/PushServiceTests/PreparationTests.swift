@@ -1,0 +1,238 @@
+import FoundationEssentials
+import Glibc
+import HTTPClient
+import JSON
+import KakaoSandbox
+import Postgres
+import Subprocess
+import Testing
+
+@testable import PushService
+
+/// Audiences become batches, whatever their size, whoever works at it, and whoever dies at it.
+@Suite(.timeLimit(.minutes(5))) struct PreparationTests {
+    /// That each of these users is in the batches of a push once, and nobody else.
+    private static func expectPrepared(_ database: TestDatabase, _ push: String, users: Int) async throws {
+        let id = push.split(separator: "/").last ?? ""
+        let all = "push_batches AS batch CROSS JOIN unnest(batch.user_ids) AS id WHERE push_id = '\(id)'"
+        #expect(try await database.count(all) == users)
+        #expect(try await database.integer("SELECT count(DISTINCT id) FROM \(all)") == users)
+        let numbers = try await database.text(
+            "SELECT min(number) || ' ' || max(number) - count(*) FROM push_batches WHERE push_id = '\(id)'"
+        )
+        #expect(numbers == "1 0", "numbers without gaps")
+    }
+
+    @Test("Ten thousand users who are named in the request are reached once each, also those named twice")
+    func tenThousand() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...9000)
+            // In no order; the first thousand of them again.
+            let ids = (Int64(0)..<9000).map { $0 * 7919 % 9000 + 1 }
+            let push = try await service.api.create(uuids(ids + ids.prefix(1000)))
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(9000, sent: 9000))
+            #expect(try await service.api.shown(push)["batches"] == counts(90, sent: 90))
+            let reached = service.kakao.sandbox.reached(marker: "m")
+            #expect(reached.users == 9000)
+            #expect(reached.times == 9000)
+            #expect(reached.sends == 90)
+        }
+    }
+
+    @Test("Users who are named twice are reached once")
+    func duplicates() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...2)
+            let push = try await service.api.create(["uuids": [2, 1, "1", 2, 1]])
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(2, sent: 2))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 2)
+        }
+    }
+
+    @Test("Twenty-five thousand users are reached once each", arguments: ["everyone", "stored", "tags"])
+    func many(kind: String) async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...25_000)
+            var audience: JSONValue = ["everyone": true]
+            if kind == "stored" {
+                let lines = (Int64(1)...25_000).map { "\($0)\n" }.joined()
+                #expect(try await service.api.put("/v1/audiences/all", Array(lines.utf8)).status == 201)
+                audience = ["audience": "all"]
+            } else if kind == "tags" {
+                try await service.database.pool.write("UPDATE devices SET tags = '{even,t}' WHERE user_id % 2 = 0")
+                audience = ["tags_any": ["even", "odd"]]
+            }
+            let total = kind == "tags" ? 12_500 : 25_000
+            let push = try await service.api.create(audience)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(total, sent: total))
+            let reached = service.kakao.sandbox.reached(marker: "m")
+            #expect(reached.users == total)
+            #expect(reached.times == total)
+            try await Self.expectPrepared(service.database, push, users: total)
+            // A step of 10,000 fills its batches but for the last.
+            #expect(reached.sends <= total / 100 + 4)
+        }
+    }
+
+    @Test(
+        "Of a stored audience, those are skipped who have no phone that is addressed",
+        arguments: [1, 1000, 1001, 11_001]
+    )
+    func skipped(users: Int64) async throws {
+        try await withService { service in
+            // Every third one has a phone.
+            try await service.database.addPhones(stride(from: 1, through: users, by: 3).map { $0 })
+            let lines = (1...users).map { "\($0)\n" }.joined()
+            #expect(try await service.api.put("/v1/audiences/a", Array(lines.utf8)).status == 201)
+            let push = try await service.api.create(["audience": "a"])
+            try await service.api.waitUntilDone(push)
+            let sent = Int((users + 2) / 3)
+            #expect(try await service.api.users(push) == counts(Int(users), sent: sent, skipped: Int(users) - sent))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == sent)
+        }
+    }
+
+    @Test("A push goes to its audience as it was when the push was asked for, whatever has replaced it since")
+    func replaced() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...4)
+            #expect(try await service.api.put("/v1/audiences/a", Array("1\n2\n".utf8)).status == 201)
+            let push = try await service.api.create(["audience": "a"], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+            #expect(try await service.api.put("/v1/audiences/a", Array("3\n4\n".utf8)).status == 200)
+            let store = AudienceStore(pool: service.database.pool)
+            #expect(try await store.removeUnusedParts(limit: 100) == 0)
+            try await service.database.pool.write("UPDATE pushes SET send_at = now()")
+            try await service.api.waitUntilDone(push)
+            #expect(service.kakao.reachedOnce([1, 2]))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 2)
+            #expect(try await store.removeUnusedParts(limit: 100) == 1)
+        }
+    }
+
+    @Test("An audience of nobody, or of people without phones, is done at once")
+    func nobody() async throws {
+        try await withService { service in
+            for audience in [["everyone": true], ["tags_any": ["t"]], ["tags_all": ["t"]]] as [JSONValue] {
+                let push = try await service.api.create(audience)
+                try await service.api.waitUntilDone(push)
+                #expect(try await service.api.users(push) == counts(0))
+                #expect(try await service.api.shown(push)["finished_at"]?.string != nil)
+            }
+            let push = try await service.api.create(uuids(1...3))
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(3, skipped: 3))
+            #expect(try await service.api.shown(push)["batches"] == counts(0))
+            #expect(service.kakao.requests("send") == 0)
+        }
+    }
+
+    @Test("Two servers that prepare and send the same pushes at once reach each user once")
+    func twoServers() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.kakao.maximumConcurrentRequests = 8
+            try await RunningServer.with(settings) { first in
+                try await RunningServer.with(settings) { second in
+                    try await database.addPhones(1...12_000)
+                    var pushes: [String] = []
+                    for number in 0..<3 {
+                        let api = number == 1 ? second : first
+                        pushes.append(try await api.create(["everyone": true], gcm("\(number)")))
+                    }
+                    for (number, push) in pushes.enumerated() {
+                        try await first.waitUntilDone(push)
+                        #expect(try await second.users(push) == counts(12_000, sent: 12_000))
+                        let reached = kakao.sandbox.reached(marker: "\(number)")
+                        #expect(reached.users == 12_000)
+                        #expect(reached.times == 12_000)
+                        try await Self.expectPrepared(database, push, users: 12_000)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("When a server is killed in the middle of preparing and sending, another goes on, and nobody is left out")
+    func killed() async throws {
+        // Without a place among the others: much of its time it waits.
+        try await TestDatabase.with { database in
+            try await TestKakao.with { kakao in try await Self.killAndGoOn(database, kakao) }
+        }
+    }
+
+    private static func killAndGoOn(_ database: TestDatabase, _ kakao: TestKakao) async throws {
+        var environment = ServerProcess.environment(database, kakao)
+        environment["KAKAO_MAX_CONCURRENT_REQUESTS"] = "2"
+        environment["LOG_LEVEL"] = "warning"
+        var push = ""
+        let users = 15_000
+        kakao.fail("send", .latency) { $0.milliseconds = 30 }
+        let process = try await ServerProcess.start(environment: environment.merging(["LOG_LEVEL": "info"]) { $1 })
+        let api = Caller(url: try await process.url())
+        try await database.addPhones(1...Int64(users))
+        // The last step has to wait for this lock, so that it dies in between.
+        try await database.pool.withTransaction { transaction in
+            push = try await api.create()
+            try await eventually("some are sent and not all prepared") {
+                try await database.count("pushes WHERE prepared_up_to > 0") == 1 && kakao.requests("send") > 3
+            }
+            _ = try await transaction.query("SELECT 1 FROM pushes FOR UPDATE", [])
+            process.send(SIGKILL)
+            #expect(await process.ended() == .signaled(SIGKILL))
+        }
+        #expect(try await database.count("push_batches WHERE state = 'waiting'") > 0)
+        try await database.endLeases()
+        kakao.sandbox.removeFaults()
+        try await RunningServer.with(Settings.test(database.url, kakao: kakao.sandbox.url)) { api in
+            try await api.waitUntilDone(push, within: .seconds(90))
+            #expect(try await api.users(push) == counts(users, sent: users))
+        }
+        let reached = kakao.sandbox.reached(marker: "m")
+        #expect(reached.users == users)
+        let twice = try await database.integer(
+            "SELECT COALESCE(sum(users), 0)::bigint FROM push_batches WHERE may_repeat"
+        )
+        #expect(reached.times - users <= Int(twice))
+        try await Self.expectPrepared(database, push, users: users)
+    }
+
+    @Test("So many users a second are not exceeded at any time, by any number of servers together", arguments: [1, 2])
+    func slowly(servers: Int) async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            try await RunningServer.with(settings) { first in
+                let body = { (second: Caller) in
+                    try await database.addPhones(1...600)
+                    let push = try await first.create(["everyone": true], gcm(), ["users_per_second": 200])
+                    let created = try #require(try await first.shown(push)["created_at"]?.string)
+                    let start = try Date.ISO8601FormatStyle(includingFractionalSeconds: true).parse(created)
+                    try await eventually("it is done") {
+                        // From the first moment on there is no more than time has given.
+                        let reached = kakao.sandbox.reached(marker: "m").times
+                        #expect(Double(reached) <= 200 * (Date().timeIntervalSince(start) + 0.002))
+                        return try await second.state(push) == "done"
+                    }
+                    #expect(kakao.sandbox.reached(marker: "m").users == 600)
+                    #expect(kakao.sandbox.reached(marker: "m").times == 600)
+                }
+                if servers == 1 { try await body(first) } else { try await RunningServer.with(settings, body) }
+            }
+        }
+    }
+
+    @Test("A push to one user a second sends to one user at a time")
+    func oneASecond() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...3)
+            let push = try await service.api.create(["everyone": true], gcm(), ["users_per_second": 1])
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.shown(push)["batches"] == counts(3, sent: 3))
+            let sends = service.kakao.sandbox.deliveries()
+            #expect(sends.count == 3)
+            #expect(Set(sends.map(\.send)).count == 3)
+        }
+    }
+}

@@ -1,0 +1,273 @@
+import FoundationEssentials
+import HTTPClient
+import JSON
+import KakaoSandbox
+import Postgres
+import Testing
+
+@testable import PushService
+
+/// Pause, resume, cancel and retry; and the lists.
+@Suite(.timeLimit(.minutes(5))) struct PushControlTests {
+    private static let unknown = "/v1/pushes/01990000-0000-7000-8000-000000000000"
+
+    /// Users to whom nothing passing can be sent for now, and for whom the key is refused.
+    private static let slow: Int64 = 1
+    private static let refused: Int64 = 2
+
+    /// Brings a push into a state.
+    private static func push(in state: PushState, _ service: TestService) async throws -> String {
+        let api = service.api
+        let push: String
+        switch state {
+        case .scheduled:
+            push = try await api.create(uuids([slow]), gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+        case .preparing, .sending:
+            push = try await api.create(uuids([slow]))
+        case .done:
+            push = try await api.create(uuids([999]))
+        case .paused, .canceled:
+            push = try await api.create(uuids([slow]))
+            #expect(try await api.control(push, state == .paused ? "pause" : "cancel") == 200)
+        case .expired:
+            push = try await api.create(uuids([slow]), gcm(), ["expires_at": time(in: 0.3)])
+        case .halted:
+            push = try await api.create(uuids([refused]))
+        }
+        try await api.waitFor(state.rawValue, push)
+        return push
+    }
+
+    @Test(
+        "A control does what it says in the states that allow it, nothing where nothing is to do, and else is refused"
+    )
+    func states() async throws {
+        try await withService { service in
+            try await service.database.addPhones([Self.slow, Self.refused])
+            service.kakao.fail("send", status: 503) {
+                $0.userIDs = [Self.slow]
+                $0.retryAfterSeconds = 600
+            }
+            service.kakao.fail("send", status: 401, code: -401) { $0.userIDs = [Self.refused] }
+            // What each control leads to; where there is nothing, it is refused.
+            let expected: [(String, [PushState: Set<String>])] = [
+                ("pause", [.scheduled: ["paused"], .sending: ["paused"], .paused: ["paused"]]),
+                (
+                    "resume",
+                    [
+                        .scheduled: ["scheduled"], .sending: ["sending"], .paused: ["sending", "preparing"],
+                        .halted: ["sending", "halted"],
+                    ]
+                ),
+                (
+                    "cancel",
+                    [
+                        .scheduled: ["canceled"], .sending: ["canceled"], .paused: ["canceled"], .halted: ["canceled"],
+                        .canceled: ["canceled"],
+                    ]
+                ),
+                ("retry", [.done: ["sending", "done"], .sending: ["sending"]]),
+            ]
+            for (control, allowed) in expected {
+                for state in PushState.allCases where state != .preparing {
+                    let push = try await Self.push(in: state, service)
+                    let answer = try await service.api.post("\(push)/\(control)")
+                    if let states = allowed[state] {
+                        #expect(answer.status == 200, "\(control) of \(state)")
+                        #expect(states.contains(answer.json?["state"]?.string ?? ""), "\(control) of \(state)")
+                        #expect("/v1/pushes/\(answer.json?["id"]?.string ?? "")" == push)
+                    } else {
+                        #expect(answer.status == 409, "\(control) of \(state)")
+                        #expect(answer.json?["type"] == "urn:kakao-push-server:error:wrong-state")
+                        #expect(try await service.api.state(push) == state.rawValue)
+                    }
+                }
+                #expect(try await service.api.control(Self.unknown, control) == 404)
+                #expect(try await service.api.control("/v1/pushes/x", control) == 404)
+            }
+            for path in ["", "/batches", "/events"] {
+                #expect(try await service.api.get(Self.unknown + path).status == 404)
+            }
+        }
+    }
+
+    @Test("A push that is paused before its time comes goes back to wait for it")
+    func scheduledAgain() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let push = try await service.api.create(uuids([1]), gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+            #expect(try await service.api.control(push, "pause") == 200)
+            #expect(try await service.api.control(push, "resume") == 200)
+            #expect(try await service.api.state(push) == "scheduled")
+            // Its time comes while it is paused: then it starts when it is resumed.
+            #expect(try await service.api.control(push, "pause") == 200)
+            try await service.database.pool.write("UPDATE pushes SET send_at = now()")
+            try await service.api.waitUntilDone(service.api.create(uuids([1]), gcm("other")))
+            #expect(try await service.api.state(push) == "paused")
+            #expect(try await service.api.control(push, "resume") == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 1)
+        }
+    }
+
+    @Test(
+        "When a push is paused or canceled nothing more of it is sent than what is under way",
+        arguments: ["pause", "cancel"]
+    )
+    func stopped(control: String) async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 2 }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...3000)
+            service.kakao.fail("send", .latency) { $0.milliseconds = 100 }
+            let push = try await service.api.create()
+            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 3 }
+            #expect(try await service.api.control(push, control) == 200)
+            try await eventually("nothing is under way") {
+                try await service.database.count("push_batches WHERE state = 'sending'") == 0
+            }
+            let sent = service.kakao.sandbox.reached(marker: "m").times
+            #expect(sent < 3000)
+            try await service.api.waitUntilDone(service.api.create(uuids([1]), gcm("other")))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == sent)
+            let shown = try await service.api.shown(push)
+            #expect(shown["state"] == (control == "pause" ? "paused" : "canceled"))
+            #expect(shown["users"]?["sent"] == .integer(sent))
+            #expect((shown["finished_at"] == .null) == (control == "pause"))
+            // No attempt was counted of what was given back.
+            #expect(try await service.database.count("push_batches WHERE state = 'waiting' AND attempts > 0") == 0)
+            guard control == "pause" else { return }
+            service.kakao.sandbox.removeFaults()
+            #expect(try await service.api.control(push, "resume") == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(3000, sent: 3000))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 3000)
+        }
+    }
+
+    @Test("A push that is paused while it is prepared is prepared no further until it is resumed")
+    func pausedPreparing() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...30_000)
+            service.kakao.fail("send", .latency) { $0.milliseconds = 20 }
+            let push = try await service.api.create()
+            #expect(try await service.api.control(push, "pause") == 200)
+            let place = try await service.database.integer("SELECT prepared_up_to FROM pushes")
+            try await service.api.waitUntilDone(service.api.create(uuids([1]), gcm("other")))
+            #expect(
+                try await service.database.integer("SELECT prepared_up_to FROM pushes ORDER BY id LIMIT 1") == place
+            )
+            service.kakao.sandbox.removeFaults()
+            #expect(try await service.api.control(push, "resume") == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(30_000, sent: 30_000))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 30_000)
+        }
+    }
+
+    @Test("What has failed is sent again when an operator retries it, and is counted right each time")
+    func retry() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...250)
+            service.kakao.fail("send", status: 400, code: -8) { $0.userIDs = [150] }
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            let failed = counts(250, sent: 150, failed: 100)
+            #expect(try await service.api.users(push) == failed)
+            #expect(try await service.api.control(push, "retry") == 200)
+            try await eventually("it has failed again") { service.kakao.requests("send") == 4 }
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == failed)
+            #expect(try await service.api.shown(push)["batches"] == counts(3, sent: 2, failed: 1))
+            service.kakao.sandbox.removeFaults()
+            #expect(try await service.api.control(push, "retry") == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(250, sent: 250))
+            #expect(try await service.api.shown(push)["batches"] == counts(3, sent: 3))
+            #expect(service.kakao.requests("send") == 5)
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 250)
+        }
+    }
+
+    // MARK: Lists
+
+    @Test("Pushes are listed the latest first, page by page and by state")
+    func list() async throws {
+        try await withService { service in
+            var pushes: [String] = []
+            for _ in 1...5 {
+                pushes.append(
+                    try await service.api.create(["everyone": true], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+                )
+            }
+            #expect(try await service.api.control(pushes[1], "cancel") == 200)
+            #expect(try await service.api.control(pushes[3], "cancel") == 200)
+            func ids(_ state: String?, limit: Int) async throws -> [String] {
+                var ids: [String] = []
+                var cursor: String?
+                repeat {
+                    let query = [state.map { "state=\($0)" }, cursor.map { "cursor=\($0)" }, "limit=\(limit)"]
+                    let answer = try await service.api.get(
+                        "/v1/pushes?\(query.compactMap { $0 }.joined(separator: "&"))"
+                    )
+                    #expect(answer.status == 200)
+                    let items = answer.json?["items"]?.array ?? []
+                    #expect(items.count <= limit)
+                    ids += items.map { "/v1/pushes/\($0["id"]?.string ?? "")" }
+                    cursor = answer.json?["next"]?.string
+                } while cursor != nil
+                return ids
+            }
+            for limit in [1, 2, 5, 1000] {
+                #expect(try await ids(nil, limit: limit) == pushes.reversed())
+                #expect(try await ids("canceled", limit: limit) == [pushes[3], pushes[1]])
+                #expect(try await ids("halted", limit: limit).isEmpty)
+            }
+            // Each as it is shown alone.
+            let item = try await service.api.get("/v1/pushes", ["limit": "1"]).json?["items"]?[0]
+            #expect(try await service.api.shown(pushes[4]) == item)
+            for (query, field) in [
+                ("state=finished", "state"), ("limit=0", "limit"), ("limit=1001", "limit"), ("cursor=x", "cursor"),
+            ] {
+                let answer = try await service.api.get("/v1/pushes?\(query)")
+                #expect(answer.status == 400)
+                #expect(answer.field == field)
+            }
+        }
+    }
+
+    @Test("The batches of a push are listed in order, page by page and by state")
+    func batches() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...550)
+            service.kakao.fail("send", status: 400, code: -8) { $0.userIDs = [150, 350] }
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            func numbers(_ state: String?, limit: Int) async throws -> [Int64] {
+                var numbers: [Int64] = []
+                var cursor: String?
+                repeat {
+                    let query = [state.map { "state=\($0)" }, cursor.map { "cursor=\($0)" }, "limit=\(limit)"]
+                    let answer = try await service.api.get(
+                        "\(push)/batches?\(query.compactMap { $0 }.joined(separator: "&"))"
+                    )
+                    #expect(answer.status == 200)
+                    numbers += (answer.json?["items"]?.array ?? []).compactMap { $0["number"]?.integer }
+                    cursor = answer.json?["next"]?.string
+                } while cursor != nil
+                return numbers
+            }
+            for limit in [1, 2, 100] {
+                #expect(try await numbers(nil, limit: limit) == [1, 2, 3, 4, 5, 6])
+                #expect(try await numbers("failed", limit: limit) == [2, 4])
+                #expect(try await numbers("sent", limit: limit) == [1, 3, 5, 6])
+                #expect(try await numbers("uncertain", limit: limit).isEmpty)
+            }
+            let last = try await service.api.get("\(push)/batches", ["cursor": "5"]).json?["items"]?[0]
+            #expect(last?["uuids"] == .array((501...550).map { .string(String($0)) }))
+            #expect(last?["kakao_status"] == 200)
+            for (query, field) in [("state=done", "state"), ("cursor=x", "cursor"), ("cursor=99999999999", "cursor")] {
+                #expect(try await service.api.get("\(push)/batches?\(query)").field == field)
+            }
+        }
+    }
+}

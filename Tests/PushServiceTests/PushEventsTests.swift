@@ -1,0 +1,117 @@
+import FoundationEssentials
+import HTTPClient
+import JSON
+import KakaoSandbox
+import Postgres
+import Testing
+
+@testable import PushService
+
+/// `GET /v1/pushes/{id}/events`, as `curl -N` sees it.
+@Suite(.timeLimit(.minutes(5))) struct PushEventsTests {
+    /// What `curl` has got so far.
+    private struct Stream {
+        let file: String
+
+        init() throws {
+            file = "\(try TestFiles.temporaryFolder())/events"
+        }
+
+        /// The body.
+        var text: String { received.firstRange(of: "\r\n\r\n").map { String(received[$0.upperBound...]) } ?? "" }
+
+        var head: String { received.firstRange(of: "\r\n\r\n").map { String(received[..<$0.lowerBound]) } ?? "" }
+
+        private var received: String {
+            String(decoding: (try? Data(contentsOf: URL(filePath: file))) ?? Data(), as: UTF8.self)
+        }
+
+        /// The data of the events that have come as a whole.
+        var pushes: [JSONValue] {
+            get throws {
+                try text.split(separator: "\n\n").filter { $0.hasPrefix("event: push\ndata: ") && $0.hasSuffix("}") }
+                    .map {
+                        try JSONValue(parsing: String($0.dropFirst("event: push\ndata: ".count)))
+                    }
+            }
+        }
+
+        func follow(_ api: Caller, _ push: String) async throws -> CurlAnswer {
+            try await curl(["-N", "-o", file, "\(api.url)\(push)/events"])
+        }
+    }
+
+    @Test("The first event comes at once, another when something changes, and the last when the push has ended")
+    func life() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let push = try await service.api.create(uuids([1]), gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+            let stream = try Stream()
+            async let end = stream.follow(service.api, push)
+            try await eventually("the first event is there") { try stream.pushes.count == 1 }
+            #expect(stream.head.lowercased().contains("content-type: text/event-stream"))
+            #expect(try stream.pushes == [try await service.api.shown(push)])
+            #expect(try await service.api.control(push, "pause") == 200)
+            try await eventually("an event tells that it is paused") {
+                try stream.pushes.last?["state"] == "paused"
+            }
+            #expect(try stream.pushes.count == 2)
+            try await service.database.pool.write("UPDATE pushes SET send_at = now()")
+            #expect(try await service.api.control(push, "resume") == 200)
+            #expect(try await end.status == "200")
+            let last = try #require(try stream.pushes.last)
+            #expect(last["state"] == "done")
+            #expect(last == (try await service.api.shown(push)))
+            #expect(stream.text.hasSuffix("}\n\n"))
+        }
+    }
+
+    @Test("Of a push that has ended there is one event")
+    func ended() async throws {
+        try await withService { service in
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            let stream = try Stream()
+            #expect(try await stream.follow(service.api, push).status == "200")
+            #expect(try stream.pushes == [try await service.api.shown(push)])
+        }
+    }
+
+    @Test("Streams that are open do not hold up the server's end, and end whole")
+    func shutdown() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let server = try await RunningServer.start(
+                .test(database.url, kakao: kakao.sandbox.url),
+                log: CollectedLog()
+            )
+            let api = Caller(url: server.url)
+            let push = try await api.create(["everyone": true], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+            let streams = try (1...3).map { _ in try Stream() }
+            try await withThrowingTaskGroup(of: String.self) { group in
+                for stream in streams { group.addTask { try await stream.follow(api, push).status } }
+                try await eventually("all are open") { try streams.allSatisfy { try $0.pushes.count == 1 } }
+                let start = ContinuousClock.now
+                try await server.stop()
+                // Those in hand would get seven seconds.
+                #expect(ContinuousClock.now - start < .seconds(6))
+                for try await status in group { #expect(status == "200") }
+            }
+            for stream in streams { #expect(stream.text.hasSuffix("}\n\n")) }
+        }
+    }
+
+    @Test("Whoever goes away in the middle of a stream leaves nothing behind")
+    func abandoned() async throws {
+        try await withService { service in
+            let push = try await service.api.create(["everyone": true], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+            for _ in 1...3 {
+                let stream = try Stream()
+                let arguments = ["-N", "-m", "1", "-o", stream.file, "\(service.api.url)\(push)/events"]
+                _ = try await curl(arguments)
+                #expect(try stream.pushes.count == 1)
+            }
+            #expect(try await service.api.control(push, "cancel") == 200)
+            #expect(try await service.api.state(push) == "canceled")
+        }
+    }
+}

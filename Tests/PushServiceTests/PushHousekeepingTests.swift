@@ -1,0 +1,73 @@
+import HTTPClient
+import JSON
+import Postgres
+import Testing
+
+@testable import PushService
+
+/// What goes when its time is over, and what stays.
+@Suite(.timeLimit(.minutes(5))) struct PushHousekeepingTests {
+    @Test("A push that ended longer ago than it is kept goes with all that belongs to it, and its key is free again")
+    func removed() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...250)
+            let old = try await service.api.with(idempotencyKey: "old").create(["everyone": true])
+            let young = try await service.api.with(idempotencyKey: "young").create(["everyone": true])
+            let scheduled = try await service.api.create(uuids([1]), gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+            for push in [old, young] { try await service.api.waitUntilDone(push) }
+            func age(_ push: String, days: Int) async throws {
+                try await service.database.pool.write(
+                    """
+                    UPDATE pushes SET finished_at = now() - interval '\(days) days', created_at = now() - interval '90 days'
+                    WHERE id = '\(push.split(separator: "/").last ?? "")'
+                    """
+                )
+            }
+            try await age(old, days: 31)
+            try await age(young, days: 29)
+            try await service.database.pool.write(
+                "UPDATE pushes SET created_at = now() - interval '90 days' WHERE state = 'scheduled'"
+            )
+
+            let store = HousekeepingStore(pool: service.database.pool)
+            let push = try #require(try await store.expiredPush(retentionDays: 30))
+            #expect("/v1/pushes/\(push.lowercased)" == old)
+            // In small steps; while batches are left the push stays.
+            #expect(try await store.removeBatches(of: push, limit: 2) == 2)
+            try await store.remove(push)
+            #expect(try await service.api.get(old).status == 200)
+            #expect(try await store.removeBatches(of: push, limit: 2) == 1)
+            #expect(try await store.removeBatches(of: push, limit: 2) == 0)
+            try await store.remove(push)
+            #expect(try await store.expiredPush(retentionDays: 30) == nil)
+
+            #expect(try await service.api.get(old).status == 404)
+            #expect(try await service.api.get("\(old)/batches").status == 404)
+            let id = old.split(separator: "/").last ?? ""
+            for table in ["push_batches", "push_counts", "idempotency_keys"] {
+                #expect(try await service.database.count("\(table) WHERE push_id = '\(id)'") == 0, "\(table)")
+            }
+            #expect(try await service.api.users(young) == counts(250, sent: 250))
+            #expect(try await service.api.state(scheduled) == "scheduled")
+            let again = try await service.api.with(idempotencyKey: "old").create(["everyone": true])
+            #expect(again != old)
+            #expect(try await service.api.with(idempotencyKey: "young").create(["everyone": true]) == young)
+        }
+    }
+
+    @Test("What belongs to a push stays whole as long as the push does")
+    func whole() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...250)
+            let push = try await service.api.with(idempotencyKey: "key").create()
+            try await service.api.waitUntilDone(push)
+            let store = HousekeepingStore(pool: service.database.pool)
+            try await service.database.pool.write("UPDATE pushes SET finished_at = now() - interval '31 days'")
+            let id = try #require(try await store.expiredPush(retentionDays: 30))
+            // Another server is at its batches.
+            try await store.remove(id)
+            #expect(try await service.api.users(push) == counts(250, sent: 250))
+            #expect(try await service.database.count("idempotency_keys") == 1)
+        }
+    }
+}
