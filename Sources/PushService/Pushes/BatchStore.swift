@@ -378,7 +378,7 @@ final class BatchStore: Sendable {
                 SET state = CASE WHEN push.delivery = 'at_least_once' THEN 'waiting' ELSE 'uncertain' END,
                     finished_at = CASE WHEN push.delivery = 'at_least_once' THEN NULL ELSE now() END,
                     next_attempt_at = now(),
-                    may_repeat = true,
+                    may_repeat = batch.may_repeat OR push.delivery = 'at_least_once',
                     lease = NULL,
                     kakao_status = NULL,
                     kakao_code = NULL,
