@@ -107,7 +107,7 @@ package final class PushServer: Service {
             let authenticator = Self.authenticator(settings, own.pool)
             let devices = DeviceStore(pool: own.pool)
             let sync = DeviceSync(store: devices, push: own.push, standing: standing, wakeup: syncWakeup)
-            let pushes = PushStore(pool: own.pool)
+            let pushes = PushStore(pool: own.pool, serverID: notices.serverID)
             let callbacks = LinkCallbackStore(pool: own.pool)
             var router = Router()
             HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
@@ -156,10 +156,13 @@ package final class PushServer: Service {
         // What another server was asked to do is noticed at once. On (re)connection too: what was said before may be lost.
         listener = PostgresListener(
             settings: databaseSettings,
-            channels: [PushStore.channel],
+            channels: [PushNotices.channel],
             loop: first.loop,
             logger: logger
-        ) { _ in notices.pushChanged() }
+        ) { event in
+            if case .notification(_, notices.serverID) = event { return }
+            notices.pushChanged()
+        }
         preparer = PushPreparer(
             loop: last.loop,
             store: PreparationStore(pool: last.pool),

@@ -1,5 +1,6 @@
 import EventLoop
 import Glibc
+import Locking
 import Testing
 
 @testable import Postgres
@@ -162,12 +163,26 @@ import Testing
         }
     }
 
+    /// More than any socket takes while its peer reads nothing, and less than a machine has memory.
+    private static let tooMany = 256
+
+    /// Writes pieces of a mebibyte to a backend that has been stopped, and counts those that were taken.
+    private func writeToStopped(_ writer: PostgresCopyWriter, _ taken: Locked<Int>) async throws {
+        let piece = [UInt8](repeating: UInt8(ascii: "0"), count: 1 << 20)
+        while taken.withLock({ $0 }) < Self.tooMany {
+            try await writer.write(piece)
+            taken.withLock { $0 += 1 }
+        }
+        Issue.record("nobody reads what was written, and the writer does not wait")
+    }
+
     @Test("A writer waits for a server that takes nothing, is cancelled in the middle of that, and the pool goes on")
     func cancelledWhileBlocked() async throws {
         try await withTable {
             $0.statementTimeout = .seconds(60)
         } _: { pool, _ in
             let started = AsyncStream.makeStream(of: Int32.self)
+            let taken = Locked(0)
             let task = Task(executorPreference: pool.loop) {
                 defer { started.continuation.finish() }
                 try await pool.withTransaction { transaction in
@@ -175,14 +190,18 @@ import Testing
                     _ = try await transaction.copy(Self.statement) { writer in
                         #expect(kill(own, SIGSTOP) == 0)
                         started.continuation.yield(own)
-                        // More than any socket takes: it never ends.
-                        let piece = [UInt8](repeating: UInt8(ascii: "0"), count: 1 << 20)
-                        while true { try await writer.write(piece) }
+                        try await writeToStopped(writer, taken)
                     }
                 }
             }
             var iterator = started.stream.makeAsyncIterator()
             let stopped = try #require(await iterator.next())
+            var before = -1
+            try await eventually("it does not wait") {
+                try await Task.sleep(for: .milliseconds(50))
+                defer { before = taken.withLock { $0 } }
+                return taken.withLock { $0 } == before
+            }
             task.cancel()
             kill(stopped, SIGCONT)
             await #expect(throws: CancellationError.self) { try await task.value }
@@ -203,8 +222,7 @@ import Testing
                     defer { _ = kill(own, SIGCONT) }
                     _ = try await transaction.copy(Self.statement) { writer in
                         #expect(kill(own, SIGSTOP) == 0)
-                        let piece = [UInt8](repeating: UInt8(ascii: "0"), count: 1 << 20)
-                        while true { try await writer.write(piece) }
+                        try await writeToStopped(writer, Locked(0))
                     }
                 }
             }

@@ -218,6 +218,54 @@ import Testing
         }
     }
 
+    @Test("A client that goes away while its users are being sorted and stored changes nothing")
+    func interruptedAtTheEnd() async throws {
+        try await withService { service in
+            let (api, database) = (service.api, service.database)
+            #expect(try await Self.upload(api, "a", [1, 2]) == 201)
+            // As long as this is held nobody stores anything.
+            let lock = "LOCK TABLE audience_parts IN EXCLUSIVE MODE"
+            try await database.pool.withTransaction { transaction in
+                try await transaction.execute(script: lock)
+                let body = Self.lines(1...1000)
+                let upload = try RawUpload(api, "/v1/audiences/a", length: body.count)
+                try upload.send(body)
+                let waits = "SELECT count(*) FROM pg_locks WHERE relation = 'audience_parts'::regclass AND NOT granted"
+                try await eventually("it waits for the lock") { try await database.integer(waits) == 1 }
+                upload.abandon()
+                try await eventually("it is given up") { try await database.integer(waits) == 0 }
+            }
+            #expect(try await Self.users(database, "a") == [1, 2])
+            #expect(try await Self.upload(api, "a", [3]) == 200)
+        }
+    }
+
+    @Test("A database that goes away in the middle is answered with 503, and nothing is changed")
+    func databaseLost() async throws {
+        try await withService { service in
+            let (api, database) = (service.api, service.database)
+            #expect(try await Self.upload(api, "a", [1, 2]) == 201)
+            let body = Self.lines(1...1000)
+            let upload = try RawUpload(api, "/v1/audiences/a", length: body.count)
+            try upload.send(Array(body.dropLast()))
+            try await Self.isUnderWay(service, 1)
+            try await database.pool.write(
+                """
+                SELECT pg_terminate_backend(pid)
+                FROM pg_stat_activity
+                WHERE datname = current_database()
+                    AND query LIKE 'COPY audience_upload%'
+                """
+            )
+            try upload.send(body.suffix(1))
+            let answer = try await upload.answer()
+            #expect(answer.hasPrefix("HTTP/1.1 503 "))
+            #expect(answer.contains(":database-unavailable"))
+            #expect(try await Self.users(database, "a") == [1, 2])
+            try await eventually("it works again") { try await Self.upload(api, "a", [3]) == 200 }
+        }
+    }
+
     @Test("A server takes two uploads at a time; a third is to come back later")
     func places() async throws {
         try await withService { service in

@@ -16,7 +16,8 @@ final class PostgresCopy: @unchecked Sendable {
     /// The piece that is being sent, and how much of it libpq has taken.
     private var piece: [UInt8] = []
     private var offset = 0
-    private var result: Swift.Result<PostgresRows, PostgresError>?
+    /// How it ended.
+    private var result: Swift.Result<PostgresRows?, any Error>?
     /// Since when the server has taken nothing of what is to be sent, in the loop's milliseconds; `nil` when there is
     /// nothing to be sent.
     var blockedSince: UInt64?
@@ -33,7 +34,7 @@ final class PostgresCopy: @unchecked Sendable {
     func wait(_ promise: Promise<PostgresRows?>) -> Bool {
         loop.preconditionOnLoop()
         if let result {
-            promise.answer(result.map { $0 }.mapError { $0 })
+            promise.answer(result)
             return false
         }
         precondition(waiting == nil || waiting?.isAbandoned == true, "the data of a COPY is written by one task")
@@ -44,10 +45,10 @@ final class PostgresCopy: @unchecked Sendable {
     /// It is over.
     func end(_ result: Swift.Result<PostgresRows, PostgresError>) {
         loop.preconditionOnLoop()
+        let result = result.map(Optional.some).mapError { $0 as any Error }
         self.result = result
-        piece = []
-        offset = 0
-        waiting?.answer(result.map { $0 }.mapError { $0 })
+        dropData()
+        waiting?.answer(result)
         waiting = nil
     }
 

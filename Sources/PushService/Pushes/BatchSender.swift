@@ -139,7 +139,7 @@ actor BatchSender {
 
     private func work() async {
         do {
-            if notices.take() || loop.now >= nextLook { try await look() }
+            try await takeNews()
             if loop.now >= nextTakeOver { try await takeOver() }
             if loop.now >= nextRenewal { try await renew() }
             while !isStopping, try await claim() {}
@@ -185,6 +185,18 @@ actor BatchSender {
     private var isHolding: Bool { claimed + underWay + unwritten > 0 }
 
     // MARK: Looking
+
+    private func takeNews() async throws {
+        let news = notices.take()
+        let hasUnknown = news.batches.keys.contains { pushes[$0] == nil }
+        if news.hasChange || hasUnknown || loop.now >= nextLook { try await look() }
+        for (id, areLast) in news.batches {
+            guard let push = pushes[id] else { continue }
+            push.idleUntil = 0
+            if areLast { push.isPrepared = true }
+            push.mayBeFinished = true
+        }
+    }
 
     /// Learns which pushes there are to send.
     private func look() async throws {
@@ -239,8 +251,8 @@ actor BatchSender {
 
     // MARK: Claiming
 
-    /// Batches that are to lie ready: what is sent while the next claim is under way, and as many again.
-    private var target: Int { limit + Int(begunPerSecond / 10) }
+    /// Batches that are to lie ready: what is sent while the next claim is under way, and more.
+    private var target: Int { max(2 * limit, Int(begunPerSecond / 5)) }
 
     /// Claims what is wanted. Returns whether there may be more to claim at once.
     private func claim() async throws -> Bool {
@@ -249,36 +261,39 @@ actor BatchSender {
         let wanting = pushes.values.filter { $0.idleUntil <= now && $0.claims.count <= target / 2 && !$0.isExpiring }
         guard !wanting.isEmpty else { return false }
         let share = max(1, (target - claimed + wanting.count - 1) / wanting.count)
-        let quick = wanting.filter { $0.push.usersPerSecond == nil }
+        let quick = wanting.filter { $0.push.usersPerSecond == nil }.map { push in
+            // Of what is sent at most once as little as possible is to be in doubt if this server dies.
+            let batches = push.push.delivery == .atMostOnce ? min(share, limit) : share
+            return BatchStore.Share(pushID: push.push.id, batches: batches)
+        }
         var found = 0
         if !quick.isEmpty {
-            let claims = try await store.claim(
-                quick.map { BatchStore.Share(pushID: $0.push.id, batches: share) },
-                lease: lease
-            )
-            nextRenewal = loop.now + Self.renewInterval
-            for push in quick { push.idleUntil = loop.now + Self.idleInterval }
-            found += take(claims, share: share)
+            let claims = try await store.claim(quick, lease: lease)
+            found += take(claims)
+            let counts = claims.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
+            for share in quick where counts[share.pushID, default: 0] < share.batches {
+                pushes[share.pushID]?.idleUntil = loop.now + Self.idleInterval
+            }
         }
         for push in wanting where push.push.usersPerSecond != nil {
-            let claims = try await store.claimSlowly(push.push.id, batches: share, lease: lease)
+            found += take(try await store.claimSlowly(push.push.id, batches: share, lease: lease))
             // The rate says when there may be more.
             push.idleUntil = loop.now + Self.idleInterval / 4
-            found += take(claims, share: .max)
         }
         dispatch()
         return found > 0
     }
 
-    /// Puts claims in line. One push that gave all that was wanted of it may have more.
-    private func take(_ claims: [BatchClaim], share: Int) -> Int {
+    /// Puts claims in line. Returns how many there are.
+    private func take(_ claims: [BatchClaim]) -> Int {
         for claim in claims {
             guard let push = pushes[claim.pushID] else { continue }
             if push.claims.isEmpty { ready.append(push) }
             push.claims.append(claim)
             claimed += 1
         }
-        for push in ready where push.claims.count >= share { push.idleUntil = 0 }
+        // The claim has renewed the lease.
+        if !claims.isEmpty { nextRenewal = loop.now + Self.renewInterval }
         return claims.count
     }
 
@@ -371,6 +386,8 @@ actor BatchSender {
             guard loop.now >= pausedUntil else { return }
             let wait = max(quotaWait, min(error.retryAfter ?? .zero, Self.longestQuotaWait))
             pausedUntil = loop.now + wait.wholeMilliseconds
+            // Another server may have a quota of its own.
+            for push in pushes.values { giveBack(push) }
             standing.noteQuotaUsedUp(for: wait)
             quotaWait = min(quotaWait * 2, Self.longestQuotaWait)
             wakeup.signal(after: wait)
@@ -442,7 +459,7 @@ actor BatchSender {
             try await store.finish(result)
             guard error.disposition == .invalid else { return }
             let reason = "Kakao refuses the message for everybody in the first batch that it refused. \(error)"
-            if try await store.haltIfRefused(claim.pushID, reason: reason) { notices.batchesAdded() }
+            if try await store.haltIfRefused(claim.pushID, reason: reason) { notices.pushChanged() }
         case .sent:
             try await store.finish(result)
             if claim.origin != nil { try await store.endProbe(claim.pushID) }

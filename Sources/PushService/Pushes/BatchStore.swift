@@ -182,13 +182,7 @@ final class BatchStore: Sendable {
     func claim(_ shares: [Share], lease: UUID) async throws -> [BatchClaim] {
         let rows = try await pool.write(
             """
-            WITH lease AS (
-                INSERT INTO push_leases (id, ends_at)
-                VALUES ($3, now() + make_interval(secs => $4))
-                ON CONFLICT (id) DO UPDATE
-                SET ends_at = excluded.ends_at
-            ),
-            share AS MATERIALIZED (
+            WITH share AS MATERIALIZED (
                 SELECT push.id AS push_id, given.batches, push.probe
                 FROM unnest($1::uuid[], $2::int[]) AS given (push_id, batches)
                 JOIN pushes AS push ON push.id = given.push_id
@@ -225,12 +219,26 @@ final class BatchStore: Sendable {
                     FOR UPDATE SKIP LOCKED
                 ) AS batch
                 WHERE share.probe IS NOT NULL
+            ),
+            chosen AS (
+                SELECT *
+                FROM due
+                UNION ALL
+                SELECT *
+                FROM probing
+            ),
+            lease AS (
+                INSERT INTO push_leases (id, ends_at)
+                SELECT $3, now() + make_interval(secs => $4)
+                WHERE EXISTS (SELECT 1 FROM chosen)
+                ON CONFLICT (id) DO UPDATE
+                SET ends_at = excluded.ends_at
             )
             UPDATE push_batches AS batch
             SET state = 'sending',
                 attempts = batch.attempts + 1,
                 lease = $3
-            FROM (SELECT * FROM due UNION ALL SELECT * FROM probing) AS chosen
+            FROM chosen
             WHERE batch.push_id = chosen.push_id
                 AND batch.number = chosen.number
             RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin
@@ -247,13 +255,7 @@ final class BatchStore: Sendable {
     func claimSlowly(_ id: UUID, batches: Int, lease: UUID) async throws -> [BatchClaim] {
         let rows = try await pool.write(
             """
-            WITH lease AS (
-                INSERT INTO push_leases (id, ends_at)
-                VALUES ($2, now() + make_interval(secs => $3))
-                ON CONFLICT (id) DO UPDATE
-                SET ends_at = excluded.ends_at
-            ),
-            push AS MATERIALIZED (
+            WITH push AS MATERIALIZED (
                 SELECT id, probe, batch_users,
                     LEAST(
                         GREATEST(users_per_second / 10.0, batch_users),
@@ -290,12 +292,20 @@ final class BatchStore: Sendable {
                     AND batch.number = due.number
                 RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin, batch.users
             ),
+            lease AS (
+                INSERT INTO push_leases (id, ends_at)
+                SELECT $2, now() + make_interval(secs => $3)
+                WHERE EXISTS (SELECT 1 FROM claimed)
+                ON CONFLICT (id) DO UPDATE
+                SET ends_at = excluded.ends_at
+            ),
             spent AS (
                 UPDATE pushes
                 SET rate_users = push.allowed - (SELECT COALESCE(sum(users), 0) FROM claimed),
                     rate_at = clock_timestamp()
                 FROM push
                 WHERE pushes.id = push.id
+                    AND EXISTS (SELECT 1 FROM claimed)
             )
             SELECT push_id, number, user_ids, attempts, origin
             FROM claimed
@@ -368,7 +378,7 @@ final class BatchStore: Sendable {
                 SET state = CASE WHEN push.delivery = 'at_least_once' THEN 'waiting' ELSE 'uncertain' END,
                     finished_at = CASE WHEN push.delivery = 'at_least_once' THEN NULL ELSE now() END,
                     next_attempt_at = now(),
-                    may_repeat = true,
+                    may_repeat = batch.may_repeat OR push.delivery = 'at_least_once',
                     lease = NULL,
                     kakao_status = NULL,
                     kakao_code = NULL,

@@ -25,7 +25,6 @@ struct PreparationStore: Sendable {
     struct Step: Sendable {
         let position: Int64
         let isLast: Bool
-        let batches: Int64
     }
 
     /// The pushes that are to be prepared now, the oldest first.
@@ -86,13 +85,17 @@ struct PreparationStore: Sendable {
             .uuid(preparation.pushID), .int64(preparation.position), .int64(audience.limit(at: preparation.position)),
             audience.parameter, .texts(preparation.platforms), .int32(preparation.batchUsers),
         ]
-        // A connection of its own: a step of ten thousand users would hold up the writes of requests.
-        let rows = try await pool.withTransaction { transaction in
-            try await transaction.query(Self.statement(preparation.audience), parameters)
-        }
+        let statement = Self.statement(audience)
+        let rows =
+            if preparation.position == 0 {
+                try await pool.write(statement, parameters)
+            } else {
+                // A connection of its own: ten thousand users would hold up the writes of requests.
+                try await pool.withTransaction { try await $0.query(statement, parameters) }
+            }
         guard let row = rows.first else { return nil }
-        let (position, isLast, batches) = try row.decode(Int64.self, Bool.self, Int64.self)
-        return Step(position: position, isLast: isLast, batches: batches)
+        let (position, isLast) = try row.decode(Int64.self, Bool.self)
+        return Step(position: position, isLast: isLast)
     }
 
     // MARK: Dry runs
@@ -207,7 +210,7 @@ struct PreparationStore: Sendable {
         FROM push
         CROSS JOIN progress
         WHERE pushes.id = push.id
-        RETURNING prepared_up_to, prepared_at IS NOT NULL, progress.batches
+        RETURNING prepared_up_to, prepared_at IS NOT NULL
         """
     }
 }

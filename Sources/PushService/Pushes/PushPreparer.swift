@@ -47,9 +47,9 @@ actor PushPreparer {
         while !due.isEmpty, !isStopping {
             var hasMoved = false
             for preparation in due where !isStopping {
-                guard try await store.step(preparation) != nil else { continue }
+                guard let step = try await store.step(preparation) else { continue }
                 hasMoved = true
-                notices.batchesAdded()
+                notices.batchesAdded(to: preparation.pushID, areLast: step.isLast)
             }
             if !hasMoved { try await loop.sleep(for: Self.retryInterval) }
             due = try await store.due(limit: Self.pushes)

@@ -5,13 +5,13 @@ internal import Postgres
 
 /// The pushes in PostgreSQL, as they are asked for, controlled and shown.
 struct PushStore: Sendable {
-    /// What servers tell each other on when there is something new to prepare or to send.
-    static let channel = "kakao_push_work"
-
     private let pool: PostgresPool
+    /// Says in a notification whose it is.
+    private let serverID: String
 
-    init(pool: PostgresPool) {
+    init(pool: PostgresPool, serverID: String) {
         self.pool = pool
+        self.serverID = serverID
     }
 
     // MARK: Creating
@@ -79,7 +79,7 @@ struct PushStore: Sendable {
                     OR EXISTS (SELECT 1 FROM key)
                 RETURNING id
             )
-            SELECT pg_notify($20, '')
+            SELECT pg_notify($20, $21)
             FROM push
             """,
             [
@@ -88,7 +88,7 @@ struct PushStore: Sendable {
                 .bool(push.bypass), .text(audienceName), .int64s(userIDs), .texts(push.platforms),
                 .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
                 .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(answer),
-                .timestamp(push.expiresAt), .timestamp(now), .text(Self.channel),
+                .timestamp(push.expiresAt), .timestamp(now), .text(PushNotices.channel), .text(serverID),
             ]
         )
         guard created.isEmpty else { return .created }
@@ -156,7 +156,7 @@ struct PushStore: Sendable {
                         reason = NULL
                     WHERE id = $1
                         AND state = ANY ($2)
-                    RETURNING pg_notify($3, '')
+                    RETURNING pg_notify($3, $4)
                     """,
                     parameters(id, control)
                 )
@@ -173,7 +173,7 @@ struct PushStore: Sendable {
                         probe = NULL
                     WHERE id = $1
                         AND state = ANY ($2)
-                    RETURNING pg_notify($3, '')
+                    RETURNING pg_notify($3, $4)
                     """,
                     parameters(id, control)
                 )
@@ -186,7 +186,7 @@ struct PushStore: Sendable {
                         finished_at = now()
                     WHERE id = $1
                         AND state = ANY ($2)
-                    RETURNING pg_notify($3, '')
+                    RETURNING pg_notify($3, $4)
                     """,
                     parameters(id, control)
                 )
@@ -197,7 +197,7 @@ struct PushStore: Sendable {
     }
 
     private func parameters(_ id: UUID, _ control: Control) -> [PostgresValue] {
-        [.uuid(id), .texts(control.from.map(\.rawValue)), .text(Self.channel)]
+        [.uuid(id), .texts(control.from.map(\.rawValue)), .text(PushNotices.channel), .text(serverID)]
     }
 
     private func retry(_ id: UUID) async throws -> PostgresRows {
@@ -231,7 +231,7 @@ struct PushStore: Sendable {
                 SET users = counts.users + excluded.users,
                     batches = counts.batches + excluded.batches
             )
-            SELECT pg_notify($3, '')
+            SELECT pg_notify($3, $4)
             FROM push
             """,
             parameters(id, .retry)
