@@ -25,6 +25,35 @@ extension UUID {
 }
 
 extension Date {
+    /// Reads RFC 3339 strictly (§5.6): the format of the library takes whatever follows the time, and the 30th of February for a day of March.
+    init?(rfc3339 text: String) {
+        // Date and time, a fraction if there is one, and the zone.
+        let tail = text.utf8.dropFirst(19)
+        let fraction =
+            tail.first == UInt8(ascii: ".") ? tail.dropFirst().prefix { (0x30...0x39).contains($0) } : tail.prefix(0)
+        guard tail.first != UInt8(ascii: ".") || !fraction.isEmpty else { return nil }
+        let zone = fraction.isEmpty ? tail : tail[fraction.endIndex...]
+        let styles = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
+        guard let offset = Self.offset(zone),
+            let date = try? styles[fraction.isEmpty ? 0 : 1].parse(text),
+            CivilDate(unixSeconds: Int(date.timeIntervalSince1970.rounded(.down)) + offset).rfc3339 == text.prefix(19)
+        else { return nil }
+        self = date
+    }
+
+    /// The seconds that a zone is ahead of UTC: `Z`, `+09:00`; `nil` for what is none.
+    private static func offset(_ zone: Substring.UTF8View) -> Int? {
+        let zone = Array(zone)
+        if zone == [UInt8(ascii: "Z")] { return 0 }
+        guard zone.count == 6, zone[3] == UInt8(ascii: ":"),
+            let sign = ["+": 1, "-": -1][String(decoding: zone[..<1], as: UTF8.self)],
+            [1, 2, 4, 5].allSatisfy({ (0x30...0x39).contains(zone[$0]) })
+        else { return nil }
+        func number(_ index: Int) -> Int { Int(zone[index] - 0x30) * 10 + Int(zone[index + 1] - 0x30) }
+        guard number(1) < 24, number(4) < 60 else { return nil }
+        return sign * (number(1) * 60 + number(4)) * 60
+    }
+
     /// RFC 3339 in UTC with milliseconds: `2026-11-21T08:15:30.123Z`.
     var rfc3339: String {
         let milliseconds = Int((timeIntervalSince1970 * 1000).rounded(.down))

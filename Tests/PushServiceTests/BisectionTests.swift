@@ -134,12 +134,16 @@ import Testing
     func noProbe() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
         try await withService(adjust) { service in
-            try await service.database.addPhones(1...600)
+            try await service.database.addPhones(1...3000)
             try await service.database.note("probe")
-            Self.refuse(service.kakao, [250, 500])
+            service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
             let push = try await service.api.create()
+            try await eventually("somebody has been sent it") {
+                try await service.database.count("push_counts WHERE state = 'sent'") == 1
+            }
+            Self.refuse(service.kakao, [2850, 2999])
             try await service.api.waitUntilDone(push)
-            #expect(try await service.api.users(push) == counts(600, sent: 598, failed: 2))
+            #expect(try await service.api.users(push) == counts(3000, sent: 2998, failed: 2))
             #expect(try await service.database.count("noted") == 0)
         }
     }

@@ -129,6 +129,24 @@ import Testing
         }
     }
 
+    @Test("A push that cannot be prepared does not hold up those after it")
+    func unpreparable() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...2)
+            let broken = try await service.api.create(uuids([1]), gcm("broken"), ["send_at": "2099-01-01T00:00:00Z"])
+            let id = broken.split(separator: "/").last ?? ""
+            try await service.database.pool.write(
+                "ALTER TABLE push_batches ADD CONSTRAINT broken CHECK (push_id <> '\(id)')"
+            )
+            try await service.database.pool.write("UPDATE pushes SET send_at = now()")
+            try await service.api.waitUntilDone(service.api.create(uuids([2])))
+            #expect(service.log.messages.contains { $0.contains("could not be prepared") })
+            try await service.database.pool.write("ALTER TABLE push_batches DROP CONSTRAINT broken")
+            try await service.api.waitUntilDone(broken)
+            #expect(service.kakao.sandbox.timesReached(1, marker: "broken") == 1)
+        }
+    }
+
     @Test("Two servers that prepare and send the same pushes at once reach each user once")
     func twoServers() async throws {
         try await withDatabaseAndKakao { database, kakao in

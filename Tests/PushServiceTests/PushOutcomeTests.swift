@@ -192,7 +192,9 @@ import Testing
                     #expect(try await api.users(pushes[1]) == counts(1, sent: 1))
                     let item = try await api.get("\(pushes[0])/batches").json?["items"]?[0]
                     #expect(item?["state"] == "uncertain")
-                    #expect(item?["may_repeat"] == true)
+                    #expect(item?["may_repeat"] == false)
+                    let other = try await api.get("\(pushes[1])/batches").json?["items"]?[0]
+                    #expect(other?["may_repeat"] == true)
                     #expect(kakao.sandbox.timesReached(1, marker: "once") == 1)
                     #expect(kakao.sandbox.timesReached(2, marker: "least") == 2)
                 }

@@ -67,11 +67,11 @@ struct Page<Cursor: PageCursor> {
 extension Parameters {
     /// A moment in RFC 3339: `2026-11-21T08:15:30Z`.
     func optionalTime(_ name: String) throws -> Date? {
-        guard let text = try optionalText(name, length: 1...40) else { return nil }
-        let styles = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
-        for style in styles {
-            if let date = try? style.parse(text) { return date }
+        try optionalText(name, length: 1...40).map { text in
+            guard let date = Date(rfc3339: text) else {
+                throw Problem.field(name, "a time such as 2026-11-21T08:15:30Z or 2026-11-21T17:15:30.500+09:00")
+            }
+            return date
         }
-        throw Problem.field(name, "a time such as 2026-11-21T08:15:30Z")
     }
 }

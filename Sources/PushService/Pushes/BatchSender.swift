@@ -36,11 +36,20 @@ actor BatchSender {
         /// All of it was prepared, or something final written, since it was last asked whether it is finished.
         var mayBeFinished = true
         var isExpiring = false
+        /// Kakao has taken the message for somebody.
+        var wasAccepted = false
+        /// Batches that were to be split; so many when batches were last asked for; those of which the halves are not stored yet.
+        var splits = 0
+        var splitsAtClaim = 0
+        var unsplit = 0
 
         init(_ push: BatchStore.Active, message: [UInt8]) {
             self.push = push
             self.message = message
         }
+
+        /// It may be the message that is wrong: nobody is tried before the halves are stored, nor then outside of them until that is known.
+        var isHeld: Bool { unsplit > 0 && !wasAccepted }
 
         var isBusy: Bool { !claims.isEmpty || underWay > 0 || unwritten > 0 }
     }
@@ -232,9 +241,12 @@ actor BatchSender {
     private func takeOver() async throws {
         nextTakeOver = loop.now + Self.takeOverInterval
         guard !pushes.isEmpty else { return }
-        let batches = try await store.takeOver()
-        guard batches > 0 else { return }
-        logger.warning("Took over what a server had claimed that is gone", metadata: ["batches": "\(batches)"])
+        let (leases, batches) = try await store.takeOver()
+        // Also without batches: it may have written its last result and not lived to end the push.
+        guard leases > 0 else { return }
+        if batches > 0 {
+            logger.warning("Took over what a server had claimed that is gone", metadata: ["batches": "\(batches)"])
+        }
         for push in pushes.values {
             push.idleUntil = 0
             push.mayBeFinished = true
@@ -258,8 +270,11 @@ actor BatchSender {
     private func claim() async throws -> Bool {
         let now = loop.now
         guard now >= pausedUntil, claimed < target, unwritten < Self.maximumUnwritten else { return false }
-        let wanting = pushes.values.filter { $0.idleUntil <= now && $0.claims.count <= target / 2 && !$0.isExpiring }
+        let wanting = pushes.values.filter {
+            $0.idleUntil <= now && $0.claims.count <= target / 2 && !$0.isExpiring && !$0.isHeld
+        }
         guard !wanting.isEmpty else { return false }
+        for push in wanting { push.splitsAtClaim = push.splits }
         let share = max(1, (target - claimed + wanting.count - 1) / wanting.count)
         let quick = wanting.filter { $0.push.usersPerSecond == nil }.map { push in
             // Of what is sent at most once as little as possible is to be in doubt if this server dies.
@@ -292,6 +307,8 @@ actor BatchSender {
             push.claims.append(claim)
             claimed += 1
         }
+        // What was refused while these were claimed.
+        for push in ready where push.splits != push.splitsAtClaim && !push.wasAccepted { giveBack(push) }
         // The claim has renewed the lease.
         if !claims.isEmpty { nextRenewal = loop.now + Self.renewInterval }
         return claims.count
@@ -323,6 +340,11 @@ actor BatchSender {
             var index = 0
             for other in ready.indices.dropFirst() where ready[other].underWay < ready[index].underWay { index = other }
             let push = ready[index]
+            if let expiresAt = push.push.expiresAt, expiresAt <= Date() {
+                giveBack(push)
+                wakeup.signal()
+                continue
+            }
             guard let claim = push.claims.popFirst() else {
                 ready.remove(at: index)
                 continue
@@ -381,6 +403,7 @@ actor BatchSender {
         switch outcome {
         case .sent:
             quotaWait = Self.shortestQuotaWait
+            push.wasAccepted = true
         case .wait(let error):
             // Every request under way is told the same: they count as one.
             guard loop.now >= pausedUntil else { return }
@@ -401,7 +424,11 @@ actor BatchSender {
             // What is claimed of it goes back; the others find out for themselves.
             giveBack(push)
             nextLook = 0
-        case .split, .failed, .uncertain, .notSent:
+        case .split:
+            push.splits += 1
+            push.unsplit += 1
+            if push.isHeld { giveBack(push) }
+        case .failed, .uncertain, .notSent:
             break
         }
     }
@@ -423,7 +450,9 @@ actor BatchSender {
         push.unwritten -= 1
         switch outcome {
         case .sent, .failed, .uncertain: push.mayBeFinished = true
-        case .split: push.idleUntil = 0
+        case .split:
+            push.unsplit -= 1
+            push.idleUntil = 0
         case .retry, .wait, .halt, .notSent: break
         }
         if !push.isBusy || unwritten == Self.maximumUnwritten - 1 { wakeup.signal() }

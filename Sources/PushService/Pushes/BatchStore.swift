@@ -170,6 +170,23 @@ final class BatchStore: Sendable {
 
     // MARK: Claiming
 
+    /// The probe of `push` while it can still tell something: until somebody has been sent the message, or all that came of the refused
+    /// batch has ended, in whatever way.
+    private static let probeInForce = """
+        CASE
+            WHEN push.probe IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = push.id AND state = 'sent')
+                AND EXISTS (
+                    SELECT 1
+                    FROM push_batches
+                    WHERE push_id = push.id
+                        AND origin = push.probe
+                        AND state IN ('waiting', 'sending')
+                )
+            THEN push.probe
+        END
+        """
+
     /// How many batches of a push are wanted.
     struct Share: Sendable {
         let pushID: UUID
@@ -183,7 +200,7 @@ final class BatchStore: Sendable {
         let rows = try await pool.write(
             """
             WITH share AS MATERIALIZED (
-                SELECT push.id AS push_id, given.batches, push.probe
+                SELECT push.id AS push_id, given.batches, \(Self.probeInForce) AS probe
                 FROM unnest($1::uuid[], $2::int[]) AS given (push_id, batches)
                 JOIN pushes AS push ON push.id = given.push_id
                 WHERE push.state IN ('preparing', 'sending')
@@ -256,12 +273,12 @@ final class BatchStore: Sendable {
         let rows = try await pool.write(
             """
             WITH push AS MATERIALIZED (
-                SELECT id, probe, batch_users,
+                SELECT id, \(Self.probeInForce) AS probe, batch_users,
                     LEAST(
                         GREATEST(users_per_second / 10.0, batch_users),
                         rate_users + users_per_second * EXTRACT(epoch FROM clock_timestamp() - rate_at)
                     ) AS allowed
-                FROM pushes
+                FROM pushes AS push
                 WHERE id = $1
                     AND state IN ('preparing', 'sending')
                     AND (expires_at IS NULL OR expires_at > now())
@@ -360,11 +377,11 @@ final class BatchStore: Sendable {
         )
     }
 
-    /// Takes over the batches of servers whose leases have ended. Returns how many there were.
+    /// Takes over the batches of servers whose leases have ended. Returns how many of both there were.
     ///
     /// They are sent again where that is allowed, and marked, since their users may be reached twice; elsewhere nobody knows. A lease
     /// that ended while PostgreSQL was down is given the time of another one: its server could not renew it.
-    func takeOver() async throws -> Int {
+    func takeOver() async throws -> (leases: Int64, batches: Int64) {
         let rows = try await pool.write(
             """
             WITH ended AS (
@@ -392,12 +409,11 @@ final class BatchStore: Sendable {
             counted AS (
                 \(countStatement(slot: "-2", of: "batch"))
             )
-            SELECT count(*)
-            FROM batch
+            SELECT (SELECT count(*) FROM ended), (SELECT count(*) FROM batch)
             """,
             [.float64(Self.leaseSeconds)]
         )
-        return Int(try rows.first?.decode(Int64.self) ?? 0)
+        return try rows.first?.decode(Int64.self, Int64.self) ?? (0, 0)
     }
 
     // MARK: Results
@@ -489,7 +505,7 @@ final class BatchStore: Sendable {
         _ = try await pool.write(
             """
             WITH refused AS (
-                SELECT push_id, number, user_ids, users, users / 2 AS half, COALESCE(origin, number) AS origin
+                SELECT push_id, number, user_ids, users, users / 2 AS half, COALESCE(origin, number) AS origin, may_repeat
                 FROM push_batches
                 WHERE push_id = $1
                     AND number = $2
@@ -499,20 +515,20 @@ final class BatchStore: Sendable {
                 FOR UPDATE
             ),
             push AS (
-                UPDATE pushes
-                SET next_number = pushes.next_number + 1,
+                UPDATE pushes AS push
+                SET next_number = push.next_number + 1,
                     probe = CASE
                         WHEN EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent') THEN NULL
-                        ELSE COALESCE(pushes.probe, refused.origin)
+                        ELSE COALESCE(\(Self.probeInForce), refused.origin)
                     END
                 FROM refused
-                WHERE pushes.id = refused.push_id
-                RETURNING pushes.next_number - 1 AS number
+                WHERE push.id = refused.push_id
+                RETURNING push.next_number - 1 AS number
             ),
             second AS (
                 INSERT INTO push_batches (push_id, number, user_ids, users, state, origin, may_repeat)
                 SELECT refused.push_id, push.number, refused.user_ids[half + 1:], refused.users - half, 'waiting',
-                    refused.origin, false
+                    refused.origin, refused.may_repeat
                 FROM refused
                 CROSS JOIN push
             )

@@ -42,19 +42,22 @@ struct HousekeepingStore: Sendable {
         return rows.affectedRows
     }
 
-    /// Removes a push of which no batches are left.
+    /// Removes a push, and what belongs to it, if no batches of it are left.
     func remove(_ push: UUID) async throws {
         _ = try await pool.write(
             """
-            WITH counts AS (
-                DELETE FROM push_counts WHERE push_id = $1
+            WITH push AS (
+                DELETE FROM pushes
+                WHERE id = $1
+                    AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1)
+                RETURNING id
             ),
-            keys AS (
-                DELETE FROM idempotency_keys WHERE push_id = $1
+            counts AS (
+                DELETE FROM push_counts USING push WHERE push_id = push.id
             )
-            DELETE FROM pushes
-            WHERE id = $1
-                AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1)
+            DELETE FROM idempotency_keys
+            USING push
+            WHERE push_id = push.id
             """,
             [.uuid(push)]
         )

@@ -30,7 +30,7 @@ actor PushPreparer {
             do {
                 try await prepare()
             } catch {
-                logger.warning("An audience could not be prepared", metadata: ["error": "\(error)"])
+                logger.warning("Audiences could not be prepared", metadata: ["error": "\(error)"])
                 notices.preparing.signal(after: .seconds(1))
             }
         }
@@ -47,9 +47,17 @@ actor PushPreparer {
         while !due.isEmpty, !isStopping {
             var hasMoved = false
             for preparation in due where !isStopping {
-                guard let step = try await store.step(preparation) else { continue }
-                hasMoved = true
-                notices.batchesAdded(to: preparation.pushID, areLast: step.isLast)
+                do {
+                    guard let step = try await store.step(preparation) else { continue }
+                    hasMoved = true
+                    notices.batchesAdded(to: preparation.pushID, areLast: step.isLast)
+                } catch {
+                    // The others do not wait for one that cannot be prepared.
+                    logger.warning(
+                        "An audience could not be prepared",
+                        metadata: ["push": "\(preparation.pushID.lowercased)", "error": "\(error)"]
+                    )
+                }
             }
             if !hasMoved { try await loop.sleep(for: Self.retryInterval) }
             due = try await store.due(limit: Self.pushes)

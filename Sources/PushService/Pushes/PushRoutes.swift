@@ -45,7 +45,7 @@ struct PushRoutes: Sendable {
             message: PushMessage(try parameters.object("push_message"), version: version)
         )
         push.bypass = try parameters.boolean("bypass", default: false)
-        return try await store(push, request, answer: [], status: .ok)
+        return try await store(push, request, answer: [], status: .ok, now: Date())
     }
 
     private func create(_ request: Request) async throws -> Response {
@@ -53,19 +53,26 @@ struct PushRoutes: Sendable {
         let parameters = try Parameters(request)
         let push = try NewPush(parameters)
         guard try !parameters.boolean("dry_run", default: false) else { return try await preview(push) }
-        let summary = push.summary(createdAt: Date())
-        return try await store(push, request, answer: summary.json(), status: .accepted)
+        let now = Date()
+        return try await store(
+            push,
+            request,
+            answer: push.summary(createdAt: now).json(),
+            status: .accepted,
+            now: now
+        )
     }
 
     private func store(
         _ push: NewPush,
         _ request: Request,
         answer: [UInt8],
-        status: HTTPResponse.Status
+        status: HTTPResponse.Status,
+        now: Date
     ) async throws -> Response {
         let idempotency = try PushStore.Idempotency(request)
         var (id, body) = (push.id, answer)
-        switch try await store.create(push, idempotency: idempotency, answer: answer, now: Date()) {
+        switch try await store.create(push, idempotency: idempotency, answer: answer, now: now) {
         case .created:
             notices.pushChanged()
         case .repeated(let pushID, let firstAnswer):
