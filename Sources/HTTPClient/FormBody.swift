@@ -24,6 +24,12 @@ package struct FormBody: Sendable {
         for byte in value { appendEncoded(byte) }
     }
 
+    /// Adds the fields of another form as they are, so that what is sent often is encoded once.
+    package mutating func append(_ other: FormBody) {
+        if !bytes.isEmpty && !other.bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }
+        bytes += other.bytes
+    }
+
     private mutating func appendName(_ name: String) {
         if !bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }
         for byte in name.utf8 { appendEncoded(byte) }

@@ -62,7 +62,7 @@ package struct KakaoPushAPI: Sendable {
     /// - Throws: ``KakaoError``
     package func tokens(userIDs: [Int64]) async throws(KakaoError) -> [PushToken] {
         var form = FormBody()
-        form.append("uuids", Self.list(userIDs))
+        form.append("uuids", utf8: Self.list(userIDs))
         return try await client.post(.pushTokens, version.path + "/tokens", form) { PushToken.list(answer: $0) }
     }
 
@@ -82,35 +82,55 @@ package struct KakaoPushAPI: Sendable {
     ///
     /// Kakao takes no key by which it would know a message that is sent again: see ``KakaoError/bodyBytesLeft``.
     ///
-    /// - Parameters:
-    ///   - userIDs: 1 to ``maximumUsers``; Kakao refuses more.
-    ///   - message: A JSON object in UTF-8, with a member for each kind of phone: passed through as it is.
-    ///   - bypass: The message brings its push token, which Kakao need not know.
+    /// - Parameter userIDs: 1 to ``maximumUsers``; Kakao refuses more.
     /// - Throws: ``KakaoError``. No error does not mean that anything was delivered: Kakao accepted the message, no
     ///   more.
-    package func send(userIDs: [Int64], message: [UInt8], bypass: Bool = false) async throws(KakaoError) {
-        let form = Self.sendForm(userIDs, message, bypass)
+    package func send(_ message: SendMessage, to userIDs: [Int64]) async throws(KakaoError) {
+        let form = Self.sendForm(message, userIDs)
         try await client.post(.pushSend, version.path + "/send", form) { _ in () }
     }
 
-    /// The request that ``send(userIDs:message:bypass:)`` would send, with the Admin key masked: to be shown.
-    package func sendRequest(userIDs: [Int64], message: [UInt8], bypass: Bool = false) -> HTTPClientRequest {
-        var request = client.request(version.path + "/send", Self.sendForm(userIDs, message, bypass))
+    /// The request that ``send(_:to:)`` would send, with the Admin key masked: to be shown.
+    package func sendRequest(_ message: SendMessage, to userIDs: [Int64]) -> HTTPClientRequest {
+        var request = client.request(version.path + "/send", Self.sendForm(message, userIDs))
         request.headerFields[.authorization] = "KakaoAK ***"
         return request
     }
 
-    private static func sendForm(_ userIDs: [Int64], _ message: [UInt8], _ bypass: Bool) -> FormBody {
+    private static func sendForm(_ message: SendMessage, _ userIDs: [Int64]) -> FormBody {
         var form = FormBody()
-        form.append("uuids", list(userIDs))
-        form.append("push_message", utf8: message)
-        if bypass { form.append("bypass", "true") }
+        form.append("uuids", utf8: list(userIDs))
+        form.append(message.fields)
         return form
     }
 
     /// Users as the API takes them: a JSON array, the numbers in quotes.
-    private static func list(_ userIDs: [Int64]) -> String {
-        "[" + userIDs.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+    private static func list(_ userIDs: [Int64]) -> [UInt8] {
+        var list = [UInt8(ascii: "[")]
+        list.reserveCapacity(userIDs.count * 22 + 2)
+        for id in userIDs {
+            if list.count > 1 { list.append(UInt8(ascii: ",")) }
+            list.append(UInt8(ascii: "\""))
+            list.append(contentsOf: String(id).utf8)
+            list.append(UInt8(ascii: "\""))
+        }
+        list.append(UInt8(ascii: "]"))
+        return list
+    }
+}
+
+/// What a send says, whomever it is sent to: encoded once for all of its requests.
+package struct SendMessage: Sendable {
+    fileprivate let fields: FormBody
+
+    /// - Parameters:
+    ///   - message: A JSON object in UTF-8, with a member for each kind of phone: passed through as it is.
+    ///   - bypass: The message brings its push token, which Kakao need not know.
+    package init(_ message: [UInt8], bypass: Bool = false) {
+        var fields = FormBody()
+        fields.append("push_message", utf8: message)
+        if bypass { fields.append("bypass", "true") }
+        self.fields = fields
     }
 }
 

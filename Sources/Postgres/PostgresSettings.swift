@@ -89,10 +89,14 @@ package struct PostgresSettings: Sendable {
         ]
         parameters.merge(connection) { _, given in given }
         parameters["client_encoding"] = "UTF8"
-        var options = connection["options"].map { [$0] } ?? []
+        // Every statement of a service has its index. But a plan is made of statistics, which lag behind a table that grows by
+        // thousands of rows a second, and is kept: one that reads a table through because it was empty once would be fatal.
+        var options = ["-c enable_seqscan=off", "-c jit=off"]
+        // Behind ours, so that the URL has the last word.
+        if let own = connection["options"] { options.append(own) }
         if let statementTimeout { options.append("-c statement_timeout=\(milliseconds(statementTimeout))") }
         if isReadOnly { options.append("-c default_transaction_read_only=on") }
-        if !options.isEmpty { parameters["options"] = options.joined(separator: " ") }
+        parameters["options"] = options.joined(separator: " ")
         if addresses.contains(where: { $0?.isEmpty == false }) {
             let ports = (connection["port"] ?? "").split(separator: ",", omittingEmptySubsequences: false)
             var hosts: [String] = []

@@ -23,7 +23,7 @@ import Testing
             #expect(told.withLock { $0.count } == 1)
             try await push.deregister(userID: 1, deviceID: "phone", pushType: .apns)
             #expect(told.withLock { $0.count } == 2)
-            try await push.send(userIDs: [1], message: Array("{}".utf8))
+            try await push.send(SendMessage(Array("{}".utf8)), to: [1])
             #expect(told.withLock { $0.count } == 3)
         }
         let calls = told.withLock { $0 }
@@ -34,7 +34,7 @@ import Testing
     @Test("A refusal, an answer that is none, and silence are told as errors")
     func failed() async throws {
         let refused = try await Self.calls(answering: answer(400, #"{"code":-2,"msg":"said"}"#)) { push in
-            _ = await failure { () async throws(KakaoError) in try await push.send(userIDs: [1], message: []) }
+            _ = await failure { () async throws(KakaoError) in try await push.send(SendMessage([]), to: [1]) }
         }
         #expect(refused.map(\.api) == [.pushSend])
         #expect(refused.map { $0.error?.disposition } == [.invalid])

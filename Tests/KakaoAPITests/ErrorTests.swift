@@ -7,7 +7,7 @@ import Testing
 @Suite struct ErrorTests {
     private static func error(_ status: Int, _ body: String, head: String = "") async throws -> KakaoError {
         let (error, _) = try await withKakao(answering: answer(status, body, head: head)) { push in
-            await failure { () async throws(KakaoError) in try await push.send(userIDs: [1], message: Array("{}".utf8))
+            await failure { () async throws(KakaoError) in try await push.send(SendMessage(Array("{}".utf8)), to: [1])
             }
         }
         return try #require(error)
@@ -60,7 +60,7 @@ import Testing
     func unreachable() async throws {
         try await withPushAPI(url: "http://127.0.0.1:\(try unusedPort())") { push in
             let error = await failure { () async throws(KakaoError) in
-                try await push.send(userIDs: [1], message: [123, 125])
+                try await push.send(SendMessage([123, 125]), to: [1])
             }
             #expect(error?.disposition == .retry)
             #expect(error?.bodyBytesLeft == false)
@@ -70,7 +70,7 @@ import Testing
     @Test("A call that is not answered is tried again, and had left")
     func unanswered() async throws {
         let (error, _) = try await withKakao(answering: "") { push in
-            await failure { () async throws(KakaoError) in try await push.send(userIDs: [1], message: [123, 125]) }
+            await failure { () async throws(KakaoError) in try await push.send(SendMessage([123, 125]), to: [1]) }
         }
         #expect(error?.disposition == .retry)
         #expect(error?.bodyBytesLeft == true)
@@ -85,7 +85,7 @@ import Testing
     func wrongAddress() async throws {
         try await withPushAPI(url: "kapi.kakao.com") { push in
             let error = await failure { () async throws(KakaoError) in
-                try await push.send(userIDs: [1], message: [123, 125])
+                try await push.send(SendMessage([123, 125]), to: [1])
             }
             #expect(error?.disposition == .halt)
             #expect(error?.bodyBytesLeft == false)

@@ -130,7 +130,7 @@ import Testing
     func send(version: PushVersion, bypass: Bool) async throws {
         let message = #"{ "for_apns":{"message":"50 % off + & = 안녕","badge":1e0} ,"x":"\u0041" }"#
         let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { push in
-            try await push.send(userIDs: [3, 1], message: Array(message.utf8), bypass: bypass)
+            try await push.send(SendMessage(Array(message.utf8), bypass: bypass), to: [3, 1])
         }
         let call = try #require(calls.first)
         #expect(call.lines.first == "POST /\(version.rawValue)/push/send HTTP/1.1")
@@ -140,7 +140,7 @@ import Testing
     @Test("What comes with the success of a send is not looked at", arguments: ["", "<html>", "{\"code\":-1}"])
     func sendAnswer(body: String) async throws {
         let (_, calls) = try await withKakao(answering: answer(200, body)) { push in
-            try await push.send(userIDs: [1], message: Array("{}".utf8))
+            try await push.send(SendMessage(Array("{}".utf8)), to: [1])
         }
         #expect(calls.count == 1)
     }

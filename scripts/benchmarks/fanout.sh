@@ -47,7 +47,7 @@ stop_serving() {
     wait "${processes[serve]}" || true
     unset "processes[serve]"
 }
-api() { curl -sf -H "Authorization: Bearer $OPERATOR_KEY" "$@"; }
+api() { curl -sS --fail-with-body -H "Authorization: Bearer $OPERATOR_KEY" "$@"; }
 message='{"for_gcm":{"custom_field":{"title":"Flash sale","text":"Everything is half price until midnight","link":"https://example.com/sale"}}}'
 # post AUDIENCE: asks for a push; prints its id.
 post() {

@@ -26,7 +26,7 @@ actor BatchSender {
     /// A push, as far as this server sends it.
     private final class Outgoing {
         let push: BatchStore.Active
-        let message: [UInt8]
+        let message: SendMessage
         var claims = Deque<BatchClaim>()
         var underWay = 0
         var unwritten = 0
@@ -43,7 +43,7 @@ actor BatchSender {
         var splitsAtClaim = 0
         var unsplit = 0
 
-        init(_ push: BatchStore.Active, message: [UInt8]) {
+        init(_ push: BatchStore.Active, message: SendMessage) {
             self.push = push
             self.message = message
         }
@@ -214,7 +214,8 @@ actor BatchSender {
         if !look.unprepared.isEmpty { notices.preparing.signal() }
         if let nextStart = look.nextStart { nextLook = min(nextLook, loop.now + nextStart.wholeMilliseconds + 1) }
         for push in look.new {
-            pushes[push.id] = Outgoing(push, message: push.message.rendered(for: version, returnURL: returnURL))
+            let message = push.message.rendered(for: version, returnURL: returnURL)
+            pushes[push.id] = Outgoing(push, message: SendMessage(message, bypass: push.bypass))
         }
         for (id, push) in pushes {
             push.idleUntil = 0
@@ -384,7 +385,7 @@ actor BatchSender {
 
     private func attempt(_ claim: BatchClaim, _ push: Outgoing) async -> BatchOutcome {
         do throws(KakaoError) {
-            try await kakao.send(userIDs: claim.userIDs, message: push.message, bypass: push.push.bypass)
+            try await kakao.send(push.message, to: claim.userIDs)
             standing.noteAccepted()
             return .sent
         } catch {

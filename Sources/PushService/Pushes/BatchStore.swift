@@ -195,6 +195,9 @@ final class BatchStore: Sendable {
 
     /// Claims batches that are due, the longest waiting first, under a lease that this renews.
     ///
+    /// The rows are locked, so that they stay where they are until they are changed: by their place, which is found at once whatever the
+    /// planner believes about the table.
+    ///
     /// While a push is under probe (``split(_:_:)``), only what came of the refused batch is claimed.
     func claim(_ shares: [Share], lease: UUID) async throws -> [BatchClaim] {
         let rows = try await pool.write(
@@ -207,10 +210,10 @@ final class BatchStore: Sendable {
                     AND (push.expires_at IS NULL OR push.expires_at > now())
             ),
             due AS (
-                SELECT batch.push_id, batch.number
+                SELECT batch.place
                 FROM share
                 CROSS JOIN LATERAL (
-                    SELECT push_id, number
+                    SELECT ctid AS place
                     FROM push_batches
                     WHERE push_id = share.push_id
                         AND state = 'waiting'
@@ -222,10 +225,10 @@ final class BatchStore: Sendable {
                 ) AS batch
             ),
             probing AS (
-                SELECT batch.push_id, batch.number
+                SELECT batch.place
                 FROM share
                 CROSS JOIN LATERAL (
-                    SELECT push_id, number
+                    SELECT ctid AS place
                     FROM push_batches
                     WHERE push_id = share.push_id
                         AND origin = share.probe
@@ -238,10 +241,10 @@ final class BatchStore: Sendable {
                 WHERE share.probe IS NOT NULL
             ),
             chosen AS (
-                SELECT *
+                SELECT place
                 FROM due
                 UNION ALL
-                SELECT *
+                SELECT place
                 FROM probing
             ),
             lease AS (
@@ -255,9 +258,7 @@ final class BatchStore: Sendable {
             SET state = 'sending',
                 attempts = batch.attempts + 1,
                 lease = $3
-            FROM chosen
-            WHERE batch.push_id = chosen.push_id
-                AND batch.number = chosen.number
+            WHERE batch.ctid = ANY (ARRAY(SELECT place FROM chosen))
             RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin
             """,
             [
@@ -285,10 +286,10 @@ final class BatchStore: Sendable {
                 FOR UPDATE SKIP LOCKED
             ),
             due AS (
-                SELECT batch.push_id, batch.number
+                SELECT batch.place
                 FROM push
                 CROSS JOIN LATERAL (
-                    SELECT push_id, number
+                    SELECT ctid AS place
                     FROM push_batches
                     WHERE push_id = push.id
                         AND state = 'waiting'
@@ -304,9 +305,7 @@ final class BatchStore: Sendable {
                 SET state = 'sending',
                     attempts = batch.attempts + 1,
                     lease = $2
-                FROM due
-                WHERE batch.push_id = due.push_id
-                    AND batch.number = due.number
+                WHERE batch.ctid = ANY (ARRAY(SELECT place FROM due))
                 RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin, batch.users
             ),
             lease AS (
@@ -423,6 +422,8 @@ final class BatchStore: Sendable {
         try await results.submit(result)
     }
 
+    // A batch has a lease just while it is being sent. It is looked for by its key, one after the other, and not among all that this server
+    // holds, which is what the index of leases would make of it.
     private static let finishStatement = """
         WITH given AS (
             SELECT *
@@ -448,10 +449,16 @@ final class BatchStore: Sendable {
                 finished_at = CASE WHEN given.state = 'waiting' THEN NULL ELSE now() END,
                 lease = NULL
             FROM given
-            WHERE batch.push_id = given.push_id
-                AND batch.number = given.number
-                AND batch.state = 'sending'
-                AND batch.lease = given.lease
+            CROSS JOIN LATERAL (
+                SELECT ctid AS place
+                FROM push_batches
+                WHERE push_id = given.push_id
+                    AND number = given.number
+                    AND lease IS NOT DISTINCT FROM given.lease
+                LIMIT 1
+                FOR UPDATE
+            ) AS found
+            WHERE batch.ctid = found.place
             RETURNING batch.push_id, batch.state, batch.users
         )
         \(countStatement(slot: "$11", of: "batch"))

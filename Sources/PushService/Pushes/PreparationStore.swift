@@ -90,7 +90,7 @@ struct PreparationStore: Sendable {
             if preparation.position == 0 {
                 try await pool.write(statement, parameters)
             } else {
-                // A connection of its own: ten thousand users would hold up the writes of requests.
+                // A connection of its own: twenty thousand users would hold up the writes of requests.
                 try await pool.withTransaction { try await $0.query(statement, parameters) }
             }
         guard let row = rows.first else { return nil }
@@ -124,13 +124,12 @@ struct PreparationStore: Sendable {
         while !isLast {
             let rows = try await pool.read(
                 """
-                WITH page AS MATERIALIZED (
-                    \(audience.page("$1", "$2", "$3", "$4"))
-                )
                 SELECT COALESCE(max(position), $1), \(audience.isLast("$1", "$2", "$3")),
                     count(*) FILTER (WHERE matches), count(*) FILTER (WHERE matches AND addressed),
                     COALESCE((array_agg(user_id ORDER BY user_id) FILTER (WHERE matches AND addressed))[:$5], '{}')
-                FROM page
+                FROM (
+                    \(audience.page("$1", "$2", "$3", "$4"))
+                ) AS page
                 """,
                 [
                     .int64(position), .int64(audience.limit(at: position)), audience.parameter, .texts(platforms),
@@ -170,45 +169,33 @@ struct PreparationStore: Sendable {
                 AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
             FOR UPDATE SKIP LOCKED
         ),
-        page AS MATERIALIZED (
-            \(audience.page("$2", "$3", "$4", "$5"))
-        ),
-        placed AS (
-            SELECT user_id, (row_number() OVER (ORDER BY user_id) - 1) / $6 AS place
-            FROM page
-            WHERE matches
-                AND addressed
-        ),
-        batch AS MATERIALIZED (
-            SELECT place, array_agg(user_id ORDER BY user_id) AS user_ids
-            FROM placed
-            GROUP BY place
+        step AS MATERIALIZED (
+            SELECT COALESCE(array_agg(user_id) FILTER (WHERE matches AND addressed), '{}') AS user_ids,
+                count(*) FILTER (WHERE matches) AS users, COALESCE(max(position), $2) AS position,
+                \(audience.isLast("$2", "$3", "$4")) AS is_last
+            FROM (
+                \(audience.page("$2", "$3", "$4", "$5"))
+            ) AS page
         ),
         stored AS (
             INSERT INTO push_batches (push_id, number, user_ids, users, state)
-            SELECT push.id, push.next_number + batch.place, batch.user_ids, cardinality(batch.user_ids), 'waiting'
+            SELECT push.id, push.next_number + place, user_ids[place * $6 + 1:place * $6 + $6],
+                LEAST($6, cardinality(user_ids) - place * $6), 'waiting'
             FROM push
-            CROSS JOIN batch
-            ORDER BY batch.place
-        ),
-        progress AS (
-            SELECT COALESCE(max(position), $2) AS position,
-                \(audience.isLast("$2", "$3", "$4")) AS is_last,
-                count(*) FILTER (WHERE matches) AS users,
-                count(*) FILTER (WHERE matches AND NOT addressed) AS skipped,
-                (SELECT count(*) FROM batch) AS batches
-            FROM page
+            CROSS JOIN step
+            CROSS JOIN generate_series(0, (cardinality(user_ids) - 1) / $6) AS place
+            WHERE cardinality(user_ids) > 0
         )
         UPDATE pushes
-        SET prepared_up_to = progress.position,
-            prepared_at = CASE WHEN progress.is_last THEN now() END,
-            state = CASE WHEN progress.is_last THEN 'sending' ELSE 'preparing' END,
+        SET prepared_up_to = step.position,
+            prepared_at = CASE WHEN step.is_last THEN now() END,
+            state = CASE WHEN step.is_last THEN 'sending' ELSE 'preparing' END,
             started_at = COALESCE(started_at, now()),
-            users = pushes.users + progress.users,
-            users_skipped = pushes.users_skipped + progress.skipped,
-            next_number = pushes.next_number + progress.batches
+            users = pushes.users + step.users,
+            users_skipped = pushes.users_skipped + step.users - cardinality(step.user_ids),
+            next_number = pushes.next_number + (cardinality(step.user_ids) + $6 - 1) / $6
         FROM push
-        CROSS JOIN progress
+        CROSS JOIN step
         WHERE pushes.id = push.id
         RETURNING prepared_up_to, prepared_at IS NOT NULL
         """
@@ -231,7 +218,7 @@ extension PushAudience {
 extension PushAudience.Source {
     /// Users of the first step, which is to end soon, so that sending begins; and of those after it.
     private static let firstStep: Int64 = 1000
-    private static let laterSteps: Int64 = 10_000
+    private static let laterSteps: Int64 = 20_000
     /// Users in a part of a stored audience.
     private static let partUsers: Int64 = 1000
 

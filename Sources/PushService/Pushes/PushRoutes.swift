@@ -110,7 +110,10 @@ struct PushRoutes: Sendable {
             platforms: push.platforms,
             batchUsers: push.batchUsers
         )
-        let message = push.message.rendered(for: version, returnURL: returnURL())
+        let message = SendMessage(
+            push.message.rendered(for: version, returnURL: returnURL()),
+            bypass: push.bypass
+        )
         var json = JSONWriter()
         json.object { json in
             json.member("dry_run", true)
@@ -121,7 +124,7 @@ struct PushRoutes: Sendable {
             json.member("requests", preview.batches)
             json.array("first_requests") { json in
                 for userIDs in preview.first {
-                    let request = kakao.sendRequest(userIDs: userIDs, message: message, bypass: push.bypass)
+                    let request = kakao.sendRequest(message, to: userIDs)
                     json.object { json in
                         json.member("method", request.method.rawValue)
                         json.member("url", request.url)
