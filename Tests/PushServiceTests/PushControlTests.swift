@@ -188,6 +188,20 @@ import Testing
         }
     }
 
+    @Test("What has failed stays failed when the time of its push is over")
+    func retryTooLate() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", status: 400, code: -8)
+            let push = try await service.api.create(uuids([1]), gcm(), ["expires_at": "2099-01-01T00:00:00Z"])
+            try await service.api.waitUntilDone(push)
+            try await service.database.pool.write("UPDATE pushes SET expires_at = now()")
+            #expect(try await service.api.control(push, "retry") == 409)
+            #expect(try await service.api.state(push) == "done")
+            #expect(try await service.api.users(push) == counts(1, failed: 1))
+        }
+    }
+
     // MARK: Lists
 
     @Test("Pushes are listed the latest first, page by page and by state")

@@ -120,7 +120,7 @@ struct PushStore: Sendable {
         case resume
         /// Nothing more of it is ever sent.
         case cancel
-        /// What has failed of a push that is done is sent again.
+        /// What has failed of a push that is done is sent again, unless its time is over.
         case retry
 
         /// The states in which it changes something.
@@ -209,6 +209,7 @@ struct PushStore: Sendable {
                     finished_at = NULL
                 WHERE id = $1
                     AND state = ANY ($2)
+                    AND (expires_at IS NULL OR expires_at > now())
                 RETURNING id
             ),
             batch AS (
