@@ -130,6 +130,37 @@ import Testing
         }
     }
 
+    @Test("A refused user who is alone in a batch does not halt a push that is just being sent to others")
+    func aloneBesideOthers() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...101)
+            service.kakao.fail("send", .latency) {
+                $0.userIDs = [1]
+                $0.milliseconds = 500
+            }
+            Self.refuse(service.kakao, [101])
+            let push = try await service.api.create()
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(101, sent: 100, failed: 1))
+        }
+    }
+
+    @Test("A refused message halts its push, also when the first to be refused is alone in a batch")
+    func messageBesideOthers() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...101)
+            service.kakao.fail("send", .latency, times: 1) {
+                $0.userIDs = [1]
+                $0.milliseconds = 500
+            }
+            Self.refuse(service.kakao, nil)
+            let push = try await service.api.create()
+            try await service.api.waitFor("halted", push)
+            #expect(service.kakao.requests("send") <= 200)
+            #expect(try await service.api.users(push)?["sent"] == 0)
+        }
+    }
+
     @Test("Once somebody has been sent the message, nobody has to wait until a refused user is found")
     func noProbe() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }

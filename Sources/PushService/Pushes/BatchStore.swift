@@ -576,6 +576,9 @@ final class BatchStore: Sendable {
     }
 
     /// Halts a push under probe if Kakao has refused everybody in the batch that it refused first. Returns whether that is so.
+    ///
+    /// A batch of one user is no probe. While others are under way it is not known whether that user is at fault or the message; if it is
+    /// the message, the last of them tells.
     func haltIfRefused(_ id: UUID, reason: String) async throws -> Bool {
         let rows = try await pool.write(
             """
@@ -590,8 +593,7 @@ final class BatchStore: Sendable {
                     SELECT 1
                     FROM push_batches
                     WHERE push_id = $1
-                        AND origin = push.probe
-                        AND state <> 'failed'
+                        AND (origin = push.probe AND state <> 'failed' OR push.probe IS NULL AND state = 'sending')
                 )
             """,
             [.uuid(id), .text(reason)]
