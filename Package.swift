@@ -95,8 +95,8 @@ let package = Package(
         executable(
             "push-server",
             [
-                "EventLoop", "HTTPClient", "LogOutput", "Postgres", "PrivatePostgres", "PushService", argumentParser,
-                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+                "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres", "PrivatePostgres", "PushService",
+                argumentParser, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
         executable("kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
