@@ -121,9 +121,8 @@ let package = Package(
             "PushServiceTests",
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput",
-                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "push-server", coreMetrics,
-                httpTypes,
-                logging, serviceLifecycle, subprocess, systemPackage,
+                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "push-server",
+                argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]
         ),
     ]
