@@ -30,10 +30,12 @@ struct PushWatcher {
     /// - Throws: `ExitCode`, unless the push is done: 1 when it was canceled or has expired, 2 when it has stopped and can go on, 130 after
     ///   Ctrl-C. ``CallFailure`` when the server is not there at first, or not for long.
     func run() async throws {
+        // From here on Ctrl-C ends nothing by itself.
+        let signals = await UnixSignalsSequence(trapping: .sigint)
         let ending = try await withThrowingTaskGroup(of: Ending?.self) { group in
             group.addTask { .push(try await follow()) }
             group.addTask {
-                for await _ in await UnixSignalsSequence(trapping: .sigint) { return .interrupted }
+                for await _ in signals { return .interrupted }
                 return nil
             }
             defer { group.cancelAll() }
