@@ -95,8 +95,8 @@ let package = Package(
         executable(
             "push-server",
             [
-                "EventLoop", "HTTPClient", "LogOutput", "Postgres", "PrivatePostgres", "PushService", argumentParser,
-                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+                "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres", "PrivatePostgres", "PushService",
+                argumentParser, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
         executable("kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
@@ -121,9 +121,8 @@ let package = Package(
             "PushServiceTests",
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput",
-                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "push-server", coreMetrics,
-                httpTypes,
-                logging, serviceLifecycle, subprocess, systemPackage,
+                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "push-server",
+                argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]
         ),
     ]

@@ -87,7 +87,7 @@ package final class PushServer: Service {
         let standing = KakaoStanding(logger: logger)
         gate = StartupGate()
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
-        let notices = PushNotices(sending: first.loop, preparing: last.loop)
+        let notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
         let syncWakeup = Wakeup(loop: last.loop)
         // Where it listens is known once it does.
         let returnURL = Locked<String?>(nil)
@@ -107,7 +107,7 @@ package final class PushServer: Service {
             let authenticator = Self.authenticator(settings, own.pool)
             let devices = DeviceStore(pool: own.pool)
             let sync = DeviceSync(store: devices, push: own.push, standing: standing, wakeup: syncWakeup)
-            let pushes = PushStore(pool: own.pool, serverID: notices.serverID)
+            let pushes = PushStore(pool: own.pool)
             let callbacks = LinkCallbackStore(pool: own.pool)
             var router = Router()
             HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
@@ -159,10 +159,7 @@ package final class PushServer: Service {
             channels: [PushNotices.channel],
             loop: first.loop,
             logger: logger
-        ) { event in
-            if case .notification(_, notices.serverID) = event { return }
-            notices.pushChanged()
-        }
+        ) { notices.heard($0) }
         preparer = PushPreparer(
             loop: last.loop,
             store: PreparationStore(pool: last.pool),

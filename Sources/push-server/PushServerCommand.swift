@@ -10,6 +10,9 @@ struct PushServerCommand: AsyncParsableCommand {
             docs/settings.md has all of them. To try it with nothing configured: push-server dev.
             """,
         version: "0.1.0",
-        subcommands: [ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, HealthCommand.self]
+        subcommands: [
+            ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
+            HealthCommand.self,
+        ]
     )
 }

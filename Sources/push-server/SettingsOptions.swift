@@ -82,17 +82,12 @@ func reportingFailures(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let error as SettingsError {
-        writeError("push-server: \(error)")
+        Terminal.writeError("push-server: \(error)")
         throw ExitCode(EX_CONFIG)
     } catch let exit as ExitCode {
         throw exit
     } catch {
-        writeError("push-server: \(error)")
+        Terminal.writeError("push-server: \(error)")
         throw ExitCode.failure
     }
-}
-
-private func writeError(_ line: String) {
-    let bytes = Array((line + "\n").utf8)
-    _ = write(STDERR_FILENO, bytes, bytes.count)
 }

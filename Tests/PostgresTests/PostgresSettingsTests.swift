@@ -42,19 +42,19 @@ import Testing
         #expect(error.map { !String(reflecting: $0).contains("secret") } ?? false)
     }
 
-    @Test("Statement time-out and application name are sent; what the string says of the latter stands")
+    @Test("Statement time-out, planner settings and application name are sent; what the string says of the latter stands")
     func options() throws {
         var settings = try PostgresSettings(url: "postgres://h/d?options=-csearch_path%3Da")
         settings.statementTimeout = .milliseconds(1500)
         var parameters = Dictionary(
             uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) }
         )
-        #expect(parameters["options"] == "-csearch_path=a -c statement_timeout=1500")
+        #expect(parameters["options"] == "-c enable_seqscan=off -c jit=off -csearch_path=a -c statement_timeout=1500")
         #expect(parameters["application_name"] == "push-server")
         settings = try PostgresSettings(url: "postgres://h/d?application_name=mine")
         settings.statementTimeout = nil
         parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
-        #expect(parameters["options"] == nil)
+        #expect(parameters["options"] == "-c enable_seqscan=off -c jit=off")
         #expect(parameters["application_name"] == "mine")
     }
 

@@ -1,13 +1,13 @@
 internal import FoundationEssentials
 
 /// The name of an audience: 1 to 100 letters, digits, `_`, `.` and `-`, all of ASCII.
-struct AudienceName: Sendable, Equatable {
-    static let allowed = "1 to 100 letters, digits, _, . and -"
+package struct AudienceName: Sendable, Equatable {
+    package static let allowed = "1 to 100 letters, digits, _, . and -"
 
-    let text: String
+    package let text: String
 
     /// `nil` for a text that is no such name.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         guard (1...100).contains(text.utf8.count), text.utf8.allSatisfy(Self.isAllowed) else { return nil }
         self.text = text
     }

@@ -2,7 +2,7 @@
 ///
 /// A line is an integer from 1 to 2^63-1 in decimal, without a sign, a space or a leading zero. It ends with LF or CR LF; the last one
 /// may also end with the text. An empty line counts as a line and is passed over. Pure.
-struct UserIDLines {
+package struct UserIDLines {
     /// What stands of the line so far.
     private enum State {
         /// Digits or nothing. Can transition to `afterCarriageReturn`, `bad`.
@@ -13,7 +13,7 @@ struct UserIDLines {
         case bad
     }
 
-    static let allowed = "an integer from 1 to 9223372036854775807, without sign, spaces and leading zeros"
+    package static let allowed = "an integer from 1 to 9223372036854775807, without sign, spaces and leading zeros"
     /// Bad lines that are looked for: enough to see what is wrong with a file.
     private static let maximumBadLines = 10
     /// Bytes after the first bad line in which others are looked for.
@@ -22,7 +22,7 @@ struct UserIDLines {
     private static let maximumDigits = 19
 
     /// The numbers of the first bad lines, counted from 1.
-    private(set) var badLines: [Int] = []
+    package private(set) var badLines: [Int] = []
     private var line = 1
     private var state = State.number
     private var value: UInt64 = 0
@@ -34,8 +34,10 @@ struct UserIDLines {
         badLines.count == Self.maximumBadLines || bytesAfterBadLine > Self.maximumBytesAfterBadLine
     }
 
+    package init() {}
+
     /// Reads a piece and calls `body` with each user id that ends in it.
-    mutating func read(_ piece: [UInt8], _ body: (Int64) -> Void) {
+    package mutating func read(_ piece: [UInt8], _ body: (Int64) -> Void) {
         if !badLines.isEmpty { bytesAfterBadLine += piece.count }
         for octet in piece {
             switch (state, octet) {
@@ -49,7 +51,7 @@ struct UserIDLines {
     }
 
     /// There is no further piece.
-    mutating func end(_ body: (Int64) -> Void) {
+    package mutating func end(_ body: (Int64) -> Void) {
         switch state {
         case .number, .bad: endLine(body)
         case .afterCarriageReturn: refuse()

@@ -318,6 +318,7 @@ actor BatchSender {
     /// Ends pushes of which nothing is left, or whose time is over.
     private func endFinished() async throws {
         let now = Date()
+        var candidates: [UUID] = []
         for (id, push) in pushes {
             if let expiresAt = push.push.expiresAt, expiresAt <= now {
                 push.isExpiring = true
@@ -326,8 +327,15 @@ actor BatchSender {
                 nextLook = min(nextLook, loop.now + 1000)
             } else if push.isPrepared, push.mayBeFinished, !push.isBusy {
                 push.mayBeFinished = false
-                if try await store.endIfFinished(id) { pushes[id] = nil }
+                candidates.append(id)
             }
+        }
+        guard !candidates.isEmpty else { return }
+        do {
+            for id in try await store.endFinished(candidates) { pushes[id] = nil }
+        } catch {
+            for id in candidates { pushes[id]?.mayBeFinished = true }
+            throw error
         }
     }
 

@@ -78,7 +78,7 @@ final class BatchStore: Sendable {
             WHERE state IN ('scheduled', 'preparing', 'sending')
                 AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
             ORDER BY id
-            LIMIT 1000
+            LIMIT 5000
             """,
             [.uuids(known)]
         )
@@ -119,24 +119,25 @@ final class BatchStore: Sendable {
         return look
     }
 
-    /// Ends a push of which nothing is left to be sent. Returns whether that is so.
+    /// Ends those pushes of which nothing is left to be sent. Returns which.
     ///
     /// By what was counted, and so after the results are committed: of two servers that finish the last two batches, the later sees
     /// both.
-    func endIfFinished(_ id: UUID) async throws -> Bool {
+    func endFinished(_ ids: [UUID]) async throws -> [UUID] {
         let rows = try await pool.write(
             """
             UPDATE pushes AS push
             SET state = 'done',
                 finished_at = now()
-            WHERE push.id = $1
+            WHERE push.id = ANY ($1)
                 AND push.state = 'sending'
                 AND push.users - push.users_skipped
                     = (SELECT COALESCE(sum(users), 0) FROM push_counts WHERE push_id = push.id)
+            RETURNING push.id
             """,
-            [.uuid(id)]
+            [.uuids(ids)]
         )
-        return rows.affectedRows > 0
+        return try rows.map { try $0.decode(UUID.self) }
     }
 
     /// Ends a push whose time is over.

@@ -300,7 +300,8 @@ extension PushAudience.Source {
         }
     }
 
-    private static func hasPhone(_ platforms: String) -> String {
+    /// Whether the user `item.user_id` has a phone that the message addresses.
+    static func hasPhone(_ platforms: String) -> String {
         """
         (
             cardinality(\(platforms)) = 0

@@ -1,9 +1,9 @@
 internal import FoundationEssentials
-internal import JSON
+package import JSON
 internal import KakaoAPI
 
 /// Where a push stands. `docs/architecture.md` draws the transitions.
-enum PushState: String, Sendable, CaseIterable {
+package enum PushState: String, Sendable, CaseIterable {
     /// Waits for its `send_at`.
     case scheduled
     /// Its audience is becoming batches; those that there are already are sent.
@@ -21,7 +21,7 @@ enum PushState: String, Sendable, CaseIterable {
     case halted
 
     /// Whether nothing more becomes of it by itself or by `resume`.
-    var isFinal: Bool {
+    package var isFinal: Bool {
         switch self {
         case .done, .canceled, .expired: true
         case .scheduled, .preparing, .sending, .paused, .halted: false
@@ -30,7 +30,7 @@ enum PushState: String, Sendable, CaseIterable {
 }
 
 /// What is done with a request that was sent and not answered: Kakao's send has no idempotency key.
-enum Delivery: String, Sendable, CaseIterable {
+package enum Delivery: String, Sendable, CaseIterable {
     /// It is sent again: users may be reached twice.
     case atLeastOnce = "at_least_once"
     /// It is left: users may not be reached.
@@ -38,14 +38,14 @@ enum Delivery: String, Sendable, CaseIterable {
 }
 
 /// Where a batch stands.
-enum BatchState: String, Sendable, CaseIterable {
+package enum BatchState: String, Sendable, CaseIterable {
     case waiting, sending, sent, failed, uncertain
 }
 
 /// Whom a push is for.
-enum PushAudience: Sendable {
+package enum PushAudience: Sendable {
     /// The most users that a request may name itself.
-    static let maximumUsers = 10_000
+    package static let maximumUsers = 10_000
 
     case users([Int64])
     /// One that was stored under a name.
@@ -58,7 +58,7 @@ enum PushAudience: Sendable {
     case everyone
 
     /// As it was asked for, and is shown.
-    var json: JSONValue {
+    package var json: JSONValue {
         switch self {
         case .users(let ids): ["uuids": .array(ids.map { .string(String($0)) })]
         case .stored(let name): ["audience": .string(name.text)]
@@ -89,14 +89,22 @@ struct NewPush: Sendable {
 }
 
 /// Users, or batches, by what became of them.
-struct PushCounts: Sendable, Equatable {
-    var total: Int64 = 0
-    var sent: Int64 = 0
-    var failed: Int64 = 0
-    var uncertain: Int64 = 0
-    var skipped: Int64 = 0
+package struct PushCounts: Sendable, Equatable {
+    package var total: Int64
+    package var sent: Int64
+    package var failed: Int64
+    package var uncertain: Int64
+    package var skipped: Int64
 
-    var pending: Int64 { total - sent - failed - uncertain - skipped }
+    package init(total: Int64 = 0, sent: Int64 = 0, failed: Int64 = 0, uncertain: Int64 = 0, skipped: Int64 = 0) {
+        self.total = total
+        self.sent = sent
+        self.failed = failed
+        self.uncertain = uncertain
+        self.skipped = skipped
+    }
+
+    package var pending: Int64 { total - sent - failed - uncertain - skipped }
 }
 
 /// A push as it is shown.

@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import FoundationEssentials
 internal import Locking
+internal import Postgres
 
 /// How those who work on pushes tell each other that there is something to do, so that nobody has to ask often: within a server, and by
 /// `NOTIFY` from one server to the others.
@@ -16,24 +17,65 @@ final class PushNotices: Sendable {
         var batches: [UUID: Bool] = [:]
     }
 
-    /// This server's own notifications are told from others by it.
-    let serverID = UUID().lowercased
+    private enum Telling {
+        case idle
+        case underWay
+        /// There is more to tell once that has been told.
+        case wanted
+    }
+
+    /// Others are told at most once in this time: each notification keeps all others that commit waiting for a moment.
+    private static let interval = Duration.milliseconds(20)
+
     /// Wakes the sender.
     let sending: Wakeup
     /// Wakes the preparer.
     let preparing: Wakeup
+    private let pool: PostgresPool
+    /// This server's own notifications are told from others by it.
+    private let serverID = UUID().lowercased
     private let news = Locked(News())
+    private let telling = Locked(Telling.idle)
 
-    init(sending: EventLoop, preparing: EventLoop) {
+    init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool) {
         self.sending = Wakeup(loop: sending)
         self.preparing = Wakeup(loop: preparing)
+        self.pool = pool
     }
 
-    /// A push was stored, or an operator has done something about one. Callable from anywhere.
+    /// A push was stored, or an operator has done something about one: so much is committed. Callable from anywhere.
     func pushChanged() {
+        hear()
+        let begins = telling.withLock { telling in
+            defer { telling = telling == .idle ? .underWay : .wanted }
+            return telling == .idle
+        }
+        if begins { Task(executorPreference: pool.loop) { await self.tellOthers() } }
+    }
+
+    /// Another server has said so, or may have said so unheard.
+    func heard(_ event: PostgresListener.Event) {
+        if case .notification(_, serverID) = event { return }
+        hear()
+    }
+
+    private func hear() {
         news.withLock { $0.hasChange = true }
         sending.signal()
         preparing.signal()
+    }
+
+    /// Who is not told, for whatever reason, looks before long.
+    private func tellOthers() async {
+        var isWanted = true
+        while isWanted {
+            _ = try? await pool.write("SELECT pg_notify($1, $2)", [.text(Self.channel), .text(serverID)])
+            try? await pool.loop.sleep(for: Self.interval)
+            isWanted = telling.withLock { telling in
+                defer { telling = telling == .wanted ? .underWay : .idle }
+                return telling == .wanted
+            }
+        }
     }
 
     /// A push has new batches. Callable from anywhere.

@@ -6,12 +6,9 @@ internal import Postgres
 /// The pushes in PostgreSQL, as they are asked for, controlled and shown.
 struct PushStore: Sendable {
     private let pool: PostgresPool
-    /// Says in a notification whose it is.
-    private let serverID: String
 
-    init(pool: PostgresPool, serverID: String) {
+    init(pool: PostgresPool) {
         self.pool = pool
-        self.serverID = serverID
     }
 
     // MARK: Creating
@@ -33,6 +30,8 @@ struct PushStore: Sendable {
     }
 
     /// Stores a push to be prepared and sent. Returns when it is committed.
+    ///
+    /// One that is a single batch and is sent at once needs no preparing: its batch is stored with it.
     ///
     /// - Parameters:
     ///   - answer: What the request is answered, and answered again when it is repeated.
@@ -68,18 +67,37 @@ struct PushStore: Sendable {
                 ON CONFLICT (key) DO NOTHING
                 RETURNING key
             ),
+            own AS MATERIALIZED (
+                SELECT COALESCE(array_agg(item.user_id ORDER BY item.user_id), '{}') AS user_ids
+                FROM unnest($9) AS item (user_id)
+                WHERE $20
+                    AND \(PushAudience.Source.hasPhone("$10"))
+            ),
             push AS (
                 INSERT INTO pushes (
                     id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
-                    batch_users, delivery, users_per_second, send_at, expires_at, created_at
+                    batch_users, delivery, users_per_second, send_at, expires_at, created_at, started_at, prepared_at, users,
+                    users_skipped, next_number
                 )
-                SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12, $13, $14, $18, $19
+                SELECT $1, $2, CASE WHEN $20 THEN 'sending' ELSE $3 END, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12,
+                    $13, $14, $18, $19, CASE WHEN $20 THEN $19 END, CASE WHEN $20 THEN $19 END,
+                    CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
+                    CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
+                    CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END
                 FROM audience
+                CROSS JOIN own
                 WHERE $15::text IS NULL
                     OR EXISTS (SELECT 1 FROM key)
                 RETURNING id
+            ),
+            batch AS (
+                INSERT INTO push_batches (push_id, number, user_ids, users, state)
+                SELECT push.id, 1, own.user_ids, cardinality(own.user_ids), 'waiting'
+                FROM push
+                CROSS JOIN own
+                WHERE cardinality(own.user_ids) > 0
             )
-            SELECT pg_notify($20, $21)
+            SELECT id
             FROM push
             """,
             [
@@ -88,7 +106,7 @@ struct PushStore: Sendable {
                 .bool(push.bypass), .text(audienceName), .int64s(userIDs), .texts(push.platforms),
                 .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
                 .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(answer),
-                .timestamp(push.expiresAt), .timestamp(now), .text(PushNotices.channel), .text(serverID),
+                .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
             ]
         )
         guard created.isEmpty else { return .created }
@@ -156,7 +174,7 @@ struct PushStore: Sendable {
                         reason = NULL
                     WHERE id = $1
                         AND state = ANY ($2)
-                    RETURNING pg_notify($3, $4)
+                    RETURNING id
                     """,
                     parameters(id, control)
                 )
@@ -173,7 +191,7 @@ struct PushStore: Sendable {
                         probe = NULL
                     WHERE id = $1
                         AND state = ANY ($2)
-                    RETURNING pg_notify($3, $4)
+                    RETURNING id
                     """,
                     parameters(id, control)
                 )
@@ -186,7 +204,7 @@ struct PushStore: Sendable {
                         finished_at = now()
                     WHERE id = $1
                         AND state = ANY ($2)
-                    RETURNING pg_notify($3, $4)
+                    RETURNING id
                     """,
                     parameters(id, control)
                 )
@@ -197,7 +215,7 @@ struct PushStore: Sendable {
     }
 
     private func parameters(_ id: UUID, _ control: Control) -> [PostgresValue] {
-        [.uuid(id), .texts(control.from.map(\.rawValue)), .text(PushNotices.channel), .text(serverID)]
+        [.uuid(id), .texts(control.from.map(\.rawValue))]
     }
 
     private func retry(_ id: UUID) async throws -> PostgresRows {
@@ -232,7 +250,7 @@ struct PushStore: Sendable {
                 SET users = counts.users + excluded.users,
                     batches = counts.batches + excluded.batches
             )
-            SELECT pg_notify($3, $4)
+            SELECT id
             FROM push
             """,
             parameters(id, .retry)
@@ -395,6 +413,12 @@ struct PushStore: Sendable {
 }
 
 extension NewPush {
+    /// Whether it is a single batch, to be sent at once.
+    fileprivate var isOneBatch: Bool {
+        guard case .users(let ids) = audience else { return false }
+        return sendAt == nil && ids.count <= Int(batchUsers)
+    }
+
     var initialState: PushState { sendAt == nil ? .preparing : .scheduled }
 
     /// As it is shown before anything has become of it.

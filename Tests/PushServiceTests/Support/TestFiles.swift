@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 import Locking
 
@@ -36,6 +37,11 @@ enum TestFiles {
             }
         }
         return made
+    }
+
+    /// Writes a file.
+    static func write(_ bytes: [UInt8], to path: String) throws {
+        try Data(bytes).write(to: URL(filePath: path))
     }
 
     private static let folders = Locked<[String]>([])

@@ -1,0 +1,102 @@
+internal import JSON
+internal import PushService
+
+/// A push as the server shows it. Pure.
+struct ShownPush: Equatable {
+    /// Beyond what any push has: numbers up to here are counted with, others are no numbers of users.
+    private static let maximumCount: Int64 = 1 << 53
+
+    let id: String
+    let name: String?
+    let state: PushState
+    let reason: String?
+    let users: PushCounts
+    let batches: PushCounts
+    let createdAt: String
+
+    /// - Throws: ``CommandFailure`` for what is no push: the server is another, or of another version.
+    init(_ json: JSONValue) throws {
+        guard let id = json["id"]?.string, let state = json["state"]?.string.flatMap(PushState.init(rawValue:)),
+            let users = Self.counts(json["users"]), let batches = Self.counts(json["batches"])
+        else {
+            throw CommandFailure("The answer is not a push as this program knows it: is the server of its version?")
+        }
+        self.id = Text.printable(id)
+        self.state = state
+        self.users = users
+        self.batches = batches
+        name = json["name"]?.string.map(Text.printable)
+        reason = json["reason"]?.string.map(Text.printable)
+        createdAt = Text.printable(json["created_at"]?.string ?? "")
+    }
+
+    private static func counts(_ json: JSONValue?) -> PushCounts? {
+        let numbers = ["total", "sent", "failed", "uncertain", "skipped"].compactMap { name in
+            json?[name]?.integer.flatMap { (0...maximumCount).contains($0) ? $0 : nil }
+        }
+        guard numbers.count == 5 else { return nil }
+        return PushCounts(
+            total: numbers[0],
+            sent: numbers[1],
+            failed: numbers[2],
+            uncertain: numbers[3],
+            skipped: numbers[4]
+        )
+    }
+
+    // MARK: Showing
+
+    /// A line of the table that `list` prints.
+    var row: [String] {
+        [id, state.rawValue, name ?? "", "\(users.sent)/\(users.total)", createdAt]
+    }
+
+    /// What `show` prints: everything that there is of it, a line each.
+    ///
+    /// - Parameter json: What it was read from.
+    func details(_ json: JSONValue) -> [[String]] {
+        let texts = ["delivery", "send_at", "expires_at", "created_at", "started_at", "finished_at", "estimated_end"]
+        var rows = [["id", id], ["state", state.rawValue]]
+        if let name { rows.append(["name", name]) }
+        if let reason { rows.append(["reason", reason]) }
+        rows.append(["audience", Self.audience(json["audience"])])
+        for text in texts {
+            if let value = json[text]?.string { rows.append([text, Text.printable(value)]) }
+        }
+        if let limit = json["users_per_second"]?.integer { rows.append(["users_per_second", String(limit)]) }
+        rows.append(["users", Self.list(users)])
+        rows.append(["batches", Self.list(batches)])
+        return rows
+    }
+
+    /// Whom it is for, in a line: thousands of ids are counted.
+    private static func audience(_ json: JSONValue?) -> String {
+        if let ids = json?["uuids"]?.array, ids.count > 10 { return "\(ids.count) users" }
+        return Text.printable(json?.description ?? "")
+    }
+
+    private static func list(_ counts: PushCounts) -> String {
+        """
+        \(counts.total) in all, \(counts.sent) sent, \(counts.failed) failed, \(counts.uncertain) uncertain, \
+        \(counts.skipped) skipped, \(counts.pending) pending
+        """
+    }
+}
+
+/// A batch as the server shows it. Pure.
+enum ShownBatch {
+    static let head = ["batch", "state", "users", "attempts", "Kakao's answer"]
+
+    /// A line of the table that `show --batches` prints.
+    static func row(_ json: JSONValue) -> [String] {
+        let answer = [
+            json["kakao_status"]?.integer.map(String.init), json["kakao_code"]?.integer.map(String.init),
+            json["kakao_message"]?.string.map(Text.printable), json["may_repeat"]?.bool == true ? "(may repeat)" : nil,
+        ]
+        return [
+            json["number"]?.integer.map(String.init) ?? "", Text.printable(json["state"]?.string ?? ""),
+            String(json["uuids"]?.array?.count ?? 0), json["attempts"]?.integer.map(String.init) ?? "",
+            answer.compactMap(\.self).joined(separator: " "),
+        ]
+    }
+}

@@ -1,0 +1,87 @@
+/// Text as people read it on a terminal. Pure.
+enum Text {
+    /// A text that does nothing to a terminal: control characters, and those that turn the direction of writing, become `?`.
+    static func printable(_ text: String) -> String {
+        var printable = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            switch scalar.value {
+            case 0..<0x20, 0x7F..<0xA0, 0x202A...0x202E, 0x2066...0x2069: printable.append("?")
+            default: printable.append(scalar)
+            }
+        }
+        return String(printable)
+    }
+
+    /// Rows with their columns one below the other, two spaces apart.
+    static func table(_ rows: [[String]]) -> [String] {
+        var widths: [Int] = []
+        for row in rows {
+            for (column, text) in row.enumerated() {
+                if column == widths.count { widths.append(0) }
+                widths[column] = max(widths[column], columns(of: text))
+            }
+        }
+        return rows.map { row in
+            var line = ""
+            for (column, text) in row.enumerated() {
+                line += text
+                // Nothing comes after the last one.
+                guard column < row.count - 1 else { break }
+                line += String(repeating: " ", count: widths[column] - columns(of: text) + 2)
+            }
+            return line
+        }
+    }
+
+    /// The columns that a text takes on a terminal: letters of East Asia and pictures take two (Unicode Standard Annex #11).
+    static func columns(of text: String) -> Int {
+        text.reduce(0) { columns, character in
+            let scalar = character.unicodeScalars.first?.value ?? 0
+            let isWide =
+                switch scalar {
+                case 0x1100...0x115F, 0x2E80...0xA4CF, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F,
+                    0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x1F300...0x1FAFF, 0x20000...0x3FFFD:
+                    true
+                default: false
+                }
+            return columns + (isWide ? 2 : 1)
+        }
+    }
+
+    /// `1,234,567`.
+    static func grouped(_ number: Int64) -> String {
+        var text = ""
+        for (index, digit) in String(number.magnitude).reversed().enumerated() {
+            if index > 0, index.isMultiple(of: 3) { text.append(",") }
+            text.append(digit)
+        }
+        return (number < 0 ? "-" : "") + String(text.reversed())
+    }
+
+    /// `3.4/s` below ten, `1,234/s` from there on.
+    ///
+    /// - Parameter perSecond: 0 or more.
+    static func rate(_ perSecond: Double) -> String {
+        let tenths = Int64(clamping: perSecond * 10)
+        guard tenths > 0, tenths < 100 else { return "\(grouped(Int64(clamping: perSecond)))/s" }
+        return "\(tenths / 10).\(tenths % 10)/s"
+    }
+
+    /// `45 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`: its two largest units.
+    static func duration(seconds: Double) -> String {
+        let seconds = Int64(clamping: seconds.rounded(.up))
+        switch seconds {
+        case ..<60: return "\(seconds) s"
+        case ..<3600: return "\(seconds / 60) min \(seconds % 60) s"
+        case ..<86_400: return "\(seconds / 3600) h \(seconds % 3600 / 60) min"
+        default: return "\(grouped(seconds / 86_400)) d \(seconds % 86_400 / 3600) h"
+        }
+    }
+}
+
+extension Int64 {
+    /// The whole part of a number, or the nearest there is; 0 for what is no number.
+    fileprivate init(clamping number: Double) {
+        self = Int64(exactly: number.rounded(.towardZero)) ?? (number > 0 ? .max : 0)
+    }
+}

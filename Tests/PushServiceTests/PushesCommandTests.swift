@@ -1,0 +1,387 @@
+import Glibc
+import HTTPClient
+import HTTPServer
+import JSON
+import KakaoSandbox
+import PushService
+import Subprocess
+import SystemPackage
+import Testing
+
+/// `push-server pushes …` as a process, against a server over a real socket.
+@Suite(.timeLimit(.minutes(5))) struct PushesCommandTests {
+    private static let message = #"{"for_gcm":{"custom_field":{"marker":"m"}}}"#
+
+    @Test("A push is sent to two users, watched without a terminal until it is done, listed and shown")
+    func sendAndWatch() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            let pushes = Pushes(service.api.url)
+            let sent = try await pushes.run([
+                "send", "--message", Self.message, "--user", "1", "--user", "2", "--name", "여름 세일", "--watch",
+            ])
+            #expect(sent.code == 0, "\(sent)")
+            let id = try #require(sent.lines.first)
+            #expect(id.count == 36)
+            #expect(sent.lines.last == "done 100% 2/2 users")
+            #expect(!sent.output.contains("\u{1B}") && !sent.output.contains("\r"))
+            #expect(service.kakao.sandbox.reached(marker: "m").users == 2)
+
+            let watched = try await pushes.run(["watch", id])
+            #expect(watched.lines == ["done 100% 2/2 users"])
+            #expect(watched.code == 0)
+
+            let list = try await pushes.run(["list", "--state", "done"])
+            #expect(list.lines.count == 2)
+            #expect(list.lines.last?.hasPrefix("\(id)  done   여름 세일  2/2 ") == true, "\(list.output)")
+            let lines = try await pushes.run(["list", "--json", "--limit", "5"]).lines
+            #expect(lines.count == 1)
+            #expect(try JSONValue(parsing: lines.first ?? "")["id"]?.string == id)
+
+            let shown = try await pushes.run(["show", id, "--batches"])
+            #expect(shown.output.contains("2 in all, 2 sent"), "\(shown.output)")
+            #expect(shown.lines.last?.hasPrefix("1      sent   2      1") == true, "\(shown.output)")
+            #expect(try await pushes.run(["show", id, "--batches", "failed", "--json"]).lines == [])
+            let json = try await pushes.run(["show", id, "--json"])
+            #expect(try JSONValue(parsing: json.output)["users"]?["sent"] == 2)
+        }
+    }
+
+    @Test("Pages of a list follow one another, up to the limit")
+    func pages() async throws {
+        try await withService { service in
+            var ids: [String] = []
+            let later: JSONValue = [
+                "audience": ["uuids": [1]], "message": ["for_gcm": [:]], "send_at": "2100-01-01T00:00:00Z",
+            ]
+            for _ in 1...53 {
+                let answer = try await service.api.post("/v1/pushes", json: later)
+                ids.append(try #require(answer.json?["id"]?.string))
+            }
+            let pushes = Pushes(service.api.url)
+            for (limit, count) in [(52, 52), (100, 53), (1, 1)] {
+                let lines = try await pushes.run(["list", "--json", "--limit", String(limit)]).lines
+                #expect(
+                    lines.map { try? JSONValue(parsing: $0)["id"]?.string } == ids.reversed().prefix(count).map(\.self)
+                )
+            }
+        }
+    }
+
+    @Test("A push is paused, resumed and canceled; watching tells by its exit code, and what cannot be done is said")
+    func controls() async throws {
+        try await withService { service in
+            let pushes = Pushes(service.api.url)
+            let sent = try await pushes.run([
+                "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
+            ])
+            let id = try #require(sent.lines.first)
+            #expect(try await pushes.run(["pause", id]).lines == ["paused"])
+            let paused = try await pushes.run(["watch", id])
+            #expect(paused.code == 2)
+            #expect(paused.lines == ["paused 0/0 users"])
+            #expect(paused.errors == "The push is paused. To let it go on: push-server pushes resume \(id)\n")
+            #expect(try await pushes.run(["resume", id]).lines == ["scheduled"])
+            #expect(try await pushes.run(["cancel", id]).lines == ["canceled"])
+            #expect(try await pushes.run(["watch", id]).code == 1)
+            let refused = try await pushes.run(["retry", id])
+            #expect(refused.code == 1)
+            #expect(refused.errors == "push-server: A push that is canceled takes no retry.\n")
+            #expect(refused.output.isEmpty)
+        }
+    }
+
+    @Test("What has failed is sent again by retry, and watch says how")
+    func retry() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            service.kakao.fail("send", status: 404, code: -404, times: 1)
+            let pushes = Pushes(service.api.url)
+            let sent = try await pushes.run([
+                "send", "--message", Self.message, "--user", "1", "--user", "2", "--watch",
+            ])
+            let id = try #require(sent.lines.first)
+            #expect(sent.lines.last == "done 100% 0/2 users, 2 failed")
+            #expect(sent.errors.contains("push-server pushes retry \(id)"))
+            let state = try await pushes.run(["retry", id]).lines.first ?? ""
+            #expect(["sending", "done"].contains(state))
+            let watched = try await pushes.run(["watch", id])
+            #expect(watched.code == 0)
+            #expect(watched.lines.last == "done 100% 2/2 users")
+        }
+    }
+
+    @Test("A halted push ends the watching with Kakao's words and the command that lets it go on")
+    func halted() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", status: 401, code: -401) { $0.message = "words of Kakao" }
+            let pushes = Pushes(service.api.url)
+            let sent = try await pushes.run(["send", "--message", Self.message, "--user", "1", "--watch"])
+            #expect(sent.code == 2)
+            #expect(sent.errors.contains("words of Kakao"))
+            #expect(sent.errors.contains("push-server pushes resume \(sent.lines.first ?? "?")"))
+        }
+    }
+
+    @Test("A dry run prints how many users and requests, and what Kakao would be sent, and stores nothing")
+    func dryRun() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            let arguments = ["send", "--message", Self.message, "--everyone", "--dry-run"]
+            let answer = try await Pushes(service.api.url).run(arguments)
+            #expect(answer.code == 0, "\(answer)")
+            #expect(answer.lines.prefix(2) == ["users     2, of whom 0 would be skipped", "requests  1"])
+            #expect(answer.output.contains("POST \(service.kakao.sandbox.url)/v1/push/send"))
+            #expect(!answer.output.contains(Keys.admin))
+            #expect(try await service.database.count("pushes") == 0)
+        }
+    }
+
+    @Test("More users than a request may name go up as an audience, which goes away when nobody has named it")
+    func usersFile() async throws {
+        try await withService { service in
+            let path = "\(try TestFiles.temporaryFolder())/users"
+            try TestFiles.write(Array((1...10_500).map { "\($0)\n" }.joined().utf8), to: path)
+            let pushes = Pushes(service.api.url)
+            let arguments = ["--message", Self.message, "--users-file", path]
+            try await service.database.addPhones(1...10_500)
+            let sent = try await pushes.run(["send", "--watch"] + arguments)
+            #expect(sent.code == 0, "\(sent)")
+            #expect(sent.lines.last?.hasPrefix("done 100% 10,500/10,500 users") == true)
+            #expect(sent.errors.contains("Uploaded 10,500 users"))
+            #expect(try await service.database.count("audiences") == 0)
+            #expect(service.kakao.sandbox.reached(marker: "m").users == 10_500)
+
+            #expect(try await pushes.run(["send", "--audience", "mine", "--dry-run"] + arguments).code == 0)
+            #expect(try await service.database.text("SELECT name FROM audiences") == "mine")
+        }
+    }
+
+    @Test("A message comes from a file or standard input as well, and one that is no JSON is not sent")
+    func messages() async throws {
+        try await withService { service in
+            let path = "\(try TestFiles.temporaryFolder())/message.json"
+            try TestFiles.write(Array(Self.message.utf8), to: path)
+            let pushes = Pushes(service.api.url)
+            let rest = ["--user", "1", "--at", "2100-01-01T00:00:00Z"]
+            #expect(try await pushes.run(["send", "--message", path] + rest).code == 0)
+            #expect(try await pushes.run(["send", "--message", "-"] + rest, input: Self.message).code == 0)
+            #expect(try await service.database.count("pushes WHERE message = '\(Self.message)'") == 2)
+            let broken = try await pushes.run(["send", "--message", #"{"for_gcm":"#] + rest)
+            #expect(broken.code == 1)
+            #expect(broken.errors.hasPrefix("push-server: The message is not JSON: "))
+            let missing = try await pushes.run(["send", "--message", "/nowhere"] + rest)
+            #expect(missing.errors.contains("/nowhere cannot be read"))
+            // What the server refuses, in its own words.
+            let empty = try await pushes.run(["send", "--message", "{}"] + rest)
+            #expect(empty.code == 1)
+            #expect(empty.errors.contains("message must be an object with for_apns"))
+            #expect(try await service.database.count("pushes") == 2)
+        }
+    }
+
+    @Test("A send whose answer is lost is made again, and stored once")
+    func lostAnswer() async throws {
+        try await withService { service in
+            let relay = try LossyRelay(to: service.api.url)
+            let sent = try await Pushes(relay.url).run([
+                "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
+            ])
+            #expect(sent.code == 0, "\(sent)")
+            #expect(relay.requests == 2)
+            #expect(try await service.database.count("pushes") == 1)
+            #expect(try await service.database.text("SELECT id::text FROM pushes") == sent.lines.first)
+        }
+    }
+
+    @Test("Everyone is not sent to by a program that did not say --yes, and the key is no argument")
+    func unasked() async throws {
+        let pushes = Pushes("http://127.0.0.1:1")
+        let everyone = try await pushes.run(["send", "--message", Self.message, "--everyone"])
+        #expect(everyone.code == EX_USAGE)
+        #expect(everyone.errors.contains("--yes"))
+        #expect(try await pushes.run(["list", "--key", "x"]).code == EX_USAGE)
+        #expect(try await pushes.run(["show", "0190"]).code == EX_USAGE)
+    }
+
+    @Test("Without a server, without a key and with a wrong one, a command fails and says what to do")
+    func failures() async throws {
+        let absent = try await Pushes("http://127.0.0.1:1").run(["list"])
+        #expect(absent.code == 1)
+        #expect(absent.errors.contains("http://127.0.0.1:1") && absent.errors.contains("SERVER_URL"))
+        #expect(absent.errors.count(where: { $0 == "\n" }) == 1)
+        let keyless = try await Pushes("http://127.0.0.1:1", key: nil).run(["list"])
+        #expect(keyless.code == 1)
+        #expect(keyless.errors.contains("OPERATOR_KEY") && keyless.errors.contains("--key-file"))
+        try await withService { service in
+            let wrong = try await Pushes(service.api.url, key: "wrong").run(["list"])
+            #expect(wrong.code == 1)
+            let detail = try await service.api.with("Bearer wrong").get("/v1/pushes").json?["detail"]?.string
+            #expect(wrong.errors == "push-server: \(detail ?? "?")\n")
+            let path = "\(try TestFiles.temporaryFolder())/key"
+            try TestFiles.write(Array("\(Keys.operator)\n".utf8), to: path)
+            let right = try await Pushes(service.api.url, key: "wrong").run(["list", "--key-file", path])
+            #expect(right.code == 0, "\(right)")
+        }
+    }
+
+    @Test("A server's own certificate is trusted when --ca-file names it, and only then")
+    func certificate() async throws {
+        let folder = try TestFiles.temporaryFolder()
+        let certificate = try SelfSignedCertificate()
+        try TestFiles.write(certificate.certificate, to: "\(folder)/certificate.pem")
+        try TestFiles.write(certificate.privateKey, to: "\(folder)/key.pem")
+        let adjust = { (settings: inout Settings) in
+            settings.certificateFile = "\(folder)/certificate.pem"
+            settings.privateKeyFile = "\(folder)/key.pem"
+        }
+        try await withService(adjust) { service in
+            let pushes = Pushes("https://\(service.api.url.dropFirst("http://".count))/")
+            let refused = try await pushes.run(["list"])
+            #expect(refused.code == 1)
+            #expect(refused.errors.contains("--ca-file"))
+            let trusted = try await pushes.run(["list", "--ca-file", "\(folder)/certificate.pem"])
+            #expect(trusted.code == 0, "\(trusted)")
+        }
+    }
+
+    @Test("A server that is restarted is waited for, and the push watched to its end")
+    func restarted() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var environment = ServerProcess.environment(database, kakao)
+            kakao.fail("send", status: 500)
+            let watching: ServerProcess
+            var first: ServerProcess?
+            do {
+                let server = try await ServerProcess.start(environment: environment)
+                first = server
+                let api = Caller(url: try await server.url())
+                environment["HTTP_PORT"] = api.url.split(separator: ":").last.map(String.init)
+                try await database.addPhones([1])
+                let push = try await api.push([1], marker: "m")
+                let id = push.split(separator: "/").last.map(String.init) ?? ""
+                watching = try await ServerProcess.start(
+                    ["pushes", "watch", id, "--url", api.url],
+                    environment: ["OPERATOR_KEY": Keys.operator]
+                )
+                try await eventually("it is seen") { watching.lines.contains { $0.hasPrefix("sending 0% 0/1") } }
+                server.send(SIGTERM)
+                _ = await server.ended()
+            } catch {
+                first?.send(SIGKILL)
+                throw error
+            }
+            try await eventually("it is missed") { watching.lines.contains { $0.contains("waiting for it") } }
+            kakao.sandbox.removeFaults()
+            try await ServerProcess.with(environment: environment) { _, _ in
+                #expect(await watching.ended() == .exited(0), "\(watching.lines)")
+                #expect(watching.lines.last == "done 100% 1/1 users")
+            }
+        }
+    }
+
+    @Test("Ctrl-C ends the watching and not the push, and says so")
+    func interrupted() async throws {
+        try await withService { service in
+            let answer = try await Pushes(service.api.url).run([
+                "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
+            ])
+            let id = try #require(answer.lines.first)
+            let watching = try await ServerProcess.start(
+                ["pushes", "watch", id, "--url", service.api.url],
+                environment: ["OPERATOR_KEY": Keys.operator]
+            )
+            try await eventually("it is seen") { watching.lines.contains { $0.hasPrefix("scheduled") } }
+            watching.send(SIGINT)
+            #expect(await watching.ended() == .exited(130))
+            #expect(watching.lines.last?.contains("The push goes on") == true)
+            #expect(try await service.api.state("/v1/pushes/\(id)") == "scheduled")
+        }
+    }
+
+    @Test("On a terminal the progress is drawn in place, no wider than the terminal")
+    func terminal() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            let pushes = Pushes(service.api.url)
+            let id = try await pushes.run(["send", "--message", Self.message, "--user", "1", "--user", "2"]).lines[0]
+            for columns in [60, 20] {
+                let drawn = try await pushes.runOnTerminal(["watch", id], columns: columns)
+                #expect(drawn.code == 0, "\(drawn)")
+                let lines = drawn.output.split(separator: "\u{1B}[K").map { $0.split(whereSeparator: \.isNewline) }
+                let last = lines.dropLast().last?.last.map(String.init)?.split(separator: "\r").last ?? ""
+                #expect(last.count < columns)
+                #expect(last.hasSuffix("100%  2/2 users"))
+                #expect(last.hasPrefix("[###") == (columns == 60))
+            }
+        }
+    }
+
+    @Test("On a terminal an operator is asked before a push is canceled or everyone is sent to")
+    func asked() async throws {
+        try await withService { service in
+            let pushes = Pushes(service.api.url)
+            let later = ["--message", Self.message, "--at", "2100-01-01T00:00:00Z"]
+            let id = try await pushes.run(["send", "--user", "1"] + later).lines[0]
+            let kept = try await pushes.runOnTerminal(["cancel", id], input: "n\n")
+            #expect(kept.code == 1)
+            #expect(kept.output.contains("[y/N]") && kept.output.contains("Nothing was done."))
+            #expect(try await service.api.state("/v1/pushes/\(id)") == "scheduled")
+            let canceled = try await pushes.runOnTerminal(["cancel", id], input: "y\n")
+            #expect(canceled.code == 0, "\(canceled)")
+            #expect(try await service.api.state("/v1/pushes/\(id)") == "canceled")
+            let none = try await pushes.runOnTerminal(["send", "--everyone"] + later, input: "n\n")
+            #expect(none.code == 1)
+            #expect(try await service.database.count("pushes") == 1)
+            #expect(try await pushes.run(["send", "--everyone", "--yes"] + later).code == 0)
+            #expect(try await service.database.count("pushes") == 2)
+        }
+    }
+}
+
+/// Runs `push-server pushes` against a server.
+private struct Pushes {
+    struct Result {
+        let code: Int32?
+        let output: String
+        let errors: String
+
+        var lines: [String] { output.split(separator: "\n").map(String.init) }
+    }
+
+    private let environment: [Environment.Key: String]
+
+    init(_ url: String, key: String? = Keys.operator) {
+        var environment: [Environment.Key: String] = ["SERVER_URL": url, "PATH": "/usr/bin:/bin"]
+        environment["OPERATOR_KEY"] = key
+        self.environment = environment
+    }
+
+    /// Runs it to its end.
+    func run(_ arguments: [String], input: String = "") async throws -> Result {
+        try await run(TestFiles.program("push-server"), ["pushes"] + arguments, input)
+    }
+
+    /// The same on a terminal of so many columns, which takes both outputs together.
+    func runOnTerminal(_ arguments: [String], columns: Int = 80, input: String = "") async throws -> Result {
+        let words = ([try TestFiles.program("push-server"), "pushes"] + arguments).map { "'\($0)'" }
+        let command = "stty cols \(columns); exec \(words.joined(separator: " "))"
+        return try await run("/usr/bin/script", ["-qec", command, "/dev/null"], input)
+    }
+
+    private func run(_ program: String, _ arguments: [String], _ input: String) async throws -> Result {
+        let result = try await Subprocess.run(
+            .path(FilePath(program)),
+            arguments: Arguments(arguments),
+            environment: .custom(environment),
+            workingDirectory: "/",
+            input: .string(input),
+            output: .string(limit: 1 << 20),
+            error: .string(limit: 1 << 20)
+        )
+        var code: Int32?
+        if case .exited(let status) = result.terminationStatus { code = status }
+        return Result(code: code, output: result.standardOutput, errors: result.standardError)
+    }
+}
