@@ -42,7 +42,7 @@ import Testing
         #expect(error.map { !String(reflecting: $0).contains("secret") } ?? false)
     }
 
-    @Test("Statement time-out, planner settings and application name are sent; what the string says of the latter stands")
+    @Test("Time-out, planner settings and application name are sent; what the string says of the latter stands")
     func options() throws {
         var settings = try PostgresSettings(url: "postgres://h/d?options=-csearch_path%3Da")
         settings.statementTimeout = .milliseconds(1500)

@@ -14,6 +14,8 @@ actor BatchSender {
     /// How soon a push is asked for batches again that had none: others prepare it, or give batches back.
     private static let idleInterval: UInt64 = 200
     private static let renewInterval: UInt64 = 5000
+    /// Seconds before the end of its lease from which a server sends no more: it may have to be sent and answered within it.
+    private static let leaseMargin = 5.0
     private static let takeOverInterval: UInt64 = 2000
     /// The first wait when a quota is used up; each further one is twice as long.
     private static let shortestQuotaWait = Duration.seconds(60)
@@ -74,6 +76,8 @@ actor BatchSender {
     private var unwritten = 0
     private var claimed = 0
     private var lease = UUID()
+    /// In the loop's milliseconds, a little before the database's: until then what is claimed is nobody else's.
+    private var leaseEnd: UInt64 = 0
     private var isStopping = false
     private var hasNoTime = false
     private var whenIdle: CheckedContinuation<Void, Never>?
@@ -255,11 +259,28 @@ actor BatchSender {
     }
 
     private func renew() async throws {
-        nextRenewal = loop.now + Self.renewInterval
-        guard isHolding, try await !store.renew(lease) else { return }
-        // Whatever was in hand is another server's now. Its results are refused one by one.
+        let now = loop.now
+        // If it fails.
+        nextRenewal = now + 1000
+        guard isHolding else { return }
+        guard try await !store.renew(lease) else {
+            noteRenewal(at: now)
+            return dispatch()
+        }
+        // What was under way is another server's now, and its results are refused one by one; the rest is not sent.
         logger.warning("Another server has taken over what this one had claimed: its lease had ended")
         lease = UUID()
+        for push in ready {
+            claimed -= push.claims.count
+            push.claims = []
+        }
+        ready = []
+    }
+
+    /// - Parameter start: When it was asked for: the database began to count later.
+    private func noteRenewal(at start: UInt64) {
+        nextRenewal = start + Self.renewInterval
+        leaseEnd = start + UInt64((BatchStore.leaseSeconds - Self.leaseMargin) * 1000)
     }
 
     // MARK: Claiming
@@ -285,23 +306,26 @@ actor BatchSender {
         var found = 0
         if !quick.isEmpty {
             let claims = try await store.claim(quick, lease: lease)
-            found += take(claims)
+            found += take(claims, askedAt: now)
             let counts = claims.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
             for share in quick where counts[share.pushID, default: 0] < share.batches {
                 pushes[share.pushID]?.idleUntil = loop.now + Self.idleInterval
             }
         }
         for push in wanting where push.push.usersPerSecond != nil {
-            found += take(try await store.claimSlowly(push.push.id, batches: share, lease: lease))
-            // The rate says when there may be more.
-            push.idleUntil = loop.now + Self.idleInterval / 4
+            let start = loop.now
+            let claims = try await store.claimSlowly(push.push.id, batches: share, lease: lease)
+            found += take(claims, askedAt: start)
+            // Twice in the time that the rate wants for a batch.
+            let perSecond = UInt64(push.push.usersPerSecond ?? 1)
+            push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(KakaoPushAPI.maximumUsers)) / perSecond)
         }
         dispatch()
         return found > 0
     }
 
     /// Puts claims in line. Returns how many there are.
-    private func take(_ claims: [BatchClaim]) -> Int {
+    private func take(_ claims: [BatchClaim], askedAt start: UInt64) -> Int {
         for claim in claims {
             guard let push = pushes[claim.pushID] else { continue }
             if push.claims.isEmpty { ready.append(push) }
@@ -311,7 +335,7 @@ actor BatchSender {
         // What was refused while these were claimed.
         for push in ready where push.splits != push.splitsAtClaim && !push.wasAccepted { giveBack(push) }
         // The claim has renewed the lease.
-        if !claims.isEmpty { nextRenewal = loop.now + Self.renewInterval }
+        if !claims.isEmpty { noteRenewal(at: start) }
         return claims.count
     }
 
@@ -345,6 +369,8 @@ actor BatchSender {
     private func dispatch() {
         while underWay < limit, unwritten < Self.maximumUnwritten, !ready.isEmpty, !isStopping, loop.now >= pausedUntil
         {
+            // While the database is away it cannot be renewed: another server may take over any moment.
+            guard loop.now < leaseEnd else { return }
             if rateLimit?.available(at: loop.now) == 0 { return }
             var index = 0
             for other in ready.indices.dropFirst() where ready[other].underWay < ready[index].underWay { index = other }
