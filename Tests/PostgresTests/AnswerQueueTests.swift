@@ -7,15 +7,21 @@ import Testing
     private typealias Queue = AnswerQueue<String, Int>
     private let error = PostgresError(.server, sqlState: "22012")
 
-    @Test("A command is over at its NULL, and its sync group at the sync that no NULL follows")
+    private func over(_ answers: (String, Outcome<Int>)...) -> Queue.Action {
+        .finish(answers.map { Queue.Answer(command: $0.0, outcome: $0.1) })
+    }
+
+    @Test("A command is answered at its NULL, and over at the sync of its group, where it is committed")
     func oneCommand() {
         var queue = Queue()
         queue.sent("a", at: 0)
         queue.sentSync(at: 0)
         #expect(queue.received(.rows(1), at: 1) == .wait)
-        #expect(queue.receivedEnd(at: 1) == .finish("a", .rows(1)))
+        #expect(queue.receivedEnd(at: 1) == .wait)
         #expect(!queue.isEmpty)
-        #expect(queue.receivedSync(at: 1) == .wait)
+        #expect(queue.commandCount == 1)
+        #expect(queue.receivedSync(at: 1) == over(("a", .rows(1))))
+        #expect(queue.commandCount == 0)
         #expect(queue.isEmpty)
     }
 
@@ -27,13 +33,13 @@ import Testing
         queue.sent("c", at: 0)
         queue.sentSync(at: 0)
         #expect(queue.received(.failed(error), at: 1) == .wait)
-        #expect(queue.receivedEnd(at: 1) == .finish("a", .failed(error)))
+        #expect(queue.receivedEnd(at: 1) == .wait)
         #expect(queue.received(.aborted, at: 1) == .wait)
-        #expect(queue.receivedEnd(at: 1) == .finish("b", .aborted))
-        #expect(queue.receivedSync(at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .wait)
+        #expect(queue.receivedSync(at: 1) == over(("a", .failed(error)), ("b", .aborted)))
         #expect(queue.received(.rows(3), at: 1) == .wait)
-        #expect(queue.receivedEnd(at: 1) == .finish("c", .rows(3)))
-        #expect(queue.receivedSync(at: 1) == .wait)
+        #expect(queue.receivedEnd(at: 1) == .wait)
+        #expect(queue.receivedSync(at: 1) == over(("c", .rows(3))))
         #expect(queue.isEmpty)
     }
 
@@ -43,12 +49,12 @@ import Testing
         queue.sent("a", at: 0)
         #expect(queue.received(.rows(1), at: 1) == .wait)
         #expect(queue.received(.rows(2), at: 1) == .wait)
-        #expect(queue.receivedEnd(at: 1) == .finish("a", .rows(2)))
+        #expect(queue.receivedEnd(at: 1) == over(("a", .rows(2))))
         queue.sent("b", at: 2)
         #expect(queue.received(.rows(1), at: 3) == .wait)
         #expect(queue.received(.failed(error), at: 3) == .wait)
         #expect(queue.received(.rows(9), at: 3) == .wait)
-        #expect(queue.receivedEnd(at: 3) == .finish("b", .failed(error)))
+        #expect(queue.receivedEnd(at: 3) == over(("b", .failed(error))))
     }
 
     @Test("An answer that nobody asked for, or in the wrong order, is noticed")
@@ -82,6 +88,8 @@ import Testing
         queue.sentSync(at: 0)
         queue.sent("b", at: 0)
         _ = queue.received(.rows(1), at: 1)
+        _ = queue.receivedEnd(at: 1)
+        // Answered, and for all that is known not committed.
         #expect(queue.drain() == ["a", "b"])
         #expect(queue.isEmpty)
         #expect(queue.commandCount == 0)

@@ -15,13 +15,20 @@ extension Outcome: Equatable where Rows: Equatable {}
 ///
 /// Each command is answered by results and then by a NULL; each sync by one `PGRES_PIPELINE_SYNC` that no NULL follows
 /// (libpq manual, "Processing Results"). After a command has failed, those behind it in the same sync group are
-/// answered by `PGRES_PIPELINE_ABORTED`. Pure: it holds no connection and reads no clock.
+/// answered by `PGRES_PIPELINE_ABORTED`. The statements of a group are committed at its sync, and not when they are
+/// answered: so nobody is told of an answer before the sync is. Pure: it holds no connection and reads no clock.
 struct AnswerQueue<Command, Rows> {
+    /// What a command came to.
+    struct Answer {
+        let command: Command
+        let outcome: Outcome<Rows>
+    }
+
     enum Action {
         /// Go on reading.
         case wait
-        /// `command` is over.
-        case finish(Command, Outcome<Rows>)
+        /// These commands are over, in this order.
+        case finish([Answer])
         /// libpq says something that it cannot say here: the connection is of no use any more.
         case desynchronized
     }
@@ -34,7 +41,9 @@ struct AnswerQueue<Command, Rows> {
     private var entries = Deque<Entry>()
     /// What the first entry has come to so far.
     private var outcome: Outcome<Rows>?
-    /// Commands among the entries.
+    /// What has been answered of the group whose sync is still to come.
+    private var uncommitted: [Answer] = []
+    /// Commands that are not over.
     private(set) var commandCount = 0
     /// When the first entry became the first, in milliseconds: since then it is the server's turn.
     private(set) var waitingSince: UInt64 = 0
@@ -70,14 +79,25 @@ struct AnswerQueue<Command, Rows> {
         return .wait
     }
 
-    /// NULL: the first command is over.
+    /// NULL: the first command has been answered. It is over at its group's sync, or now if it is in no group: a script.
     mutating func receivedEnd(at now: UInt64) -> Action {
         guard case .command(let command) = entries.first, let outcome else { return .desynchronized }
         entries.removeFirst()
-        commandCount -= 1
         waitingSince = now
         self.outcome = nil
-        return .finish(command, outcome)
+        uncommitted.append(Answer(command: command, outcome: outcome))
+        return hasSync ? .wait : finish()
+    }
+
+    private var hasSync: Bool {
+        entries.contains { if case .sync = $0 { true } else { false } }
+    }
+
+    private mutating func finish() -> Action {
+        guard !uncommitted.isEmpty else { return .wait }
+        defer { uncommitted = [] }
+        commandCount -= uncommitted.count
+        return .finish(uncommitted)
     }
 
     /// `PGRES_PIPELINE_SYNC`: a sync group is over.
@@ -85,12 +105,12 @@ struct AnswerQueue<Command, Rows> {
         guard case .sync = entries.first else { return .desynchronized }
         entries.removeFirst()
         waitingSince = now
-        return .wait
+        return finish()
     }
 
-    /// Takes out every command that has not been answered, oldest first: the connection is gone.
+    /// Takes out every command that is not over, oldest first: the connection is gone.
     mutating func drain() -> [Command] {
-        let commands = entries.compactMap { entry -> Command? in
+        let commands = uncommitted.map(\.command) + entries.compactMap { entry -> Command? in
             if case .command(let command) = entry { command } else { nil }
         }
         self = AnswerQueue()
@@ -103,4 +123,5 @@ struct AnswerQueue<Command, Rows> {
     }
 }
 
+extension AnswerQueue.Answer: Equatable where Command: Equatable, Rows: Equatable {}
 extension AnswerQueue.Action: Equatable where Command: Equatable, Rows: Equatable {}

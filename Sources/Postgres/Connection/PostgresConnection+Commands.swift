@@ -180,7 +180,8 @@ extension PostgresConnection {
             }
             switch action {
             case .wait: break
-            case .finish(let sent, let outcome): finish(sent, outcome)
+            case .finish(let answers):
+                for answer in answers { finish(answer.command, answer.outcome) }
             case .desynchronized: close(PostgresError(.connectionLost, detail: "libpq answered out of order"))
             }
         }

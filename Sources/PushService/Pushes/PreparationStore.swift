@@ -31,7 +31,7 @@ struct PreparationStore: Sendable {
     func due(limit: Int) async throws -> [Preparation] {
         let rows = try await pool.read(
             """
-            SELECT id, user_ids, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
+            SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
                 ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms, batch_users, prepared_up_to
             FROM pushes
             WHERE state IN ('scheduled', 'preparing', 'sending')
@@ -43,9 +43,9 @@ struct PreparationStore: Sendable {
             [.int64(Int64(limit))]
         )
         return try rows.map { row in
-            let (id, userIDs, partsID, tagsAny, tagsAll, platforms, batchUsers, position) = try row.decode(
+            let (id, isOwn, partsID, tagsAny, tagsAll, platforms, batchUsers, position) = try row.decode(
                 UUID.self,
-                [Int64]?.self,
+                Bool.self,
                 UUID?.self,
                 [String].self,
                 [String].self,
@@ -54,8 +54,8 @@ struct PreparationStore: Sendable {
                 Int64.self
             )
             let audience: PushAudience.Source =
-                if let userIDs {
-                    .users(userIDs)
+                if isOwn {
+                    .own(id)
                 } else if let partsID {
                     .parts(partsID)
                 } else if !tagsAny.isEmpty {
@@ -205,8 +205,10 @@ struct PreparationStore: Sendable {
 extension PushAudience {
     /// Where the users of an audience are found.
     enum Source: Sendable {
-        /// In ascending order.
+        /// These, in ascending order.
         case users([Int64])
+        /// Those that the push of this id holds itself.
+        case own(UUID)
         /// In the parts that are stored under this id.
         case parts(UUID)
         case tagsAny([String])
@@ -233,7 +235,7 @@ extension PushAudience.Source {
     fileprivate var parameter: PostgresValue {
         switch self {
         case .users(let ids): .int64s(ids)
-        case .parts(let id): .uuid(id)
+        case .own(let id), .parts(let id): .uuid(id)
         case .tagsAny(let tags), .tagsAll(let tags): .texts(tags)
         case .everyone: .texts([])
         }
@@ -248,10 +250,10 @@ extension PushAudience.Source {
     /// - Parameters: the placeholders of the cursor, the limit, ``parameter``, and the platforms.
     fileprivate func page(_ position: String, _ limit: String, _ source: String, _ platforms: String) -> String {
         switch self {
-        case .users:
+        case .users, .own:
             """
             SELECT item.place AS position, item.user_id, true AS matches, \(Self.hasPhone(platforms)) AS addressed
-            FROM unnest(\(source)) WITH ORDINALITY AS item (user_id, place)
+            FROM unnest(\(list(source))) WITH ORDINALITY AS item (user_id, place)
             WHERE item.place > \(position)
                 AND item.place <= \(position) + \(limit)
             """
@@ -278,18 +280,23 @@ extension PushAudience.Source {
         }
     }
 
+    private func list(_ source: String) -> String {
+        if case .own = self { return "(SELECT user_ids FROM pushes WHERE id = \(source))" }
+        return source
+    }
+
     private func matches(_ tags: String) -> String {
         switch self {
         case .tagsAny: "bool_or(tags && \(tags))"
         case .tagsAll: "bool_or(tags @> \(tags))"
-        case .users, .parts, .everyone: "cardinality(\(tags)) = 0"
+        case .users, .own, .parts, .everyone: "cardinality(\(tags)) = 0"
         }
     }
 
     /// Whether a step over `page` is the last one.
     fileprivate func isLast(_ position: String, _ limit: String, _ source: String) -> String {
         switch self {
-        case .users: "\(position) + \(limit) >= cardinality(\(source))"
+        case .users, .own: "\(position) + \(limit) >= cardinality(\(list(source)))"
         case .parts:
             """
             NOT EXISTS (
