@@ -69,6 +69,14 @@ struct Parameters {
     /// Whether a field was given.
     func has(_ name: String) -> Bool { values[name] != nil }
 
+    /// Refuses what has no meaning here: a misspelt `dry_run` would send.
+    ///
+    /// - Throws: ``Problem`` for the first field that is not one of `known`.
+    func requireOnly(_ known: Set<String>) throws {
+        guard let name = names.first(where: { !known.contains($0) }) else { return }
+        throw Problem.field(name, "left out: it is not one of \(known.sorted().joined(separator: ", "))")
+    }
+
     // MARK: Kinds of field
 
     /// A user's number.

@@ -11,8 +11,9 @@ internal import Logging
 actor BatchSender {
     /// How often it looks without having been woken, as a safety net beneath `NOTIFY`.
     private static let lookInterval: UInt64 = 3000
-    /// How soon a push is asked for batches again that had none: others prepare it, or give batches back.
-    private static let idleInterval: UInt64 = 200
+    /// How soon a push is asked for batches again that had none: while another server may prepare it, and after that.
+    private static let preparingInterval: UInt64 = 200
+    private static let preparedInterval: UInt64 = 1000
     private static let renewInterval: UInt64 = 5000
     /// Seconds before the end of its lease from which a server sends no more: it may have to be sent and answered within it.
     private static let leaseMargin = 5.0
@@ -32,8 +33,11 @@ actor BatchSender {
         var claims = Deque<BatchClaim>()
         var underWay = 0
         var unwritten = 0
-        /// In the loop's milliseconds: there is nothing to claim before.
+        // In the loop's milliseconds.
+        /// There is nothing to claim before.
         var idleUntil: UInt64 = 0
+        /// When a batch may be tried again, as far as this server knows.
+        private var nextRetry = UInt64.max
         var isPrepared = false
         /// All of it was prepared, or something final written, since it was last asked whether it is finished.
         var mayBeFinished = true
@@ -52,6 +56,18 @@ actor BatchSender {
 
         /// It may be the message that is wrong: nobody is tried before the halves are stored, nor then outside of them until that is known.
         var isHeld: Bool { unsplit > 0 && !wasAccepted }
+
+        /// A batch may be tried again then.
+        func noteRetry(at time: UInt64) {
+            nextRetry = min(nextRetry, time)
+            idleUntil = min(idleUntil, time)
+        }
+
+        /// There was nothing to claim.
+        func hasNothing(at now: UInt64) {
+            if nextRetry <= now { nextRetry = .max }
+            idleUntil = min(now + (isPrepared ? preparedInterval : preparingInterval), nextRetry)
+        }
 
         var isBusy: Bool { !claims.isEmpty || underWay > 0 || unwritten > 0 }
     }
@@ -309,7 +325,7 @@ actor BatchSender {
             found += take(claims, askedAt: now)
             let counts = claims.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
             for share in quick where counts[share.pushID, default: 0] < share.batches {
-                pushes[share.pushID]?.idleUntil = loop.now + Self.idleInterval
+                pushes[share.pushID]?.hasNothing(at: loop.now)
             }
         }
         for push in wanting where push.push.usersPerSecond != nil {
@@ -454,7 +470,7 @@ actor BatchSender {
                 metadata: ["for": "\(wait)", "kakao": "\(error)"]
             )
         case .retry(let delay, _, _):
-            push.idleUntil = min(push.idleUntil, loop.now + delay.wholeMilliseconds)
+            push.noteRetry(at: loop.now + delay.wholeMilliseconds)
         case .halt:
             // What is claimed of it goes back; the others find out for themselves.
             giveBack(push)
@@ -484,7 +500,10 @@ actor BatchSender {
         guard let push = pushes[claim.pushID] else { return }
         push.unwritten -= 1
         switch outcome {
-        case .sent, .failed, .uncertain: push.mayBeFinished = true
+        case .sent, .failed, .uncertain:
+            push.mayBeFinished = true
+            // It may have ended a probe, so that there is more to claim.
+            if claim.origin != nil { push.idleUntil = 0 }
         case .split:
             push.unsplit -= 1
             push.idleUntil = 0

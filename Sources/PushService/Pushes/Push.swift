@@ -57,9 +57,17 @@ package enum PushAudience: Sendable {
     /// Users with a device.
     case everyone
 
-    /// As it was asked for, and is shown.
+    /// The most users that are shown; their batches show them all.
+    private static let maximumShown = 100
+
+    /// As it is shown: as it was asked for, but that a long list of users is cut short.
     package var json: JSONValue {
         switch self {
+        case .users(let ids) where ids.count > Self.maximumShown:
+            [
+                "uuids": .array(ids.prefix(Self.maximumShown).map { .string(String($0)) }),
+                "uuids_total": .number(JSONNumber(ids.count)),
+            ]
         case .users(let ids): ["uuids": .array(ids.map { .string(String($0)) })]
         case .stored(let name): ["audience": .string(name.text)]
         case .tagsAny(let tags): ["tags_any": .array(tags.map { .string($0) })]

@@ -24,7 +24,7 @@ struct PushMessage: Sendable {
         let named = [
             ("for_apns", PushType.apns), (PushVersion.v1.androidMember, .fcm), (PushVersion.v2.androidMember, .fcm),
         ]
-        let addressed = named.filter { object?[$0.0] != nil }.map(\.1)
+        let addressed = named.filter { object?.has($0.0) == true }.map(\.1)
         return (addressed.isEmpty ? PushType.allCases : addressed).map { $0.name(in: .v2) }
     }
 
@@ -44,4 +44,9 @@ struct PushMessage: Sendable {
         }
         return JSONValue.object(message).bytes()
     }
+}
+
+extension JSONObject {
+    /// Whether there is something under a name; `null` is nothing.
+    func has(_ name: String) -> Bool { self[name].map { !$0.isNull } ?? false }
 }

@@ -10,12 +10,15 @@ extension NewPush {
     ///
     /// - Throws: ``Problem`` for a field that is missing or holds what it may not.
     init(_ parameters: Parameters) throws {
+        try parameters.requireOnly([
+            "name", "audience", "message", "send_at", "expires_at", "users_per_second", "delivery", "dry_run",
+        ])
         let message = try parameters.object("message")
-        let isV2 = message[PushVersion.v2.androidMember] != nil
-        guard message["for_apns"] != nil || isV2 || message[PushVersion.v1.androidMember] != nil else {
+        let isV2 = message.has(PushVersion.v2.androidMember)
+        guard message.has("for_apns") || isV2 || message.has(PushVersion.v1.androidMember) else {
             throw Problem.field("message", "an object with for_apns, for_gcm or for_fcm, as Kakao's push_message")
         }
-        guard !isV2 || message[PushVersion.v1.androidMember] == nil else {
+        guard !isV2 || !message.has(PushVersion.v1.androidMember) else {
             throw Problem.field("message", "an object with for_gcm or for_fcm, not both")
         }
         self.init(audience: try PushAudience(parameters), message: PushMessage(message, version: isV2 ? .v2 : .v1))
