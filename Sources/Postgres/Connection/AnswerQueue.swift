@@ -110,9 +110,11 @@ struct AnswerQueue<Command, Rows> {
 
     /// Takes out every command that is not over, oldest first: the connection is gone.
     mutating func drain() -> [Command] {
-        let commands = uncommitted.map(\.command) + entries.compactMap { entry -> Command? in
-            if case .command(let command) = entry { command } else { nil }
-        }
+        let commands =
+            uncommitted.map(\.command)
+            + entries.compactMap { entry -> Command? in
+                if case .command(let command) = entry { command } else { nil }
+            }
         self = AnswerQueue()
         return commands
     }
