@@ -11,9 +11,6 @@ internal import Logging
 actor BatchSender {
     /// How often it looks without having been woken, as a safety net beneath `NOTIFY`.
     private static let lookInterval: UInt64 = 3000
-    /// How soon a push is asked for batches again that had none: while another server may prepare it, and after that.
-    private static let preparingInterval: UInt64 = 200
-    private static let preparedInterval: UInt64 = 1000
     private static let renewInterval: UInt64 = 5000
     /// Seconds before the end of its lease from which a server sends no more: it may have to be sent and answered within it.
     private static let leaseMargin = 5.0
@@ -21,56 +18,8 @@ actor BatchSender {
     /// The first wait when a quota is used up; each further one is twice as long.
     private static let shortestQuotaWait = Duration.seconds(60)
     private static let longestQuotaWait = Duration.seconds(3600)
-    /// How often it is tried to store a result, once a second: until another server has taken over anyway.
-    private static let storeTries = 30
     /// Results that may wait to be stored before no more is sent.
     private static let maximumUnwritten = 4096
-
-    /// A push, as far as this server sends it.
-    private final class Outgoing {
-        let push: BatchStore.Active
-        let message: SendMessage
-        var claims = Deque<BatchClaim>()
-        var underWay = 0
-        var unwritten = 0
-        // In the loop's milliseconds.
-        /// There is nothing to claim before.
-        var idleUntil: UInt64 = 0
-        /// When a batch may be tried again, as far as this server knows.
-        private var nextRetry = UInt64.max
-        var isPrepared = false
-        /// All of it was prepared, or something final written, since it was last asked whether it is finished.
-        var mayBeFinished = true
-        var isExpiring = false
-        /// Kakao has taken the message for somebody.
-        var wasAccepted = false
-        /// Batches that were to be split; so many when batches were last asked for; those of which the halves are not stored yet.
-        var splits = 0
-        var splitsAtClaim = 0
-        var unsplit = 0
-
-        init(_ push: BatchStore.Active, message: SendMessage) {
-            self.push = push
-            self.message = message
-        }
-
-        /// It may be the message that is wrong: nobody is tried before the halves are stored, nor then outside of them until that is known.
-        var isHeld: Bool { unsplit > 0 && !wasAccepted }
-
-        /// A batch may be tried again then.
-        func noteRetry(at time: UInt64) {
-            nextRetry = min(nextRetry, time)
-            idleUntil = min(idleUntil, time)
-        }
-
-        /// There was nothing to claim.
-        func hasNothing(at now: UInt64) {
-            if nextRetry <= now { nextRetry = .max }
-            idleUntil = min(now + (isPrepared ? preparedInterval : preparingInterval), nextRetry)
-        }
-
-        var isBusy: Bool { !claims.isEmpty || underWay > 0 || unwritten > 0 }
-    }
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let loop: EventLoop
@@ -83,11 +32,12 @@ actor BatchSender {
     private let logger: Logger
     private let notices: PushNotices
     private let wakeup: Wakeup
+    private let writer: BatchResultWriter
 
     private var rateLimit: RateLimit?
-    private var pushes: [UUID: Outgoing] = [:]
+    private var pushes: [UUID: OutgoingPush] = [:]
     /// Those that have something claimed.
-    private var ready: [Outgoing] = []
+    private var ready: [OutgoingPush] = []
     private var underWay = 0
     private var unwritten = 0
     private var claimed = 0
@@ -140,6 +90,7 @@ actor BatchSender {
         self.logger = logger
         self.notices = notices
         wakeup = notices.sending
+        writer = BatchResultWriter(loop: loop, store: store, notices: notices, logger: logger)
     }
 
     // MARK: Life
@@ -183,13 +134,7 @@ actor BatchSender {
 
     /// Gives back what has been claimed and not sent, waits for the rest, and gives up the lease.
     private func finish() async {
-        for push in ready {
-            while let claim = push.claims.popFirst() {
-                claimed -= 1
-                write(.notSent, claim)
-            }
-        }
-        ready = []
+        for push in pushes.values { giveBack(push) }
         if underWay + unwritten > 0 { await withCheckedContinuation { whenIdle = $0 } }
         try? await store.giveUp(lease)
     }
@@ -235,7 +180,7 @@ actor BatchSender {
         if let nextStart = look.nextStart { nextLook = min(nextLook, loop.now + nextStart.wholeMilliseconds + 1) }
         for push in look.new {
             let message = push.message.rendered(for: version, returnURL: returnURL)
-            pushes[push.id] = Outgoing(push, message: SendMessage(message, bypass: push.bypass))
+            pushes[push.id] = OutgoingPush(push, message: SendMessage(message, bypass: push.bypass))
         }
         for (id, push) in pushes {
             push.idleUntil = 0
@@ -251,7 +196,7 @@ actor BatchSender {
         }
     }
 
-    private func giveBack(_ push: Outgoing) {
+    private func giveBack(_ push: OutgoingPush) {
         while let claim = push.claims.popFirst() {
             claimed -= 1
             write(.notSent, claim)
@@ -433,7 +378,7 @@ actor BatchSender {
         noteIdle()
     }
 
-    private func attempt(_ claim: BatchClaim, _ push: Outgoing) async -> BatchOutcome {
+    private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchOutcome {
         do throws(KakaoError) {
             try await kakao.send(push.message, to: claim.userIDs)
             standing.noteAccepted()
@@ -450,7 +395,7 @@ actor BatchSender {
         }
     }
 
-    private func note(_ outcome: BatchOutcome, _ push: Outgoing) {
+    private func note(_ outcome: BatchOutcome, _ push: OutgoingPush) {
         switch outcome {
         case .sent:
             quotaWait = Self.shortestQuotaWait
@@ -490,7 +435,7 @@ actor BatchSender {
         unwritten += 1
         pushes[claim.pushID]?.unwritten += 1
         Task(executorPreference: loop) {
-            await self.store(outcome, claim)
+            await self.writer.write(outcome, claim) { await self.hasNoTime }
             await self.written(outcome, claim)
         }
     }
@@ -511,94 +456,5 @@ actor BatchSender {
         }
         if !push.isBusy || unwritten == Self.maximumUnwritten - 1 { wakeup.signal() }
         noteIdle()
-    }
-
-    /// Writes down what became of a batch. While the database does not answer it is tried again: the lease bounds for how long.
-    private func store(_ outcome: BatchOutcome, _ claim: BatchClaim) async {
-        for _ in 0..<Self.storeTries {
-            do {
-                try await storeOnce(outcome, claim)
-                return
-            } catch {
-                logger.warning(
-                    "What became of a batch could not be stored",
-                    metadata: ["push": "\(claim.pushID.lowercased)", "batch": "\(claim.number)", "error": "\(error)"]
-                )
-            }
-            // The server has no time left: then the lease ends by itself.
-            guard !hasNoTime, (try? await loop.sleep(for: .seconds(1))) != nil else { return }
-        }
-    }
-
-    private func storeOnce(_ outcome: BatchOutcome, _ claim: BatchClaim) async throws {
-        let result = BatchStore.Result(outcome, claim)
-        switch outcome {
-        case .split:
-            try await store.split(result)
-        case .halt(let error):
-            try await store.halt(claim.pushID, reason: error.description)
-            try await store.finish(result)
-        case .failed(let error):
-            try await store.finish(result)
-            guard error.disposition == .invalid else { return }
-            let reason = "Kakao refuses the message for everybody in the first batch that it refused. \(error)"
-            if try await store.haltIfRefused(claim.pushID, reason: reason) { notices.pushChanged() }
-        case .sent:
-            try await store.finish(result)
-            if claim.origin != nil { try await store.endProbe(claim.pushID) }
-        case .retry, .wait, .uncertain, .notSent:
-            try await store.finish(result)
-        }
-    }
-}
-
-extension BatchStore.Result {
-    /// What is written about a batch of which this has become.
-    fileprivate init(_ outcome: BatchOutcome, _ claim: BatchClaim) {
-        switch outcome {
-        case .sent:
-            self.init(claim: claim, state: "sent")
-            status = 200
-        case .retry(let delay, let mayRepeat, let error):
-            self.init(claim: claim, state: "waiting")
-            self.delay = delay
-            self.mayRepeat = mayRepeat
-            note(error)
-        case .wait(let error), .halt(let error):
-            self.init(claim: claim, state: "waiting")
-            countsAttempt = false
-            note(error)
-        case .split(let error):
-            self.init(claim: claim, state: "waiting")
-            note(error)
-        case .failed(let error):
-            self.init(claim: claim, state: "failed")
-            mayRepeat = error.bodyBytesLeft && error.status == nil
-            note(error)
-        case .uncertain(let error):
-            self.init(claim: claim, state: "uncertain")
-            note(error)
-        case .notSent:
-            self.init(claim: claim, state: "waiting")
-            countsAttempt = false
-        }
-    }
-
-    private mutating func note(_ error: KakaoError) {
-        status = error.status
-        guard case .refused(_, let code, let text) = error.kind else {
-            message = error.description
-            return
-        }
-        self.code = code?.rawValue
-        message = text
-    }
-}
-
-extension KakaoError {
-    /// The status that Kakao answered, if it did.
-    fileprivate var status: Int? {
-        guard case .refused(let status, _, _) = kind else { return nil }
-        return status
     }
 }

@@ -11,23 +11,8 @@ final class BatchStore: Sendable {
     /// in seconds.
     static let leaseSeconds = 20.0
 
-    private let pool: PostgresPool
-    private let results: WriteCoalescer<Result, Void>
-
-    /// What is written about a batch after an attempt.
-    struct Result: Sendable {
-        let claim: BatchClaim
-        /// `waiting` to be tried again; `sent`, `failed` or `uncertain` for good.
-        let state: String
-        /// When it may be tried again.
-        var delay = Duration.zero
-        /// Whether the attempt counts.
-        var countsAttempt = true
-        var mayRepeat = false
-        var status: Int?
-        var code: Int?
-        var message: String?
-    }
+    let pool: PostgresPool
+    private let results: WriteCoalescer<BatchResult, Void>
 
     init(pool: PostgresPool) {
         self.pool = pool
@@ -169,187 +154,6 @@ final class BatchStore: Sendable {
         )
     }
 
-    // MARK: Claiming
-
-    /// The probe of `push` while it can still tell something: until somebody has been sent the message, or all that came of the refused
-    /// batch has ended, in whatever way.
-    private static let probeInForce = """
-        CASE
-            WHEN push.probe IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = push.id AND state = 'sent')
-                AND EXISTS (
-                    SELECT 1
-                    FROM push_batches
-                    WHERE push_id = push.id
-                        AND origin = push.probe
-                        AND state IN ('waiting', 'sending')
-                )
-            THEN push.probe
-        END
-        """
-
-    /// How many batches of a push are wanted.
-    struct Share: Sendable {
-        let pushID: UUID
-        let batches: Int
-    }
-
-    /// Claims batches that are due, the longest waiting first, under a lease that this renews.
-    ///
-    /// The rows are locked, so that they stay where they are until they are changed: by their place, which is found at once whatever the
-    /// planner believes about the table.
-    ///
-    /// While a push is under probe (``split(_:_:)``), only what came of the refused batch is claimed.
-    func claim(_ shares: [Share], lease: UUID) async throws -> [BatchClaim] {
-        let rows = try await pool.write(
-            """
-            WITH share AS MATERIALIZED (
-                SELECT push.id AS push_id, given.batches, \(Self.probeInForce) AS probe
-                FROM unnest($1::uuid[], $2::int[]) AS given (push_id, batches)
-                JOIN pushes AS push ON push.id = given.push_id
-                WHERE push.state IN ('preparing', 'sending')
-                    AND (push.expires_at IS NULL OR push.expires_at > now())
-            ),
-            due AS (
-                SELECT batch.place
-                FROM share
-                CROSS JOIN LATERAL (
-                    SELECT ctid AS place
-                    FROM push_batches
-                    WHERE push_id = share.push_id
-                        AND state = 'waiting'
-                        AND next_attempt_at <= now()
-                        AND share.probe IS NULL
-                    ORDER BY next_attempt_at, number
-                    LIMIT share.batches
-                    FOR UPDATE SKIP LOCKED
-                ) AS batch
-            ),
-            probing AS (
-                SELECT batch.place
-                FROM share
-                CROSS JOIN LATERAL (
-                    SELECT ctid AS place
-                    FROM push_batches
-                    WHERE push_id = share.push_id
-                        AND origin = share.probe
-                        AND state = 'waiting'
-                        AND next_attempt_at <= now()
-                    ORDER BY number
-                    LIMIT share.batches
-                    FOR UPDATE SKIP LOCKED
-                ) AS batch
-                WHERE share.probe IS NOT NULL
-            ),
-            chosen AS (
-                SELECT place
-                FROM due
-                UNION ALL
-                SELECT place
-                FROM probing
-            ),
-            lease AS (
-                INSERT INTO push_leases (id, ends_at)
-                SELECT $3, now() + make_interval(secs => $4)
-                WHERE EXISTS (SELECT 1 FROM chosen)
-                ON CONFLICT (id) DO UPDATE
-                SET ends_at = excluded.ends_at
-            )
-            UPDATE push_batches AS batch
-            SET state = 'sending',
-                attempts = batch.attempts + 1,
-                lease = $3
-            WHERE batch.ctid = ANY (ARRAY(SELECT place FROM chosen))
-            RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin
-            """,
-            [
-                .uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease),
-                .float64(Self.leaseSeconds),
-            ]
-        )
-        return try rows.map { try Self.claim($0, lease) }
-    }
-
-    /// Claims batches of a push that is sent to so many users a second, by all servers together; at most as many as that allows now.
-    func claimSlowly(_ id: UUID, batches: Int, lease: UUID) async throws -> [BatchClaim] {
-        let rows = try await pool.write(
-            """
-            WITH push AS MATERIALIZED (
-                SELECT id, \(Self.probeInForce) AS probe, batch_users,
-                    LEAST(
-                        GREATEST(users_per_second / 10.0, batch_users),
-                        rate_users + users_per_second * EXTRACT(epoch FROM clock_timestamp() - rate_at)
-                    ) AS allowed
-                FROM pushes AS push
-                WHERE id = $1
-                    AND state IN ('preparing', 'sending')
-                    AND (expires_at IS NULL OR expires_at > now())
-                FOR UPDATE SKIP LOCKED
-            ),
-            due AS (
-                SELECT batch.place
-                FROM push
-                CROSS JOIN LATERAL (
-                    SELECT ctid AS place
-                    FROM push_batches
-                    WHERE push_id = push.id
-                        AND state = 'waiting'
-                        AND next_attempt_at <= now()
-                        AND (push.probe IS NULL OR origin = push.probe)
-                    ORDER BY next_attempt_at, number
-                    LIMIT LEAST($4, floor(push.allowed / push.batch_users)::int)
-                    FOR UPDATE SKIP LOCKED
-                ) AS batch
-            ),
-            claimed AS (
-                UPDATE push_batches AS batch
-                SET state = 'sending',
-                    attempts = batch.attempts + 1,
-                    lease = $2
-                WHERE batch.ctid = ANY (ARRAY(SELECT place FROM due))
-                RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin, batch.users
-            ),
-            lease AS (
-                INSERT INTO push_leases (id, ends_at)
-                SELECT $2, now() + make_interval(secs => $3)
-                WHERE EXISTS (SELECT 1 FROM claimed)
-                ON CONFLICT (id) DO UPDATE
-                SET ends_at = excluded.ends_at
-            ),
-            spent AS (
-                UPDATE pushes
-                SET rate_users = push.allowed - (SELECT COALESCE(sum(users), 0) FROM claimed),
-                    rate_at = clock_timestamp()
-                FROM push
-                WHERE pushes.id = push.id
-                    AND EXISTS (SELECT 1 FROM claimed)
-            )
-            SELECT push_id, number, user_ids, attempts, origin
-            FROM claimed
-            """,
-            [.uuid(id), .uuid(lease), .float64(Self.leaseSeconds), .int32(Int32(clamping: batches))]
-        )
-        return try rows.map { try Self.claim($0, lease) }
-    }
-
-    private static func claim(_ row: PostgresRow, _ lease: UUID) throws -> BatchClaim {
-        let (pushID, number, userIDs, attempts, origin) = try row.decode(
-            UUID.self,
-            Int32.self,
-            [Int64].self,
-            Int32.self,
-            Int32?.self
-        )
-        return BatchClaim(
-            pushID: pushID,
-            number: number,
-            userIDs: userIDs,
-            attempts: Int(attempts),
-            origin: origin,
-            lease: lease
-        )
-    }
-
     // MARK: Leases
 
     /// Renews a lease. Returns whether it still was there: otherwise another server has taken its batches over.
@@ -407,7 +211,7 @@ final class BatchStore: Sendable {
                 RETURNING batch.push_id, batch.state, batch.users
             ),
             counted AS (
-                \(countStatement(slot: "-2", of: "batch"))
+                \(Self.countStatement(slot: "-2", of: "batch"))
             )
             SELECT (SELECT count(*) FROM ended), (SELECT count(*) FROM batch)
             """,
@@ -419,7 +223,7 @@ final class BatchStore: Sendable {
     // MARK: Results
 
     /// Writes a result, together with those of other batches. Returns when it is committed.
-    func finish(_ result: Result) async throws {
+    func finish(_ result: BatchResult) async throws {
         try await results.submit(result)
     }
 
@@ -482,11 +286,7 @@ final class BatchStore: Sendable {
         """
     }
 
-    private func countStatement(slot: String, of batch: String) -> String {
-        Self.countStatement(slot: slot, of: batch)
-    }
-
-    private static func finishParameters(_ items: [Result], slot: Int32) -> [PostgresValue] {
+    private static func finishParameters(_ items: [BatchResult], slot: Int32) -> [PostgresValue] {
         [
             .uuids(items.map(\.claim.pushID)),
             .int32s(items.map(\.claim.number)),
@@ -500,105 +300,5 @@ final class BatchStore: Sendable {
             .texts(items.map(\.message)),
             .int32(slot),
         ]
-    }
-
-    // MARK: Refused messages
-
-    /// Splits a batch that Kakao calls wrong in two, to be tried each.
-    ///
-    /// If nobody has been sent this message yet, the push is put under probe: until somebody in this batch has been, nobody outside of
-    /// it is tried, since it may be the message that is wrong.
-    func split(_ result: Result) async throws {
-        let claim = result.claim
-        _ = try await pool.write(
-            """
-            WITH refused AS (
-                SELECT push_id, number, user_ids, users, users / 2 AS half, COALESCE(origin, number) AS origin, may_repeat
-                FROM push_batches
-                WHERE push_id = $1
-                    AND number = $2
-                    AND state = 'sending'
-                    AND lease = $3
-                    AND users > 1
-                FOR UPDATE
-            ),
-            push AS (
-                UPDATE pushes AS push
-                SET next_number = push.next_number + 1,
-                    probe = CASE
-                        WHEN EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent') THEN NULL
-                        ELSE COALESCE(\(Self.probeInForce), refused.origin)
-                    END
-                FROM refused
-                WHERE push.id = refused.push_id
-                RETURNING push.next_number - 1 AS number
-            ),
-            second AS (
-                INSERT INTO push_batches (push_id, number, user_ids, users, state, origin, may_repeat)
-                SELECT refused.push_id, push.number, refused.user_ids[half + 1:], refused.users - half, 'waiting',
-                    refused.origin, refused.may_repeat
-                FROM refused
-                CROSS JOIN push
-            )
-            UPDATE push_batches AS batch
-            SET user_ids = refused.user_ids[:half],
-                users = refused.half,
-                state = 'waiting',
-                attempts = 0,
-                next_attempt_at = now(),
-                lease = NULL,
-                origin = refused.origin,
-                kakao_status = $4,
-                kakao_code = $5,
-                kakao_message = $6
-            FROM refused
-            WHERE batch.push_id = refused.push_id
-                AND batch.number = refused.number
-            """,
-            [
-                .uuid(claim.pushID), .int32(claim.number), .uuid(claim.lease),
-                .int32(result.status.map(Int32.init(clamping:))), .int32(result.code.map(Int32.init(clamping:))),
-                .text(result.message),
-            ]
-        )
-    }
-
-    /// Somebody has been sent the message: it is not what is wrong.
-    func endProbe(_ id: UUID) async throws {
-        _ = try await pool.write(
-            """
-            UPDATE pushes
-            SET probe = NULL
-            WHERE id = $1
-                AND probe IS NOT NULL
-            """,
-            [.uuid(id)]
-        )
-    }
-
-    /// Halts a push under probe if Kakao has refused everybody in the batch that it refused first. Returns whether that is so.
-    ///
-    /// A batch of one user is no probe. While others are under way it is not known whether that user is at fault or the message; if it is
-    /// the message, the last of them tells.
-    func haltIfRefused(_ id: UUID, reason: String) async throws -> Bool {
-        let rows = try await pool.write(
-            """
-            UPDATE pushes AS push
-            SET state = 'halted',
-                reason = $2,
-                probe = NULL
-            WHERE push.id = $1
-                AND push.state IN ('preparing', 'sending')
-                AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent')
-                AND NOT EXISTS (
-                    SELECT 1
-                    FROM push_batches
-                    WHERE push_id = $1
-                        AND (origin = push.probe AND state <> 'failed' OR push.probe IS NULL AND state = 'sending')
-                )
-            """,
-            [.uuid(id), .text(reason)]
-        )
-        return rows.affectedRows > 0
     }
 }

@@ -1,0 +1,103 @@
+internal import FoundationEssentials
+internal import Postgres
+
+// What is done about a message, or a user, that Kakao calls wrong.
+extension BatchStore {
+    /// Splits a batch that Kakao calls wrong in two, to be tried each.
+    ///
+    /// If nobody has been sent this message yet, the push is put under probe: until somebody in this batch has been, nobody outside of
+    /// it is tried, since it may be the message that is wrong.
+    func split(_ result: BatchResult) async throws {
+        let claim = result.claim
+        _ = try await pool.write(
+            """
+            WITH refused AS (
+                SELECT push_id, number, user_ids, users, users / 2 AS half, COALESCE(origin, number) AS origin, may_repeat
+                FROM push_batches
+                WHERE push_id = $1
+                    AND number = $2
+                    AND state = 'sending'
+                    AND lease = $3
+                    AND users > 1
+                FOR UPDATE
+            ),
+            push AS (
+                UPDATE pushes AS push
+                SET next_number = push.next_number + 1,
+                    probe = CASE
+                        WHEN EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent') THEN NULL
+                        ELSE COALESCE(\(Self.probeInForce), refused.origin)
+                    END
+                FROM refused
+                WHERE push.id = refused.push_id
+                RETURNING push.next_number - 1 AS number
+            ),
+            second AS (
+                INSERT INTO push_batches (push_id, number, user_ids, users, state, origin, may_repeat)
+                SELECT refused.push_id, push.number, refused.user_ids[half + 1:], refused.users - half, 'waiting',
+                    refused.origin, refused.may_repeat
+                FROM refused
+                CROSS JOIN push
+            )
+            UPDATE push_batches AS batch
+            SET user_ids = refused.user_ids[:half],
+                users = refused.half,
+                state = 'waiting',
+                attempts = 0,
+                next_attempt_at = now(),
+                lease = NULL,
+                origin = refused.origin,
+                kakao_status = $4,
+                kakao_code = $5,
+                kakao_message = $6
+            FROM refused
+            WHERE batch.push_id = refused.push_id
+                AND batch.number = refused.number
+            """,
+            [
+                .uuid(claim.pushID), .int32(claim.number), .uuid(claim.lease),
+                .int32(result.status.map(Int32.init(clamping:))), .int32(result.code.map(Int32.init(clamping:))),
+                .text(result.message),
+            ]
+        )
+    }
+
+    /// Somebody has been sent the message: it is not what is wrong.
+    func endProbe(_ id: UUID) async throws {
+        _ = try await pool.write(
+            """
+            UPDATE pushes
+            SET probe = NULL
+            WHERE id = $1
+                AND probe IS NOT NULL
+            """,
+            [.uuid(id)]
+        )
+    }
+
+    /// Halts a push under probe if Kakao has refused everybody in the batch that it refused first. Returns whether that is so.
+    ///
+    /// A batch of one user is no probe. While others are under way it is not known whether that user is at fault or the message; if it is
+    /// the message, the last of them tells.
+    func haltIfRefused(_ id: UUID, reason: String) async throws -> Bool {
+        let rows = try await pool.write(
+            """
+            UPDATE pushes AS push
+            SET state = 'halted',
+                reason = $2,
+                probe = NULL
+            WHERE push.id = $1
+                AND push.state IN ('preparing', 'sending')
+                AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent')
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM push_batches
+                    WHERE push_id = $1
+                        AND (origin = push.probe AND state <> 'failed' OR push.probe IS NULL AND state = 'sending')
+                )
+            """,
+            [.uuid(id), .text(reason)]
+        )
+        return rows.affectedRows > 0
+    }
+}

@@ -1,0 +1,171 @@
+internal import FoundationEssentials
+internal import Postgres
+
+// Pushes and batches as they are shown.
+extension PushStore {
+    private static let summaryColumns = """
+        push.id, push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
+            push.expires_at, push.created_at, push.started_at, push.finished_at, push.prepared_at IS NOT NULL, push.users,
+            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches
+        """
+
+    private static let countsJoin = """
+        CROSS JOIN LATERAL (
+            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
+                COALESCE(array_agg(batches), '{}') AS batches
+            FROM push_counts
+            WHERE push_id = push.id
+        ) AS counts
+        """
+
+    /// A push and its counts, or `nil`.
+    func summary(_ id: UUID) async throws -> PushSummary? {
+        let rows = try await pool.read(
+            """
+            SELECT \(Self.summaryColumns)
+            FROM pushes AS push
+            \(Self.countsJoin)
+            WHERE push.id = $1
+            """,
+            [.uuid(id)]
+        )
+        return try rows.first.map(Self.summary)
+    }
+
+    /// Pushes, the latest first, at most `limit` of them.
+    ///
+    /// - Parameters:
+    ///   - state: Only those in this state.
+    ///   - before: Only those that were asked for before this one.
+    func list(state: PushState?, before: UUID?, limit: Int) async throws -> [PushSummary] {
+        let rows = try await pool.read(
+            """
+            SELECT \(Self.summaryColumns)
+            FROM pushes AS push
+            \(Self.countsJoin)
+            WHERE ($1::text IS NULL OR push.state = $1)
+                AND ($2::uuid IS NULL OR push.id < $2)
+            ORDER BY push.id DESC
+            LIMIT $3
+            """,
+            [.text(state?.rawValue), .uuid(before), .int64(Int64(limit))]
+        )
+        return try rows.map(Self.summary)
+    }
+
+    private static func summary(_ row: PostgresRow) throws -> PushSummary {
+        let (
+            id, name, state, reason, audience, delivery, usersPerSecond, sendAt, expiresAt, createdAt, startedAt,
+            finishedAt, isPrepared, users, skipped, batches, states, stateUsers, stateBatches
+        ) = try row.decode(
+            UUID.self,
+            String?.self,
+            String.self,
+            String?.self,
+            [UInt8].self,
+            String.self,
+            Int32?.self,
+            Date?.self,
+            Date?.self,
+            Date.self,
+            Date?.self,
+            Date?.self,
+            Bool.self,
+            Int64.self,
+            Int64.self,
+            Int32.self,
+            [String].self,
+            [Int64].self,
+            [Int64].self
+        )
+        var userCounts = PushCounts(total: users, skipped: skipped)
+        userCounts.add(states, stateUsers)
+        var batchCounts = PushCounts(total: Int64(batches))
+        batchCounts.add(states, stateBatches)
+        return PushSummary(
+            id: id,
+            name: name,
+            state: PushState(rawValue: state) ?? .halted,
+            reason: reason,
+            audience: audience,
+            delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
+            usersPerSecond: usersPerSecond,
+            sendAt: sendAt,
+            expiresAt: expiresAt,
+            createdAt: createdAt,
+            startedAt: startedAt,
+            finishedAt: finishedAt,
+            isPrepared: isPrepared,
+            users: userCounts,
+            batches: batchCounts
+        )
+    }
+
+    /// A push's batches in the order of their numbers, at most `limit` of them; `nil` if there is no such push.
+    ///
+    /// - Parameters:
+    ///   - state: Only those in this state.
+    ///   - after: Only those with a higher number.
+    func batches(of id: UUID, state: String?, after: Int32, limit: Int) async throws -> [BatchSummary]? {
+        let rows = try await pool.read(
+            """
+            SELECT number, state, user_ids, attempts, may_repeat, kakao_status, kakao_code, kakao_message,
+                CASE WHEN state = 'waiting' THEN next_attempt_at END, finished_at
+            FROM push_batches
+            WHERE push_id = $1
+                AND ($2::text IS NULL OR state = $2)
+                AND number > $3
+            ORDER BY number
+            LIMIT $4
+            """,
+            [.uuid(id), .text(state), .int32(after), .int64(Int64(limit))]
+        )
+        guard !rows.isEmpty else {
+            let known = try await pool.read("SELECT 1 FROM pushes WHERE id = $1", [.uuid(id)])
+            return known.isEmpty ? nil : []
+        }
+        return try rows.map { row in
+            let (
+                number, state, userIDs, attempts, mayRepeat, kakaoStatus, kakaoCode, kakaoMessage, nextAttemptAt,
+                finishedAt
+            ) = try row.decode(
+                Int32.self,
+                String.self,
+                [Int64].self,
+                Int32.self,
+                Bool.self,
+                Int32?.self,
+                Int32?.self,
+                String?.self,
+                Date?.self,
+                Date?.self
+            )
+            return BatchSummary(
+                number: number,
+                state: state,
+                userIDs: userIDs,
+                attempts: attempts,
+                mayRepeat: mayRepeat,
+                kakaoStatus: kakaoStatus,
+                kakaoCode: kakaoCode,
+                kakaoMessage: kakaoMessage,
+                nextAttemptAt: nextAttemptAt,
+                finishedAt: finishedAt
+            )
+        }
+    }
+}
+
+extension PushCounts {
+    /// Adds what was counted for each of `states`.
+    fileprivate mutating func add(_ states: [String], _ numbers: [Int64]) {
+        for (state, number) in zip(states, numbers) {
+            switch state {
+            case "sent": sent += number
+            case "failed": failed += number
+            case "uncertain": uncertain += number
+            default: break
+            }
+        }
+    }
+}
