@@ -40,6 +40,7 @@ package final class PushServer: Service {
     private let listener: PostgresListener
     private let events = PushEvents()
     private let syncWorker: DeviceSyncWorker
+    private let renewer: DeviceRenewer
     private let databaseSettings: PostgresSettings
     private let onListening: @Sendable (PushServer) throws -> Void
 
@@ -89,6 +90,7 @@ package final class PushServer: Service {
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         let notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
         let syncWakeup = Wakeup(loop: last.loop)
+        let renewal = RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry)
         // Where it listens is known once it does.
         let returnURL = Locked<String?>(nil)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
@@ -106,7 +108,13 @@ package final class PushServer: Service {
             }
             let authenticator = Self.authenticator(settings, own.pool)
             let devices = DeviceStore(pool: own.pool)
-            let sync = DeviceSync(store: devices, push: own.push, standing: standing, wakeup: syncWakeup)
+            let sync = DeviceSync(
+                store: devices,
+                push: own.push,
+                standing: standing,
+                renewal: renewal,
+                wakeup: syncWakeup
+            )
             let pushes = PushStore(pool: own.pool)
             let callbacks = LinkCallbackStore(pool: own.pool)
             var router = Router()
@@ -177,9 +185,16 @@ package final class PushServer: Service {
             store: DeviceStore(pool: last.pool),
             push: last.push,
             standing: standing,
+            renewal: renewal,
             wakeup: syncWakeup
         )
         syncWorker = DeviceSyncWorker(loop: last.loop, sync: sync, logger: logger)
+        renewer = DeviceRenewer(
+            loop: last.loop,
+            sync: sync,
+            activeWithinDays: settings.activeWithinDays,
+            logger: logger
+        )
     }
 
     private static func authenticator(_ settings: Settings, _ pool: PostgresPool) -> Authenticator {
@@ -232,12 +247,14 @@ package final class PushServer: Service {
             throw error
         }
         listener.start()
-        let background = Task(executorPreference: loops.loops[0]) { [sender, preparer, syncWorker, housekeeper] in
+        let background = Task(executorPreference: loops.loops[0]) {
+            [sender, preparer, syncWorker, renewer, housekeeper] in
             async let sending: Void = sender.run()
             async let preparing: Void = preparer.run()
             async let syncing: Void = syncWorker.run()
+            async let renewing: Void = renewer.run()
             async let housekeeping: Void = housekeeper.run()
-            _ = await (sending, preparing, syncing, housekeeping)
+            _ = await (sending, preparing, syncing, renewing, housekeeping)
         }
         try? await gracefulShutdown()
         await shutdown(background)
@@ -278,6 +295,7 @@ package final class PushServer: Service {
         await listener.shutdown()
         await preparer.stop()
         await sender.stop()
+        await renewer.stop()
         await syncWorker.stop()
         await housekeeper.stop()
         let patience = Task(executorPreference: loops.loops[0]) { [loops, services] in

@@ -63,6 +63,8 @@ enum SettingKey: String, CaseIterable {
     case devicesPruneAfterFailures = "devices.prune_after_failures"
     /// Days before a token expires at Kakao that it is registered again, 1 to 365; 7.
     case devicesRenewDaysBeforeExpiry = "devices.renew_days_before_expiry"
+    /// Days since its app last registered a device within which its token is registered again, 1 to 3650; 90.
+    case devicesActiveWithinDays = "devices.active_within_days"
     /// The least severe lines to log: `trace debug info notice warning error critical`; `info`.
     case logLevel = "log.level"
     /// `text` or `json`; `text`.

@@ -18,6 +18,7 @@ package struct Settings: Sendable {
     package var pruneAfterFailures = 3
     package var pushRetentionDays = 30
     package var renewDaysBeforeExpiry = 7
+    package var activeWithinDays = 90
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
 
@@ -85,6 +86,7 @@ package struct Settings: Sendable {
         pushRetentionDays = try reader.integer(.pushesRetentionDays, in: 1...3650) ?? pushRetentionDays
         pruneAfterFailures = try reader.integer(.devicesPruneAfterFailures, in: 1...1000) ?? pruneAfterFailures
         renewDaysBeforeExpiry = try reader.integer(.devicesRenewDaysBeforeExpiry, in: 1...365) ?? renewDaysBeforeExpiry
+        activeWithinDays = try reader.integer(.devicesActiveWithinDays, in: 1...3650) ?? activeWithinDays
         logLevel = try reader.choice(.logLevel, Logger.Level.self) ?? logLevel
         logFormat = try reader.choice(.logFormat, LogFormat.self) ?? logFormat
     }
