@@ -134,6 +134,13 @@ package final class PushServer: Service {
             AudienceRoutes(authenticator: authenticator, store: AudienceStore(pool: own.pool), uploads: uploads)
                 .add(to: &router)
             LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
+            EventRoutes(
+                authenticator: authenticator,
+                appID: settings.kakao.appID,
+                store: EventStore(pool: own.pool),
+                sync: sync,
+                logger: logger
+            ).add(to: &router)
             FeedbackRoutes(
                 secret: settings.feedbackSecret,
                 pruneAfterFailures: settings.pruneAfterFailures,

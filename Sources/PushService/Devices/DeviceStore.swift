@@ -11,8 +11,6 @@ internal import Postgres
 final class DeviceStore: Sendable {
     /// How long a lease lasts: longer than a call to Kakao may take, shorter than anybody wants to wait for a dead server.
     static let leaseSeconds: Int32 = 20
-    /// How often a statement is tried that PostgreSQL gives up for the sake of another one.
-    private static let deadlockTries = 3
 
     let pool: PostgresPool
     private let registrations: WriteCoalescer<DeviceRegistration, [UnsettledDevice]>
@@ -52,19 +50,6 @@ final class DeviceStore: Sendable {
     ///   moment, and will go on with this.
     func register(_ registration: DeviceRegistration) async throws -> [UnsettledDevice] {
         try await retryingDeadlocks { try await registrations.submit(registration) }
-    }
-
-    /// Runs a statement again that PostgreSQL gave up: two that took one token from each other at the same moment waited for each
-    /// other, and it let one of them go first.
-    func retryingDeadlocks<Result: Sendable>(_ body: () async throws -> Result) async throws -> Result {
-        for _ in 1..<Self.deadlockTries {
-            do {
-                return try await body()
-            } catch let error as PostgresError where error.sqlState == "40P01" {
-                continue
-            }
-        }
-        return try await body()
     }
 
     /// Rows are locked in the order of their key, so that two of these statements never wait for each other in a circle. Of two

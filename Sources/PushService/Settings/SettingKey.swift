@@ -37,7 +37,7 @@ enum SettingKey: String, CaseIterable {
     case operatorKey = "operator.key"
     /// The app's Admin key at Kakao. Secret. Required.
     case kakaoAdminKey = "kakao.admin_key"
-    /// The app's number at Kakao.
+    /// The app's number at Kakao; without it there is no `/kakao/unlink`.
     case kakaoAppID = "kakao.app_id"
     /// The app's REST API key at Kakao.
     case kakaoRESTAPIKey = "kakao.rest_api_key"
