@@ -141,6 +141,13 @@ package final class PushServer: Service {
                 sync: sync,
                 logger: logger
             ).add(to: &router)
+            UserRoutes(
+                authenticator: authenticator,
+                sync: sync,
+                events: EventStore(pool: own.pool),
+                callbacks: callbacks,
+                userIDArgument: settings.userIDArgument
+            ).add(to: &router)
             FeedbackRoutes(
                 secret: settings.feedbackSecret,
                 pruneAfterFailures: settings.pruneAfterFailures,

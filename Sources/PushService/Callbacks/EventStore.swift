@@ -39,6 +39,17 @@ struct EventStore: Sendable {
         return rows.affectedRows
     }
 
+    /// Forgets what Kakao has told of a user.
+    func remove(userID: Int64) async throws {
+        _ = try await pool.write(
+            """
+            DELETE FROM events
+            WHERE user_id = $1
+            """,
+            [.int64(userID)]
+        )
+    }
+
     /// The events, the latest first, at most `limit` of them.
     ///
     /// - Parameters:

@@ -57,6 +57,8 @@ enum SettingKey: String, CaseIterable {
     case kakaoRequestsPerSecond = "kakao.requests_per_second"
     /// The secret part of the address that Kakao reports failed tokens to, at least 16 letters, digits, `-` and `_`. Secret.
     case feedbackSecret = "feedback.secret"
+    /// The custom argument of Kakao Link callbacks that holds a user's number, which is taken out when the user is forgotten; none.
+    case callbacksUserIDArgument = "callbacks.user_id_argument"
     /// Days after which a push that has ended is removed, with its batches, 1 to 3650; 30.
     case pushesRetentionDays = "pushes.retention_days"
     /// Failures of a token after which its device is deregistered, 1 to 1000; 3.

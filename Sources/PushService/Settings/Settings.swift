@@ -16,6 +16,7 @@ package struct Settings: Sendable {
     package var kakao: Kakao
     package var feedbackSecret: Secret?
     package var pruneAfterFailures = 3
+    package var userIDArgument: String?
     package var pushRetentionDays = 30
     package var renewDaysBeforeExpiry = 7
     package var activeWithinDays = 90
@@ -83,6 +84,7 @@ package struct Settings: Sendable {
         if let secret = feedbackSecret?.revealed, !secret.utf8.allSatisfy(Self.isUnreserved) {
             throw reader.error(.feedbackSecret, "must be of letters, digits, - and _ only: it is part of an address.")
         }
+        userIDArgument = try reader.text(.callbacksUserIDArgument)
         pushRetentionDays = try reader.integer(.pushesRetentionDays, in: 1...3650) ?? pushRetentionDays
         pruneAfterFailures = try reader.integer(.devicesPruneAfterFailures, in: 1...1000) ?? pruneAfterFailures
         renewDaysBeforeExpiry = try reader.integer(.devicesRenewDaysBeforeExpiry, in: 1...365) ?? renewDaysBeforeExpiry
