@@ -76,6 +76,26 @@ import Testing
         }
     }
 
+    @Test(
+        "A token that was renewed outlives the days of its first registration at Kakao, and one that was not does not"
+    )
+    func outlives() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            try await Self.registerFive(settings)
+            kakao.sandbox.moveClock(by: .seconds(25 * 86_400))
+            try await database.pool.write("UPDATE devices SET renew_at = now() WHERE user_id = 1")
+            try await RunningServer.with(settings) { _ in
+                try await eventually("it is renewed") {
+                    try await database.count("devices WHERE kakao_revision = 2 AND revision = 2") == 1
+                }
+            }
+            kakao.sandbox.moveClock(by: .seconds(10 * 86_400))
+            #expect(try await kakao.tokens(of: 1) == ["phone gcm token-1"])
+            #expect(try await kakao.tokens(of: 2).isEmpty)
+        }
+    }
+
     @Test("A device that has not been seen for long is left to expire")
     func inactive() async throws {
         try await withDatabaseAndKakao { database, kakao in

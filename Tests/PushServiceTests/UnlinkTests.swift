@@ -50,6 +50,19 @@ import Testing
         }
     }
 
+    @Test("The sandbox's notices are believed, by GET and by POST", arguments: UnlinkNotice.Method.allCases)
+    func sandbox(method: UnlinkNotice.Method) async throws {
+        try await Self.withApp { service in
+            _ = try await service.api.register(1, "token")
+            var notice = UnlinkNotice(userID: 1)
+            notice.method = method
+            notice.referrerType = "ACCOUNT_DELETE"
+            #expect(await service.kakao.sandbox.unlink(notice).status == 200)
+            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            #expect(try await Self.events(service).map { $0["referrer_type"] } == ["ACCOUNT_DELETE"])
+        }
+    }
+
     @Test("A notice stands in the list with all that Kakao said, whatever its reason, and for a user without devices")
     func list() async throws {
         try await Self.withApp { service in
