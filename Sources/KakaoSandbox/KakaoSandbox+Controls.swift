@@ -58,6 +58,16 @@ extension KakaoSandbox {
         await link.share(share)
     }
 
+    /// Has a user unlink the app: calls the push server once, and tells what came of it.
+    package func unlink(_ notice: UnlinkNotice) async -> UnlinkOutcome {
+        await unlink.send(notice, baseURL: link.baseURL)
+    }
+
+    /// Puts Kakao's clock forward, by which tokens expire: 100 years over all at most.
+    package func moveClock(by duration: Duration) {
+        ledger.moveClock(bySeconds: duration.components.seconds)
+    }
+
     /// What the sandbox has seen.
     package var stats: SandboxStats {
         SandboxStats(ledger, faults, link, feedback)

@@ -20,6 +20,7 @@ package final class KakaoSandbox: Sendable {
     let ledger: Ledger
     let faults: FaultBoard
     let link: LinkCallback
+    let unlink: UnlinkCall
     let feedback: FailureFeedback
     let logger: Logger
     private let delays = Delays()
@@ -44,6 +45,7 @@ package final class KakaoSandbox: Sendable {
         ledger = Ledger(settings)
         faults = FaultBoard(seed: settings.seed ?? .random(in: .min ... .max))
         link = LinkCallback(client: client, settings: settings)
+        unlink = UnlinkCall(client: client, adminKey: settings.adminKey, appID: settings.appID)
         feedback = FailureFeedback(client: client, loop: loop, logger: logger)
         self.logger = logger
 
@@ -52,7 +54,8 @@ package final class KakaoSandbox: Sendable {
         serverSettings.port = settings.port
         certificate = try Self.addTLS(to: &serverSettings, settings)
         let push = PushAPI(settings: settings, ledger: ledger, faults: faults, delays: delays, feedback: feedback)
-        let control = ControlAPI(ledger: ledger, faults: faults, link: link) { [ledger, faults, link, feedback] in
+        let control = ControlAPI(ledger: ledger, faults: faults, link: link, unlink: unlink) {
+            [ledger, faults, link, feedback] in
             SandboxStats(ledger, faults, link, feedback)
         }
         var router = Router()

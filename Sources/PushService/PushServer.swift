@@ -34,12 +34,14 @@ package final class PushServer: Service {
     private let services: [LoopServices]
     private let server: HTTPServer
     private let gate: StartupGate
+    private let notices: PushNotices
     private let sender: BatchSender
     private let preparer: PushPreparer
     private let housekeeper: PushHousekeeper
     private let listener: PostgresListener
     private let events = PushEvents()
     private let syncWorker: DeviceSyncWorker
+    private let renewer: DeviceRenewer
     private let databaseSettings: PostgresSettings
     private let onListening: @Sendable (PushServer) throws -> Void
 
@@ -87,8 +89,9 @@ package final class PushServer: Service {
         let standing = KakaoStanding(logger: logger)
         gate = StartupGate()
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
-        let notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
+        notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
         let syncWakeup = Wakeup(loop: last.loop)
+        let renewal = RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry)
         // Where it listens is known once it does.
         let returnURL = Locked<String?>(nil)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
@@ -100,13 +103,19 @@ package final class PushServer: Service {
             queue: QueueDepth(pool: first.pool)
         )
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
-            [services, migrator, gate, events] loop in
+            [services, migrator, gate, events, notices] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
             let authenticator = Self.authenticator(settings, own.pool)
             let devices = DeviceStore(pool: own.pool)
-            let sync = DeviceSync(store: devices, push: own.push, standing: standing, wakeup: syncWakeup)
+            let sync = DeviceSync(
+                store: devices,
+                push: own.push,
+                standing: standing,
+                renewal: renewal,
+                wakeup: syncWakeup
+            )
             let pushes = PushStore(pool: own.pool)
             let callbacks = LinkCallbackStore(pool: own.pool)
             var router = Router()
@@ -126,6 +135,20 @@ package final class PushServer: Service {
             AudienceRoutes(authenticator: authenticator, store: AudienceStore(pool: own.pool), uploads: uploads)
                 .add(to: &router)
             LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
+            EventRoutes(
+                authenticator: authenticator,
+                appID: settings.kakao.appID,
+                store: EventStore(pool: own.pool),
+                sync: sync,
+                logger: logger
+            ).add(to: &router)
+            UserRoutes(
+                authenticator: authenticator,
+                sync: sync,
+                events: EventStore(pool: own.pool),
+                callbacks: callbacks,
+                userIDArgument: settings.userIDArgument
+            ).add(to: &router)
             FeedbackRoutes(
                 secret: settings.feedbackSecret,
                 pruneAfterFailures: settings.pruneAfterFailures,
@@ -159,7 +182,7 @@ package final class PushServer: Service {
             channels: [PushNotices.channel],
             loop: first.loop,
             logger: logger
-        ) { notices.heard($0) }
+        ) { [notices] in notices.heard($0) }
         preparer = PushPreparer(
             loop: last.loop,
             store: PreparationStore(pool: last.pool),
@@ -177,9 +200,16 @@ package final class PushServer: Service {
             store: DeviceStore(pool: last.pool),
             push: last.push,
             standing: standing,
+            renewal: renewal,
             wakeup: syncWakeup
         )
         syncWorker = DeviceSyncWorker(loop: last.loop, sync: sync, logger: logger)
+        renewer = DeviceRenewer(
+            loop: last.loop,
+            sync: sync,
+            activeWithinDays: settings.activeWithinDays,
+            logger: logger
+        )
     }
 
     private static func authenticator(_ settings: Settings, _ pool: PostgresPool) -> Authenticator {
@@ -232,12 +262,15 @@ package final class PushServer: Service {
             throw error
         }
         listener.start()
-        let background = Task(executorPreference: loops.loops[0]) { [sender, preparer, syncWorker, housekeeper] in
+        let background = Task(executorPreference: loops.loops[0]) {
+            [sender, preparer, syncWorker, renewer, housekeeper, notices] in
             async let sending: Void = sender.run()
             async let preparing: Void = preparer.run()
             async let syncing: Void = syncWorker.run()
+            async let renewing: Void = renewer.run()
             async let housekeeping: Void = housekeeper.run()
-            _ = await (sending, preparing, syncing, housekeeping)
+            async let telling: Void = notices.run()
+            _ = await (sending, preparing, syncing, renewing, housekeeping, telling)
         }
         try? await gracefulShutdown()
         await shutdown(background)
@@ -277,7 +310,9 @@ package final class PushServer: Service {
         events.close()
         await listener.shutdown()
         await preparer.stop()
+        notices.stop()
         await sender.stop()
+        await renewer.stop()
         await syncWorker.stop()
         await housekeeper.stop()
         let patience = Task(executorPreference: loops.loops[0]) { [loops, services] in

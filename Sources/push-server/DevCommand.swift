@@ -104,6 +104,8 @@ struct DevCommand: AsyncParsableCommand {
         environment["DATABASE_URL"] = databaseURL
         environment["OPERATOR_KEY"] = keys.operatorKey
         environment["KAKAO_ADMIN_KEY"] = keys.adminKey
+        // The sandbox's own app.
+        environment["KAKAO_APP_ID"] = "123456"
         environment["KAKAO_API_URL"] = sandboxURL
         environment["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile
         environment["FEEDBACK_SECRET"] = keys.feedbackSecret

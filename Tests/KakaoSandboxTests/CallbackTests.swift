@@ -52,6 +52,38 @@ import Testing
         }
     }
 
+    @Test("A user who unlinks is told once, with the Admin key and the app's number", arguments: ["GET", "POST"])
+    func unlink(method: String) async throws {
+        try await withReceiver(path: "/kakao/unlink") { server in
+            try await withSandbox { kakao in
+                kakao.sandbox.sendCallbacks(to: server.url)
+                let notice: JSONValue = [
+                    "user_id": 9_223_372_036_854_775_807, "method": .string(method), "referrer_type": "새 이유",
+                ]
+                let answer = try await kakao.control(.post, "/sandbox/unlink", notice)
+                #expect(answer.json == ["sent": true, "status": 200, "reason": nil])
+                let received = try #require(await server.next())
+                #expect(received.method.rawValue == method)
+                #expect(received.headerFields[.authorization] == "KakaoAK sandbox-admin-key")
+                let expected = [
+                    "app_id": "123456", "user_id": "9223372036854775807", "referrer_type": "새 이유",
+                ]
+                #expect(received.fields == expected)
+            }
+        }
+    }
+
+    @Test("An unlink of nobody, or without a server to tell, is none")
+    func unlinkNowhere() async throws {
+        try await withSandbox { kakao in
+            let nowhere = try await kakao.control(.post, "/sandbox/unlink", ["user_id": 1])
+            #expect(nowhere.json?["sent"] == false)
+            for body: JSONValue in [[:], ["user_id": 0], ["user_id": 1, "method": "PUT"], ["user_id": 1, "why": "x"]] {
+                #expect(try await kakao.control(.post, "/sandbox/unlink", body).status == 400)
+            }
+        }
+    }
+
     @Test("A share may name the server that is called")
     func callbackURL() async throws {
         try await withReceiver(path: Self.callback) { server in

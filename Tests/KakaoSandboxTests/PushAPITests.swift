@@ -103,6 +103,30 @@ import Testing
         }
     }
 
+    @Test("A token expires by a clock that can be put forward, counted from its last registration")
+    func clock() async throws {
+        try await withSandbox { kakao in
+            func tokens() async throws -> [String] {
+                let answer = try await kakao.call("/v1/push/tokens", ["uuid": "1"])
+                return answer.json?.array?.compactMap { $0["push_token"]?.string } ?? []
+            }
+            let day: Int64 = 86_400
+            for token in ["a", "b"] { #expect(try await kakao.register(1, token).text == "30") }
+            #expect(try await kakao.control(.post, "/sandbox/clock", ["seconds": .integer(29 * day)]).status == 200)
+            #expect(try await tokens() == ["a", "b"])
+            _ = try await kakao.register(1, "b")
+            let answer = try await kakao.control(.post, "/sandbox/clock", ["seconds": .integer(2 * day)])
+            #expect(answer.json?["now"]?.string?.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/) != nil)
+            #expect(try await tokens() == ["b"])
+            #expect(try await kakao.control(.delete, "/sandbox/clock").status == 204)
+            for body: JSONValue in [
+                ["seconds": 0], ["seconds": -1], ["seconds": .integer(Int64.max)], ["days": 1], [:],
+            ] {
+                #expect(try await kakao.control(.post, "/sandbox/clock", body).status == 400)
+            }
+        }
+    }
+
     @Test("A token never expires where the lifetime is -1")
     func noExpiry() async throws {
         var settings = KakaoSandboxSettings()

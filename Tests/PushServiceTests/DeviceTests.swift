@@ -234,7 +234,7 @@ import Testing
     }
 
     /// Waits, in the database, until somebody waits for a lock of this transaction; not for ever.
-    private static let waitUntilAwaited = """
+    static let waitUntilAwaited = """
         DO $$
         BEGIN
             FOR turn IN 1..2000 LOOP

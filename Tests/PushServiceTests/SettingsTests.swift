@@ -61,6 +61,8 @@ struct SettingsTests {
         #expect(settings.feedbackSecret == nil)
         #expect(settings.pruneAfterFailures == 3)
         #expect(settings.renewDaysBeforeExpiry == 7)
+        #expect(settings.activeWithinDays == 90)
+        #expect(settings.userIDArgument == nil)
         #expect(settings.logLevel == .info)
         #expect(settings.logFormat == .text)
     }
@@ -77,7 +79,9 @@ struct SettingsTests {
             "KAKAO_AUTH_URL": "http://[::1]:9/",
             "KAKAO_CA_CERTIFICATE_FILE": "/ca.pem", "KAKAO_PUSH_VERSION": "v2", "KAKAO_MAX_CONCURRENT_REQUESTS": "6",
             "KAKAO_REQUESTS_PER_SECOND": "7", "FEEDBACK_SECRET": Keys.feedback, "DEVICES_PRUNE_AFTER_FAILURES": "8",
-            "DEVICES_RENEW_DAYS_BEFORE_EXPIRY": "9", "LOG_LEVEL": "debug", "LOG_FORMAT": "json",
+            "DEVICES_RENEW_DAYS_BEFORE_EXPIRY": "9", "DEVICES_ACTIVE_WITHIN_DAYS": "10",
+            "CALLBACKS_USER_ID_ARGUMENT": "member", "LOG_LEVEL": "debug",
+            "LOG_FORMAT": "json",
         ])
         #expect(settings.http.host == "::1")
         #expect(settings.http.port == 1)
@@ -107,6 +111,8 @@ struct SettingsTests {
         #expect(settings.feedbackSecret?.revealed == Keys.feedback)
         #expect(settings.pruneAfterFailures == 8)
         #expect(settings.renewDaysBeforeExpiry == 9)
+        #expect(settings.activeWithinDays == 10)
+        #expect(settings.userIDArgument == "member")
         #expect(settings.logLevel == .debug)
         #expect(settings.logFormat == .json)
     }

@@ -26,6 +26,9 @@ final class LinkCallback: Sendable {
 
     var counts: LinkCounts { state.withLock { $0.counts } }
 
+    /// The push server's, if it is known.
+    var baseURL: String? { state.withLock { $0.baseURL } }
+
     func setBaseURL(_ url: String) {
         state.withLock { $0.baseURL = url }
     }
@@ -35,7 +38,7 @@ final class LinkCallback: Sendable {
         guard !share.arguments.isEmpty else {
             return LinkShareOutcome(isSent: false, reason: "Kakao calls nobody for a message without custom arguments.")
         }
-        guard let baseURL = share.callbackURL ?? state.withLock({ $0.baseURL }) else {
+        guard let baseURL = share.callbackURL ?? baseURL else {
             return LinkShareOutcome(isSent: false, reason: "The sandbox was not told the push server's URL.")
         }
         let resourceID = share.resourceID ?? Self.identifier()

@@ -11,6 +11,7 @@ struct ControlAPI: Sendable {
     let ledger: Ledger
     let faults: FaultBoard
     let link: LinkCallback
+    let unlink: UnlinkCall
     let stats: @Sendable () -> SandboxStats
 
     func addRoutes(to router: inout Router) {
@@ -24,6 +25,11 @@ struct ControlAPI: Sendable {
         router.add(.post, "/sandbox/faults", .immediate(addFault))
         router.add(.delete, "/sandbox/faults", .immediate(removeFaults))
         router.add(.delete, "/sandbox/faults/{id}", .immediate(removeFault))
+        router.add(.post, "/sandbox/clock", .immediate(moveClock))
+        router.add(.delete, "/sandbox/clock", .immediate(resetClock))
+        router.on(.post, "/sandbox/unlink") {
+            try await .json(unlink.send(UnlinkNotice(bodyOf: $0), baseURL: link.baseURL))
+        }
         router.on(.post, "/sandbox/link/share") { try await .json(link.share(LinkShare(bodyOf: $0))) }
     }
 
@@ -78,6 +84,26 @@ struct ControlAPI: Sendable {
 
     private func healTokens(_ request: Request) -> Response {
         ledger.healTokens()
+        return Response(.noContent)
+    }
+
+    // MARK: The clock
+
+    private func moveClock(_ request: Request) throws -> Response {
+        let input = try ControlInput(bodyOf: request, known: ["seconds"])
+        guard let seconds = try input.integer("seconds", in: 1...Ledger.maximumClockSeconds) else {
+            let allowed = "1 to \(Ledger.maximumClockSeconds)"
+            throw ControlInput.problem("seconds", "must be an integer from \(allowed)", allowed: allowed)
+        }
+        var json = JSONWriter()
+        json.object {
+            $0.member("now", WallClock.text(unixMilliseconds: ledger.moveClock(bySeconds: seconds)))
+        }
+        return .json(json.bytes)
+    }
+
+    private func resetClock(_ request: Request) -> Response {
+        ledger.moveClock(bySeconds: nil)
         return Response(.noContent)
     }
 

@@ -11,6 +11,11 @@ final class Ledger: Sendable {
         var failingTokens: Set<String> = []
         var sends = 0
         var users = 0
+        /// How far Kakao's clock is ahead of this machine's, in milliseconds.
+        var clockOffset: Int64 = 0
+
+        /// Unix milliseconds by Kakao's clock.
+        var now: Int64 { WallClock.unixMilliseconds + clockOffset }
     }
 
     /// A token that failed, and where its failure is to be reported.
@@ -33,6 +38,8 @@ final class Ledger: Sendable {
     }
 
     static let maximumFailingTokens = 100_000
+    /// 100 years.
+    static let maximumClockSeconds: Int64 = 36_500 * 86_400
 
     private let state: Locked<State>
 
@@ -53,9 +60,8 @@ final class Ledger: Sendable {
 
     /// - Throws: ``KakaoRefusal``, -1, when there is no room.
     func register(_ key: DeviceKey, userID: Int64, pushToken: String) throws(KakaoRefusal) {
-        let now = WallClock.unixMilliseconds
         let isStored = state.withLock {
-            $0.tokens.register(key, userID: userID, pushToken: pushToken, now: now)
+            $0.tokens.register(key, userID: userID, pushToken: pushToken, now: $0.now)
         }
         guard isStored else {
             throw KakaoRefusal(status: 400, code: -1, message: "the sandbox has no room for a token")
@@ -67,16 +73,15 @@ final class Ledger: Sendable {
     }
 
     func tokens(of userID: Int64) -> [TokenRegistry.Token] {
-        let now = WallClock.unixMilliseconds
-        return state.withLock { $0.tokens.tokens(of: userID, now: now) }
+        state.withLock { $0.tokens.tokens(of: userID, now: $0.now) }
     }
 
     /// Delivers a send to every device of every user.
     ///
     /// - Returns: The failures that somebody wants to hear of.
     func carryOut(_ send: PushSend) -> [Failure] {
-        let now = WallClock.unixMilliseconds
-        return state.withLock { state in
+        state.withLock { state in
+            let now = state.now
             state.sends += 1
             state.users += send.userIDs.count
             state.reach.count(send.userIDs, marker: send.message.marker)
@@ -93,6 +98,18 @@ final class Ledger: Sendable {
     }
 
     // MARK: Controls
+
+    /// Puts the clock forward, by 100 years over all at most; to this machine's time for `nil`.
+    ///
+    /// - Returns: Unix milliseconds by the clock then.
+    @discardableResult
+    func moveClock(bySeconds seconds: Int64?) -> Int64 {
+        state.withLock { state in
+            let seconds = seconds.map { state.clockOffset / 1000 + min(max($0, 0), Self.maximumClockSeconds) }
+            state.clockOffset = min(seconds ?? 0, Self.maximumClockSeconds) * 1000
+            return state.now
+        }
+    }
 
     /// Has sends to a token fail from now on, if there is still room for one.
     func failToken(_ pushToken: String) -> Bool {

@@ -34,12 +34,7 @@ extension LinkCallback {
     /// - Throws: ``Problem`` when one of Kakao's own is missing.
     init(_ request: Request) throws {
         let parameters = try Parameters(request)
-        let resourceID = request[.kakaoResourceID]
-        if let resourceID,
-            !(1...255).contains(resourceID.utf8.count) || !resourceID.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
-        {
-            throw Problem.field("X-Kakao-Resource-ID", "1 to 255 visible ASCII characters")
-        }
+        let resourceID = try request.kakaoResourceID()
         var args = JSONObject()
         for name in parameters.names where !Self.ownNames.contains(name) {
             args[name.withoutNUL] = .string((parameters.anyText(name) ?? "").withoutNUL)
@@ -56,6 +51,19 @@ extension LinkCallback {
     }
 
     private static let ownNames: Set<String> = ["CHAT_TYPE", "HASH_CHAT_ID", "TEMPLATE_ID"]
+}
+
+extension Request {
+    /// Kakao's name for this callback, if it gave one.
+    ///
+    /// - Throws: ``Problem`` for what cannot be one.
+    func kakaoResourceID() throws -> String? {
+        guard let resourceID = self[.kakaoResourceID] else { return nil }
+        guard (1...255).contains(resourceID.utf8.count), resourceID.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw Problem.field("X-Kakao-Resource-ID", "1 to 255 visible ASCII characters")
+        }
+        return resourceID
+    }
 }
 
 extension String {

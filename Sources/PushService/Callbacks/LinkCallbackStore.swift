@@ -37,6 +37,42 @@ final class LinkCallbackStore: Sendable {
         try await inserts.submit(callback)
     }
 
+    /// Callbacks that are looked through in one statement.
+    private static let step: Int32 = 10_000
+
+    /// Takes a custom argument out of all callbacks in which it holds a user's number.
+    ///
+    /// No index knows which these are: all callbacks are looked through, in steps.
+    func remove(userID: Int64, fromArgument argument: String) async throws {
+        var after: UUID? = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        while let last = after {
+            let rows = try await pool.write(
+                """
+                WITH step AS (
+                    SELECT id, key, args
+                    FROM link_callbacks
+                    WHERE id > $1
+                    ORDER BY id
+                    LIMIT $2
+                ),
+                changed AS (
+                    UPDATE link_callbacks AS callback
+                    SET args = callback.args - $3
+                    FROM step
+                    WHERE callback.key = step.key
+                        AND step.args ->> $3 = $4
+                )
+                SELECT id
+                FROM step
+                ORDER BY id DESC
+                LIMIT 1
+                """,
+                [.uuid(last), .int32(Self.step), .text(argument), .text(String(userID))]
+            )
+            after = try rows.first?.decode(UUID.self)
+        }
+    }
+
     /// Which callbacks are asked for. What is `nil` does not restrict.
     struct Filter: Sendable {
         var since: Date?

@@ -46,6 +46,8 @@ struct UnsettledDevice: Sendable {
     let lease: UUID
     /// How often Kakao was asked about this revision and could not be reached.
     let attempts: Int
+    /// The server itself asked for it, before the token expires: Kakao has the token.
+    var isRenewal = false
     /// Somebody else is about to tell Kakao that another user has this token no longer: that has to come first.
     var mustWait = false
 }

@@ -11,8 +11,6 @@ internal import Postgres
 final class DeviceStore: Sendable {
     /// How long a lease lasts: longer than a call to Kakao may take, shorter than anybody wants to wait for a dead server.
     static let leaseSeconds: Int32 = 20
-    /// How often a registration is tried that PostgreSQL gives up for the sake of another one.
-    private static let registerTries = 3
 
     let pool: PostgresPool
     private let registrations: WriteCoalescer<DeviceRegistration, [UnsettledDevice]>
@@ -22,6 +20,7 @@ final class DeviceStore: Sendable {
     struct Confirmation: Sendable {
         let device: UnsettledDevice
         let expiresAt: Date?
+        let renewAt: Date?
     }
 
     init(pool: PostgresPool) {
@@ -50,15 +49,7 @@ final class DeviceStore: Sendable {
     /// - Returns: What the caller is to tell Kakao, in this order; empty when somebody else is telling Kakao about this device at the
     ///   moment, and will go on with this.
     func register(_ registration: DeviceRegistration) async throws -> [UnsettledDevice] {
-        for _ in 1..<Self.registerTries {
-            do {
-                return try await registrations.submit(registration)
-            } catch let error as PostgresError where error.sqlState == "40P01" {
-                // Two users took one token from each other at the same moment. PostgreSQL let one of them go first.
-                continue
-            }
-        }
-        return try await registrations.submit(registration)
+        try await retryingDeadlocks { try await registrations.submit(registration) }
     }
 
     /// Rows are locked in the order of their key, so that two of these statements never wait for each other in a circle. Of two

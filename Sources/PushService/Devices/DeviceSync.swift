@@ -24,6 +24,7 @@ struct DeviceSync: Sendable {
     let store: DeviceStore
     let push: KakaoPushAPI
     let standing: KakaoStanding
+    let renewal: RenewalTime
     /// Has the background worker look, when something is left for it.
     let wakeup: Wakeup
 
@@ -64,8 +65,13 @@ struct DeviceSync: Sendable {
 
     private func confirm(_ device: UnsettledDevice, _ lifetime: TokenLifetime?) async throws -> Result {
         var expiresAt: Date?
-        if case .days(let days) = lifetime { expiresAt = Date() + Double(days) * Self.secondsPerDay }
-        let isUnsettled = try await store.confirm(device, expiresAt: expiresAt)
+        var renewAt: Date?
+        if case .days(let days) = lifetime {
+            let now = Date()
+            expiresAt = now + Double(days) * Self.secondsPerDay
+            renewAt = renewal.date(after: now, lifetimeDays: days)
+        }
+        let isUnsettled = try await store.confirm(device, expiresAt: expiresAt, renewAt: renewAt)
         // Who has the token now may have waited for this withdrawal.
         if isUnsettled || device.isWithdrawn { wakeup.signal() }
         return lifetime.map { .registered($0) } ?? .deregistered

@@ -53,7 +53,9 @@ actor DeviceSyncWorker {
         do {
             if case .refused(let error) = try await sync.settle(device) {
                 logger.warning(
-                    "Kakao refuses a registration; the device is withdrawn",
+                    device.isRenewal
+                        ? "Kakao refuses to renew a token; the device stays"
+                        : "Kakao refuses a registration; the device is withdrawn",
                     metadata: ["user_id": "\(device.key.userID)", "kakao": "\(error)"]
                 )
             }

@@ -17,13 +17,6 @@ final class PushNotices: Sendable {
         var batches: [UUID: Bool] = [:]
     }
 
-    private enum Telling {
-        case idle
-        case underWay
-        /// There is more to tell once that has been told.
-        case wanted
-    }
-
     /// Others are told at most once in this time: each notification keeps all others that commit waiting for a moment.
     private static let interval = Duration.milliseconds(20)
 
@@ -35,22 +28,21 @@ final class PushNotices: Sendable {
     /// This server's own notifications are told from others by it.
     private let serverID = UUID().lowercased
     private let news = Locked(News())
-    private let telling = Locked(Telling.idle)
+    /// Wakes who tells others.
+    private let telling: Wakeup
+    private let isStopping = Locked(false)
 
     init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool) {
         self.sending = Wakeup(loop: sending)
         self.preparing = Wakeup(loop: preparing)
+        telling = Wakeup(loop: pool.loop)
         self.pool = pool
     }
 
     /// A push was stored, or an operator has done something about one: so much is committed. Callable from anywhere.
     func pushChanged() {
         hear()
-        let begins = telling.withLock { telling in
-            defer { telling = telling == .idle ? .underWay : .wanted }
-            return telling == .idle
-        }
-        if begins { Task(executorPreference: pool.loop) { await self.tellOthers() } }
+        telling.signal()
     }
 
     /// Another server has said so, or may have said so unheard.
@@ -65,17 +57,20 @@ final class PushNotices: Sendable {
         preparing.signal()
     }
 
-    /// Who is not told, for whatever reason, looks before long.
-    private func tellOthers() async {
-        var isWanted = true
-        while isWanted {
+    /// Tells other servers, until it is stopped. Who is not told, for whatever reason, looks before long.
+    func run() async {
+        while true {
+            await telling.wait(atMost: .seconds(3600))
+            guard !isStopping.withLock({ $0 }) else { return }
             _ = try? await pool.write("SELECT pg_notify($1, $2)", [.text(Self.channel), .text(serverID)])
             try? await pool.loop.sleep(for: Self.interval)
-            isWanted = telling.withLock { telling in
-                defer { telling = telling == .wanted ? .underWay : .idle }
-                return telling == .wanted
-            }
         }
+    }
+
+    /// Lets ``run()`` end.
+    func stop() {
+        isStopping.withLock { $0 = true }
+        telling.signal()
     }
 
     /// A push has new batches. Callable from anywhere.

@@ -37,7 +37,7 @@ enum SettingKey: String, CaseIterable {
     case operatorKey = "operator.key"
     /// The app's Admin key at Kakao. Secret. Required.
     case kakaoAdminKey = "kakao.admin_key"
-    /// The app's number at Kakao.
+    /// The app's number at Kakao; without it there is no `/kakao/unlink`.
     case kakaoAppID = "kakao.app_id"
     /// The app's REST API key at Kakao.
     case kakaoRESTAPIKey = "kakao.rest_api_key"
@@ -57,12 +57,16 @@ enum SettingKey: String, CaseIterable {
     case kakaoRequestsPerSecond = "kakao.requests_per_second"
     /// The secret part of the address that Kakao reports failed tokens to, at least 16 letters, digits, `-` and `_`. Secret.
     case feedbackSecret = "feedback.secret"
+    /// The custom argument of Kakao Link callbacks that holds a user's number, which is taken out when the user is forgotten; none.
+    case callbacksUserIDArgument = "callbacks.user_id_argument"
     /// Days after which a push that has ended is removed, with its batches, 1 to 3650; 30.
     case pushesRetentionDays = "pushes.retention_days"
     /// Failures of a token after which its device is deregistered, 1 to 1000; 3.
     case devicesPruneAfterFailures = "devices.prune_after_failures"
     /// Days before a token expires at Kakao that it is registered again, 1 to 365; 7.
     case devicesRenewDaysBeforeExpiry = "devices.renew_days_before_expiry"
+    /// Days since its app last registered a device within which its token is registered again, 1 to 3650; 90.
+    case devicesActiveWithinDays = "devices.active_within_days"
     /// The least severe lines to log: `trace debug info notice warning error critical`; `info`.
     case logLevel = "log.level"
     /// `text` or `json`; `text`.

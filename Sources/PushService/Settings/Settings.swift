@@ -16,8 +16,10 @@ package struct Settings: Sendable {
     package var kakao: Kakao
     package var feedbackSecret: Secret?
     package var pruneAfterFailures = 3
+    package var userIDArgument: String?
     package var pushRetentionDays = 30
     package var renewDaysBeforeExpiry = 7
+    package var activeWithinDays = 90
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
 
@@ -82,9 +84,11 @@ package struct Settings: Sendable {
         if let secret = feedbackSecret?.revealed, !secret.utf8.allSatisfy(Self.isUnreserved) {
             throw reader.error(.feedbackSecret, "must be of letters, digits, - and _ only: it is part of an address.")
         }
+        userIDArgument = try reader.text(.callbacksUserIDArgument)
         pushRetentionDays = try reader.integer(.pushesRetentionDays, in: 1...3650) ?? pushRetentionDays
         pruneAfterFailures = try reader.integer(.devicesPruneAfterFailures, in: 1...1000) ?? pruneAfterFailures
         renewDaysBeforeExpiry = try reader.integer(.devicesRenewDaysBeforeExpiry, in: 1...365) ?? renewDaysBeforeExpiry
+        activeWithinDays = try reader.integer(.devicesActiveWithinDays, in: 1...3650) ?? activeWithinDays
         logLevel = try reader.choice(.logLevel, Logger.Level.self) ?? logLevel
         logFormat = try reader.choice(.logFormat, LogFormat.self) ?? logFormat
     }

@@ -1,0 +1,80 @@
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import KakaoAPI
+
+/// `DELETE /v1/users/{uuid}` and `POST /v1/users/{uuid}/sync`.
+struct UserRoutes: Sendable {
+    let authenticator: Authenticator
+    let sync: DeviceSync
+    let events: EventStore
+    let callbacks: LinkCallbackStore
+    /// The custom argument of Link callbacks that holds a user's number, if one does.
+    let userIDArgument: String?
+
+    func add(to router: inout Router) {
+        router.on(.delete, "/v1/users/{uuid}", forget)
+        router.on(.post, "/v1/users/{uuid}/sync", mend)
+    }
+
+    /// Forgets a person: 204, or 202 if Kakao has yet to hear of a device.
+    private func forget(_ request: Request) async throws -> Response {
+        try await authenticator.requireOperator(request, .devices)
+        let userID = try Self.userID(request)
+        try await events.remove(userID: userID)
+        if let userIDArgument { try await callbacks.remove(userID: userID, fromArgument: userIDArgument) }
+        guard try await sync.forgetDevices(ofUser: userID) else {
+            var json = JSONWriter()
+            json.object { $0.member("state", "pending") }
+            return .json(json.bytes, status: .accepted)
+        }
+        return Response(.noContent)
+    }
+
+    /// What differs between here and Kakao: 200 and nothing, or 202 and what is being mended.
+    private func mend(_ request: Request) async throws -> Response {
+        try await authenticator.requireOperator(request, .devices)
+        let userID = try Self.userID(request)
+        let differences: [DeviceDifference]
+        do {
+            differences = try await sync.mendDevices(ofUser: userID)
+        } catch let error as KakaoError {
+            throw Self.problem(error)
+        }
+        var json = JSONWriter()
+        json.object { json in
+            json.member("user_id", String(userID))
+            json.array("differences") { json in
+                for difference in differences {
+                    json.object { json in
+                        json.member("device_id", difference.key.deviceID)
+                        json.member("push_type", difference.key.pushType.storedName)
+                        json.member("difference", difference.kind.rawValue)
+                    }
+                }
+            }
+        }
+        return .json(json.bytes, status: differences.isEmpty ? .ok : .accepted)
+    }
+
+    private static func userID(_ request: Request) throws -> Int64 {
+        guard let userID = Int64(decimal: request.pathParameter("uuid")), userID > 0 else {
+            throw Problem.field("uuid", "an integer from 1 to 9223372036854775807")
+        }
+        return userID
+    }
+
+    private static func problem(_ error: KakaoError) -> Problem {
+        switch error.disposition {
+        case .retry, .wait, .halt:
+            Problem(
+                .serviceUnavailable,
+                kind: "kakao-unavailable",
+                "Kakao does not tell its list at the moment. Try again.",
+                headerFields: [.retryAfter: "10"]
+            )
+        case .invalid, .fail:
+            Problem(.badGateway, "Kakao did not tell its list.")
+        }
+    }
+}

@@ -1,0 +1,165 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import PushService
+import Testing
+
+/// Kakao's unlink notices: `/kakao/unlink`, and `/v1/events` where operators read them.
+@Suite(.timeLimit(.minutes(5))) struct UnlinkTests {
+    private static let path = "/kakao/unlink"
+
+    /// As Kakao sends it.
+    private static let notice: KeyValuePairs = [
+        "app_id": "123456", "user_id": "1", "referrer_type": "UNLINK_FROM_APPS",
+    ]
+
+    private static func withApp(_ body: (TestService) async throws -> Void) async throws {
+        func adjust(_ settings: inout Settings) { settings.kakao.appID = "123456" }
+        try await withService(adjust, body)
+    }
+
+    private static func kakao(_ service: TestService, resourceID: String? = nil) -> Caller {
+        var caller = service.api.with("KakaoAK \(Keys.admin)")
+        if let name = HTTPField.Name("X-Kakao-Resource-ID") { caller.headerFields[name] = resourceID }
+        return caller
+    }
+
+    private static func events(_ service: TestService) async throws -> [JSONValue] {
+        try await service.api.get("/v1/events").json?["items"]?.array ?? []
+    }
+
+    @Test(
+        "The devices of a user who unlinks the app are gone here and at Kakao, and nobody else's",
+        arguments: [true, false]
+    )
+    func unlink(byGet: Bool) async throws {
+        try await Self.withApp { service in
+            _ = try await service.api.register(1, "android")
+            _ = try await service.api.register(1, "apple", type: "apns")
+            _ = try await service.api.register(2, "other")
+            let kakao = Self.kakao(service)
+            let answer =
+                byGet ? try await kakao.get(Self.path, Self.notice) : try await kakao.post(Self.path, form: Self.notice)
+            #expect(answer.status == 200)
+            // At once here, and at Kakao as soon as it is told.
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
+            try await eventually("Kakao has forgotten them") { try await service.database.count("devices") == 1 }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            #expect(try await service.kakao.tokens(of: 2) == ["phone gcm other"])
+        }
+    }
+
+    @Test("The sandbox's notices are believed, by GET and by POST", arguments: UnlinkNotice.Method.allCases)
+    func sandbox(method: UnlinkNotice.Method) async throws {
+        try await Self.withApp { service in
+            _ = try await service.api.register(1, "token")
+            var notice = UnlinkNotice(userID: 1)
+            notice.method = method
+            notice.referrerType = "ACCOUNT_DELETE"
+            #expect(await service.kakao.sandbox.unlink(notice).status == 200)
+            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            #expect(try await Self.events(service).map { $0["referrer_type"] } == ["ACCOUNT_DELETE"])
+        }
+    }
+
+    @Test("A notice stands in the list with all that Kakao said, whatever its reason, and for a user without devices")
+    func list() async throws {
+        try await Self.withApp { service in
+            let kakao = Self.kakao(service)
+            let answer = try await kakao.post(
+                Self.path,
+                form: [
+                    "app_id": "123456", "user_id": "9223372036854775807", "referrer_type": "A_NEW_REASON",
+                    "group_user_token": "값",
+                ]
+            )
+            #expect(answer.status == 200)
+            #expect(try await kakao.post(Self.path, json: ["app_id": 123_456, "user_id": 2]).status == 200)
+
+            let list = try await service.api.get("/v1/events", ["type": "unlink"])
+            #expect(list.json?["next"] == .null)
+            let items = try #require(list.json?["items"]?.array)
+            #expect(items.map { $0["user_id"] } == ["2", "9223372036854775807"])
+            #expect(items[0]["referrer_type"] == .null)
+            let item = try #require(items.last?.object)
+            #expect(
+                item.members.map(\.name) == ["id", "type", "user_id", "referrer_type", "payload", "received_at"]
+            )
+            #expect(item["type"] == "unlink")
+            #expect(item["referrer_type"] == "A_NEW_REASON")
+            #expect(item["payload"] == ["group_user_token": "값"])
+            #expect(item["received_at"]?.string?.hasSuffix("Z") == true)
+
+            #expect(try await service.api.get("/v1/events", ["type": "other"]).json?["items"] == [])
+            let first = try await service.api.get("/v1/events", ["limit": "1"])
+            let next = try #require(first.json?["next"]?.string)
+            let second = try await service.api.get("/v1/events", ["limit": "1", "cursor": next])
+            #expect(second.json?["items"]?.array == [items[1]])
+        }
+    }
+
+    @Test("A notice that Kakao repeats under its name counts once, and not against who has come back meanwhile")
+    func repeated() async throws {
+        try await Self.withApp { service in
+            let kakao = Self.kakao(service, resourceID: "notice-1")
+            _ = try await service.api.register(1, "first")
+            #expect(try await kakao.post(Self.path, form: Self.notice).status == 200)
+            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            #expect(try await service.api.register(1, "second").status == 200)
+            #expect(try await kakao.post(Self.path, form: Self.notice).status == 200)
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).json?.array?.count == 1)
+            #expect(try await Self.events(service).count == 1)
+            // Without a name, nobody can tell a repetition from a second unlink.
+            #expect(try await Self.kakao(service).post(Self.path, form: Self.notice).status == 200)
+            #expect(try await Self.events(service).count == 2)
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
+        }
+    }
+
+    @Test("While Kakao's Push API is down a notice is taken, and the devices are deregistered when it is back")
+    func outage() async throws {
+        try await Self.withApp { service in
+            _ = try await service.api.register(1, "token")
+            service.kakao.fail("*", .down)
+            #expect(try await Self.kakao(service).get(Self.path, Self.notice).status == 200)
+            service.kakao.sandbox.removeFaults()
+            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+        }
+    }
+
+    @Test("Nobody but Kakao, and no notice of another app, is believed")
+    func refused() async throws {
+        try await Self.withApp { service in
+            _ = try await service.api.register(1, "token")
+            for authorization in [nil, "KakaoAK \(Keys.operator)", "KakaoAK wrong", "Bearer \(Keys.admin)"] {
+                let caller = service.api.with(authorization)
+                #expect(try await caller.post(Self.path, form: Self.notice).status == 401)
+                #expect(try await caller.get(Self.path, Self.notice).status == 401)
+            }
+            let kakao = Self.kakao(service)
+            let other = try await kakao.post(Self.path, form: ["app_id": "654321", "user_id": "1"])
+            #expect(other.status == 403)
+            #expect(other.json?["type"] == "urn:kakao-push-server:error:other-app")
+            #expect(try await kakao.post(Self.path, form: ["user_id": "1"]).field == "app_id")
+            for user in ["0", "-1", "x", ""] {
+                let answer = try await kakao.post(Self.path, form: ["app_id": "123456", "user_id": user])
+                #expect(answer.field == "user_id")
+            }
+            #expect(try await service.kakao.tokens(of: 1) == ["phone gcm token"])
+            #expect(try await Self.events(service).isEmpty)
+
+            // Operators read it with the scope for that, Kakao's key is none.
+            #expect(try await kakao.get("/v1/events").status == 401)
+        }
+    }
+
+    @Test("Without the app's number there is no such endpoint")
+    func noApp() async throws {
+        try await withService { service in
+            let answer = try await Self.kakao(service).get(Self.path, Self.notice)
+            #expect(answer.status == 404)
+        }
+    }
+}
