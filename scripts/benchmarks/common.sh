@@ -32,7 +32,7 @@ wait_for() {
     # shellcheck disable=SC2317
     is_up_or_dead() { "$@" || ! kill -0 "${processes[$name]}"; }
     wait_until 60 "The start of $name" is_up_or_dead "$@"
-    kill -0 "${processes[$name]}" 2>/dev/null || fail "$name ended: $(tail -5 "$work/$name.log" "$work/$name.out")"
+    kill -0 "${processes[$name]}" 2>/dev/null || fail "$name ended: $(tail --lines 5 "$work/$name.log" "$work/$name.out")"
 }
 
 # As the Dockerfile builds it: nothing of Swift has to be on the machine that it runs on.
@@ -55,7 +55,7 @@ built() {
     printf '%s/%s' "$(swift build "${release[@]}" --show-bin-path)" "$1"
 }
 
-# Starts the whole server with a database and a sandbox of its own; sets what its dev.env does, and $resident in KiB.
+# Starts the whole server with a database and a sandbox of its own; sets what its dev.env does, and $resident in KiB of an idle one.
 start_push_server() {
     local program
     built kakao-sandbox >/dev/null
@@ -65,10 +65,18 @@ start_push_server() {
     # shellcheck disable=SC1091
     . "$work/dev/dev.env"
     wait_for push-server curl -sf "$SERVER_URL/readyz"
-    # The first requests connect and prepare; a second later the server is idle.
+    # The server as it is deployed, on the same database: dev also looks after that and the sandbox. The first requests connect
+    # and prepare; a second later the server is idle.
+    export DATABASE_URL OPERATOR_KEY KAKAO_ADMIN_KEY
+    HTTP_PORT=0 KAKAO_API_URL=$SANDBOX_URL KAKAO_CA_CERTIFICATE_FILE=$SANDBOX_CERTIFICATE start idle "$program" serve
+    wait_for idle grep -q Ready "$work/idle.log"
+    curl -sf "http://$(grep -oE '127\.0\.0\.1:[0-9]+' "$work/idle.log" | head -1)/readyz" >/dev/null
     sleep 1
     # shellcheck disable=SC2034
-    resident=$(awk '/^VmRSS/ {print $2}' "/proc/${processes[push-server]}/status")
+    resident=$(awk '/^VmRSS/ {print $2}' "/proc/${processes[idle]}/status")
+    kill "${processes[idle]}"
+    wait "${processes[idle]}" || fail "serve did not end in order: $(tail -3 "$work/idle.log")"
+    unset "processes[idle]"
 }
 
 # cpu_ticks NAME: the processor time, in clock ticks, of what was started under this name and of its workers.

@@ -23,7 +23,7 @@ say "Registering $users users"
 psql --quiet "$dev_url" --command 'CREATE DATABASE fanout'
 # The database of dev.env with another name.
 fanout_url=$(sed -E 's|/[^/?]*(\?.*)?$|/fanout\1|' <<<"$dev_url")
-export DATABASE_URL=$fanout_url OPERATOR_KEY KAKAO_ADMIN_KEY
+export DATABASE_URL=$fanout_url
 "$program" migrate >/dev/null 2>&1 || fail "the migrations did not run"
 sql() { psql --quiet --no-align --tuples-only "$fanout_url" "$@"; }
 sql >/dev/null <<SQL
