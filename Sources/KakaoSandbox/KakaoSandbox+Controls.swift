@@ -58,6 +58,22 @@ extension KakaoSandbox {
         await link.share(share)
     }
 
+    /// Logs a user in to an app: issues an access token of Kakao Login.
+    ///
+    /// - Parameters:
+    ///   - appID: The sandbox's own app, unless another is given.
+    ///   - seconds: How long it is in force.
+    /// - Returns: `nil` when 1,000,000 tokens have been issued.
+    package func accessToken(of userID: Int64, appID: Int64? = nil, expiresInSeconds seconds: Int64 = 21_599) -> String?
+    {
+        loginControl.accessToken(of: userID, appID: appID, expiresInSeconds: seconds)
+    }
+
+    /// Ends all access tokens of a user.
+    package func revokeAccessTokens(of userID: Int64) {
+        accessTokens.revoke(userID: userID)
+    }
+
     /// What the sandbox has seen.
     package var stats: SandboxStats {
         SandboxStats(ledger, faults, link, feedback)

@@ -6,7 +6,7 @@ package import Logging
 
 /// Kakao's side as it is documented, with faults that can be turned on: a server of its own that runs on a laptop.
 ///
-/// It answers the Push API in both versions, keeps what was delivered to whom, and calls the push server as Kakao does. What is
+/// It answers the Push API in both versions, logs users in, keeps what was delivered to whom, and calls the push server as Kakao does. What is
 /// under `/sandbox/` is not Kakao's: there a test reads and turns it, over HTTP or by the methods of the same meaning here
 /// (`docs/sandbox.md`).
 package final class KakaoSandbox: Sendable {
@@ -21,6 +21,8 @@ package final class KakaoSandbox: Sendable {
     let faults: FaultBoard
     let link: LinkCallback
     let feedback: FailureFeedback
+    let accessTokens = AccessTokens()
+    let loginControl: LoginControl
     let logger: Logger
     private let delays = Delays()
     private let client: HTTPClient
@@ -52,12 +54,16 @@ package final class KakaoSandbox: Sendable {
         serverSettings.port = settings.port
         certificate = try Self.addTLS(to: &serverSettings, settings)
         let push = PushAPI(settings: settings, ledger: ledger, faults: faults, delays: delays, feedback: feedback)
+        let login = LoginAPI(accessTokens: accessTokens, faults: faults, delays: delays)
+        loginControl = LoginControl(settings: settings, accessTokens: accessTokens)
         let control = ControlAPI(ledger: ledger, faults: faults, link: link) { [ledger, faults, link, feedback] in
             SandboxStats(ledger, faults, link, feedback)
         }
         var router = Router()
         push.addRoutes(to: &router)
+        login.addRoutes(to: &router)
         control.addRoutes(to: &router)
+        loginControl.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }

@@ -65,6 +65,17 @@ struct SettingsTests {
         #expect(settings.logFormat == .text)
     }
 
+    @Test("Access tokens are accepted when the app's number is known, unless told otherwise, and not without it")
+    func accessTokens() throws {
+        #expect(try !Self.read().identity.acceptsKakaoAccessTokens)
+        #expect(try Self.read(["KAKAO_APP_ID": "5"]).identity.acceptsKakaoAccessTokens)
+        let off = try Self.read(["KAKAO_APP_ID": "5", "IDENTITY_KAKAO_ACCESS_TOKEN": "false"])
+        #expect(!off.identity.acceptsKakaoAccessTokens)
+        let error = Self.error(["IDENTITY_KAKAO_ACCESS_TOKEN": "true"])
+        #expect(error?.message.contains("needs kakao.app_id") == true)
+        #expect(Self.error(["KAKAO_APP_ID": "five"])?.message.contains("kakao.app_id") == true)
+    }
+
     @Test("Every setting of the design's table is read from the environment")
     func environment() throws {
         let settings = try Self.read([
@@ -95,7 +106,7 @@ struct SettingsTests {
         #expect(settings.databaseURL.revealed == "postgres://push:database-password@localhost/push")
         #expect(settings.operatorKey.revealed == Keys.operator)
         #expect(settings.kakao.adminKey.revealed == Keys.admin)
-        #expect(settings.kakao.appID == "5")
+        #expect(settings.kakao.appID == 5)
         #expect(settings.kakao.restAPIKey == "rest")
         #expect(settings.kakao.nativeAppKey == "native")
         #expect(settings.kakao.apiURL == "http://127.0.0.1:9")

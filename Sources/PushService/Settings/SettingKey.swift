@@ -37,7 +37,7 @@ enum SettingKey: String, CaseIterable {
     case operatorKey = "operator.key"
     /// The app's Admin key at Kakao. Secret. Required.
     case kakaoAdminKey = "kakao.admin_key"
-    /// The app's number at Kakao.
+    /// The app's number at Kakao, 1 to 2^63-1.
     case kakaoAppID = "kakao.app_id"
     /// The app's REST API key at Kakao.
     case kakaoRESTAPIKey = "kakao.rest_api_key"
@@ -55,6 +55,8 @@ enum SettingKey: String, CaseIterable {
     case kakaoMaxConcurrentRequests = "kakao.max_concurrent_requests"
     /// Pushes begun to Kakao in a second, 1 to 100,000; no limit.
     case kakaoRequestsPerSecond = "kakao.requests_per_second"
+    /// Whether a user's app may call with a Kakao Login access token; `true` when `kakao.app_id` is set.
+    case identityKakaoAccessToken = "identity.kakao_access_token"
     /// The secret part of the address that Kakao reports failed tokens to, at least 16 letters, digits, `-` and `_`. Secret.
     case feedbackSecret = "feedback.secret"
     /// Days after which a push that has ended is removed, with its batches, 1 to 3650; 30.

@@ -14,6 +14,7 @@ package struct Settings: Sendable {
     package var migratesOnStart = true
     package var operatorKey: Secret
     package var kakao: Kakao
+    package var identity = Identity()
     package var feedbackSecret: Secret?
     package var pruneAfterFailures = 3
     package var pushRetentionDays = 30
@@ -31,7 +32,7 @@ package struct Settings: Sendable {
     /// What concerns Kakao.
     package struct Kakao: Sendable {
         package var adminKey: Secret
-        package var appID: String?
+        package var appID: Int64?
         package var restAPIKey: String?
         package var nativeAppKey: String?
         package var apiURL = "https://kapi.kakao.com"
@@ -40,6 +41,12 @@ package struct Settings: Sendable {
         package var pushVersion = PushVersion.v1
         package var maximumConcurrentRequests = 32
         package var requestsPerSecond: Int?
+    }
+
+    /// Which tokens users' apps may call with.
+    package struct Identity: Sendable {
+        /// Needs ``Kakao/appID``.
+        package var acceptsKakaoAccessTokens = false
     }
 
     /// The settings that cannot be done without; everything else has its default.
@@ -77,6 +84,7 @@ package struct Settings: Sendable {
         )
         try readHTTP(reader)
         try readKakao(reader)
+        try readIdentity(reader)
         if let migrates = try reader.boolean(.databaseMigrate) { migratesOnStart = migrates }
         feedbackSecret = try reader.secret(.feedbackSecret, atLeast: 16)
         if let secret = feedbackSecret?.revealed, !secret.utf8.allSatisfy(Self.isUnreserved) {
@@ -112,7 +120,7 @@ package struct Settings: Sendable {
     }
 
     private mutating func readKakao(_ reader: SettingsReader) throws {
-        kakao.appID = try reader.text(.kakaoAppID)
+        kakao.appID = try reader.integer(.kakaoAppID, in: 1...Int.max).map(Int64.init)
         kakao.restAPIKey = try reader.text(.kakaoRESTAPIKey)
         kakao.nativeAppKey = try reader.text(.kakaoNativeAppKey)
         kakao.apiURL = try reader.url(.kakaoAPIURL) ?? kakao.apiURL
@@ -122,6 +130,13 @@ package struct Settings: Sendable {
         let concurrent = try reader.integer(.kakaoMaxConcurrentRequests, in: 1...1000)
         kakao.maximumConcurrentRequests = concurrent ?? kakao.maximumConcurrentRequests
         kakao.requestsPerSecond = try reader.integer(.kakaoRequestsPerSecond, in: 1...100_000)
+    }
+
+    private mutating func readIdentity(_ reader: SettingsReader) throws {
+        identity.acceptsKakaoAccessTokens = try reader.boolean(.identityKakaoAccessToken) ?? (kakao.appID != nil)
+        guard !identity.acceptsKakaoAccessTokens || kakao.appID != nil else {
+            throw reader.error(.identityKakaoAccessToken, "needs kakao.app_id: a token must be of this app.")
+        }
     }
 
     private static func isUnreserved(_ octet: UInt8) -> Bool {
