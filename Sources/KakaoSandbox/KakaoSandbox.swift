@@ -2,6 +2,7 @@ package import EventLoop
 internal import FoundationEssentials
 internal import HTTPClient
 internal import HTTPServer
+internal import Locking
 package import Logging
 
 /// Kakao's side as it is documented, with faults that can be turned on: a server of its own that runs on a laptop.
@@ -22,6 +23,7 @@ package final class KakaoSandbox: Sendable {
     let link: LinkCallback
     let feedback: FailureFeedback
     let accessTokens = AccessTokens()
+    let signingKeys = SigningKeys()
     let loginControl: LoginControl
     let logger: Logger
     private let delays = Delays()
@@ -54,8 +56,8 @@ package final class KakaoSandbox: Sendable {
         serverSettings.port = settings.port
         certificate = try Self.addTLS(to: &serverSettings, settings)
         let push = PushAPI(settings: settings, ledger: ledger, faults: faults, delays: delays, feedback: feedback)
-        let login = LoginAPI(accessTokens: accessTokens, faults: faults, delays: delays)
-        loginControl = LoginControl(settings: settings, accessTokens: accessTokens)
+        let login = LoginAPI(accessTokens: accessTokens, signingKeys: signingKeys, faults: faults, delays: delays)
+        loginControl = LoginControl(settings: settings, accessTokens: accessTokens, signingKeys: signingKeys)
         let control = ControlAPI(ledger: ledger, faults: faults, link: link) { [ledger, faults, link, feedback] in
             SandboxStats(ledger, faults, link, feedback)
         }
@@ -69,6 +71,7 @@ package final class KakaoSandbox: Sendable {
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }
         port = server.port
         url = "\(settings.tls ? "https" : "http")://\(Self.reachable(settings.host)):\(server.port)"
+        loginControl.issuer.withLock { [url] in $0 = url }
     }
 
     /// Makes the certificate, and writes its file.

@@ -88,7 +88,7 @@ package final class PushServer: Service {
             )
         }
         let standing = KakaoStanding(logger: logger)
-        let users = UserCredentials(settings)
+        let users = try UserCredentials(settings, logger: logger)
         gate = StartupGate()
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         let notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
@@ -196,7 +196,8 @@ package final class PushServer: Service {
             adminKey: settings.kakao.adminKey,
             keys: OperatorKeyStore(pool: own.pool),
             users: users,
-            kakao: own.user
+            kakao: own.user,
+            client: own.client
         )
     }
 

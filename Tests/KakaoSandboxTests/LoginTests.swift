@@ -38,4 +38,28 @@ import Testing
             }
         }
     }
+
+    @Test(
+        "A log-in with an app key brings an ID token, whose key is published, and so is the one before the last change"
+    )
+    func idToken() async throws {
+        try await withSandbox { fixture in
+            var keyIDs: [String] = []
+            for _ in 0..<3 {
+                let login = try await fixture.control(.post, "/sandbox/login", ["user_id": 7, "app_key": "native"])
+                let token = try #require(login.json?["id_token"]?.string)
+                #expect(token.split(separator: ".").count == 3)
+                let keys = try await fixture.control(.get, "/.well-known/jwks.json").json?["keys"]?.array ?? []
+                keyIDs = keys.compactMap { $0["kid"]?.string }
+                #expect(keys.allSatisfy { $0["kty"] == "RSA" && $0["alg"] == "RS256" && $0["use"] == "sig" })
+                #expect(keys.allSatisfy { $0["n"]?.string?.count == 342 && $0["e"] == "AQAB" })
+                #expect(try await fixture.control(.post, "/sandbox/keys/rotate").status == 204)
+            }
+            #expect(keyIDs.count == 2)
+            let last = try await fixture.control(.get, "/.well-known/jwks.json").json?["keys"]?.array ?? []
+            #expect(last.count == 2)
+            #expect(last.first?["kid"]?.string == keyIDs.last)
+            #expect(last.last?["kid"]?.string.map(keyIDs.contains) == false)
+        }
+    }
 }

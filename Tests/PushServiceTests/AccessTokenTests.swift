@@ -213,6 +213,30 @@ import Testing
         }
     }
 
+    @Test("Ten thousand different bad tokens are refused, and a user who calls in between is known all the while")
+    func flood() async throws {
+        try await Self.withIdentity { service in
+            let token = try #require(service.kakao.sandbox.accessToken(of: 7))
+            #expect(try await Self.status(service, token) == 200)
+            for round in 0..<50 {
+                try await withThrowingTaskGroup(of: Int.self) { group in
+                    for number in 0..<200 {
+                        group.addTask { try await Self.status(service, "bad-\(round)-\(number)") }
+                    }
+                    // Turned away for now, when too many are asked about at the same moment.
+                    for try await status in group { #expect([401, 503].contains(status)) }
+                }
+                #expect(try await Self.status(service, token) == 200)
+            }
+            // One question for the user's, and no more than one for each of the others.
+            #expect((2...10_001).contains(Self.questions(service)))
+        }
+    }
+
+    private static func status(_ service: TestService, _ token: String) async throws -> Int {
+        try await service.api.with("Bearer \(token)").get("/v1/push/tokens").status
+    }
+
     @Test("No token is logged")
     func secrecy() async throws {
         try await Self.withIdentity { service in

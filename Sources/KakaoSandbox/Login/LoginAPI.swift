@@ -2,16 +2,22 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// `/v1/user/access_token_info` as Kakao serves it (Kakao Login REST API), with the faults that have been asked for.
+/// `/v1/user/access_token_info` and `/.well-known/jwks.json` as Kakao serves them (Kakao Login REST API), with the faults that have been asked for.
 struct LoginAPI: Sendable {
     private static let tokenInfoPath = "/v1/user/access_token_info"
+    private static let keysPath = "/.well-known/jwks.json"
 
     let accessTokens: AccessTokens
+    let signingKeys: SigningKeys
     let faults: FaultBoard
     let delays: Delays
 
     func addRoutes(to router: inout Router) {
         router.on(.get, Self.tokenInfoPath, tokenInfo)
+        router.on(.get, Self.keysPath) { request in
+            let keys = try await signingKeys.jwks()
+            return try await withFaults(Self.keysPath, request, users: []) { .json(keys) }
+        }
     }
 
     private func tokenInfo(_ request: Request) async throws -> Response {

@@ -1,3 +1,4 @@
+internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
@@ -9,16 +10,25 @@ struct Authenticator: Sendable {
     private let keys: OperatorKeyStore
     private let users: UserCredentials
     private let kakao: KakaoUserAPI
+    private let client: HTTPClient
 
     /// - Parameters:
     ///   - users: The same for all loops.
-    ///   - kakao: Of the loop that it works on, as `keys` is.
-    init(operatorKey: Secret, adminKey: Secret, keys: OperatorKeyStore, users: UserCredentials, kakao: KakaoUserAPI) {
+    ///   - kakao: Of the loop that it works on, as `keys` and `client` are.
+    init(
+        operatorKey: Secret,
+        adminKey: Secret,
+        keys: OperatorKeyStore,
+        users: UserCredentials,
+        kakao: KakaoUserAPI,
+        client: HTTPClient
+    ) {
         self.operatorKey = operatorKey
         self.adminKey = adminKey
         self.keys = keys
         self.users = users
         self.kakao = kakao
+        self.client = client
     }
 
     /// Lets a request of an operator pass whose key has `scope`.
@@ -34,14 +44,16 @@ struct Authenticator: Sendable {
     /// Finds out who calls a device endpoint: an operator whose key has the scope `devices`, or a user's app with a token that is
     /// accepted from users, as `Bearer TOKEN`.
     ///
-    /// - Throws: ``Problem``: 401 without a key or token in force, 403 for a key that does not allow this, 503 when Kakao cannot be
-    ///   asked about a token; an error of the database.
+    /// - Throws: ``Problem``: 401 without a key or token in force, 403 for a key that does not allow this, 503 when it cannot be
+    ///   found out whose a token is; an error of the database.
     func requireDeviceCaller(_ request: Request) async throws -> DeviceCaller {
         guard let key = Self.credential(request, schemes: ["bearer", "kakaoak"]) else { throw Self.unauthorized }
-        if let token = Self.credential(request, schemes: ["bearer"]), !OperatorKeyStore.isKey(token),
-            !operatorKey.matches(token)
+        if users.isAccepted, let token = Self.credential(request, schemes: ["bearer"]),
+            !OperatorKeyStore.isKey(token), !operatorKey.matches(token)
         {
-            guard let userID = try await users.user(of: token, kakao, on: request.loop) else { throw Self.unauthorized }
+            guard let userID = try await users.user(of: token, kakao, client, on: request.loop) else {
+                throw Self.unauthorized
+            }
             return .user(userID)
         }
         try await requireOperator(key, .devices)

@@ -73,9 +73,6 @@ final class KakaoAccessTokens: Sendable {
         }
     }
 
-    /// Entries in memory: for the tests that fill it.
-    var count: Int { state.withLock { $0.users.count + $0.refused.count } }
-
     /// What is remembered of a token.
     private func known(_ digest: TokenDigest) -> Verdict? {
         let now = ContinuousClock.now

@@ -43,6 +43,8 @@ enum SettingKey: String, CaseIterable {
     case kakaoRESTAPIKey = "kakao.rest_api_key"
     /// The app's native app key at Kakao.
     case kakaoNativeAppKey = "kakao.native_app_key"
+    /// The app's JavaScript key at Kakao.
+    case kakaoJavaScriptKey = "kakao.javascript_key"
     /// Where Kakao's API is; `https://kapi.kakao.com`.
     case kakaoAPIURL = "kakao.api_url"
     /// Where Kakao Login is; `https://kauth.kakao.com`.
@@ -57,6 +59,18 @@ enum SettingKey: String, CaseIterable {
     case kakaoRequestsPerSecond = "kakao.requests_per_second"
     /// Whether a user's app may call with a Kakao Login access token; `true` when `kakao.app_id` is set.
     case identityKakaoAccessToken = "identity.kakao_access_token"
+    /// Whether a user's app may call with a Kakao ID token (OIDC); `true` when a REST API, native app or JavaScript key is set.
+    case identityKakaoIDToken = "identity.kakao_id_token"
+    /// `iss` of the JSON Web Tokens of the service's own backend, which are accepted when it is set; none.
+    case identityJWTIssuer = "identity.jwt.issuer"
+    /// `aud` of these tokens. Required with `identity.jwt.issuer`.
+    case identityJWTAudience = "identity.jwt.audience"
+    /// What these tokens are signed with (HS256), at least 32 characters. Secret. This, or one of the next two.
+    case identityJWTSecret = "identity.jwt.secret"
+    /// Where the keys are that these tokens are verified with (RS256, ES256): the address of a JSON Web Key Set.
+    case identityJWTKeysURL = "identity.jwt.keys_url"
+    /// The same as a file, which is read at the start.
+    case identityJWTKeysFile = "identity.jwt.keys_file"
     /// The secret part of the address that Kakao reports failed tokens to, at least 16 letters, digits, `-` and `_`. Secret.
     case feedbackSecret = "feedback.secret"
     /// Days after which a push that has ended is removed, with its batches, 1 to 3650; 30.
@@ -73,7 +87,7 @@ enum SettingKey: String, CaseIterable {
     /// Never printed, and may come from a file.
     var isSecret: Bool {
         switch self {
-        case .databaseURL, .operatorKey, .kakaoAdminKey, .feedbackSecret: true
+        case .databaseURL, .operatorKey, .kakaoAdminKey, .identityJWTSecret, .feedbackSecret: true
         default: false
         }
     }
