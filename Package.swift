@@ -87,8 +87,8 @@ let package = Package(
         target(
             "KakaoSandbox",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Locking", httpTypes, logging, serviceLifecycle,
-                unixSignals,
+                "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "Locking", httpTypes, logging,
+                serviceLifecycle, unixSignals,
             ]
         ),
         target("PrivatePostgres", [subprocess, systemPackage]),
@@ -120,7 +120,8 @@ let package = Package(
         tests(
             "PushServiceTests",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput",
+                "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "KakaoAPI", "KakaoSandbox", "Locking",
+                "LogOutput",
                 "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "push-server",
                 argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]

@@ -7,6 +7,7 @@
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <openssl/sha.h>
 #include <openssl/ssl.h>
@@ -35,6 +36,10 @@ static inline void clibssl_disable_session_cache(SSL_CTX *context) {
 
 static inline EVP_PKEY *clibssl_make_p256_key(void) {
     return EVP_EC_gen("P-256");
+}
+
+static inline EVP_PKEY *clibssl_make_rsa_2048_key(void) {
+    return EVP_RSA_gen(2048);
 }
 
 static inline long clibssl_pending(BIO *bio) {

@@ -6,6 +6,7 @@ package struct KakaoCall: Sendable {
         case pushTokens
         case pushDeregister
         case pushSend
+        case accessTokenInfo
     }
 
     package let api: API

@@ -1,9 +1,9 @@
 package import HTTPClient
 internal import HTTPTypes
 
-/// Kakao's REST API, called with the Admin key on one loop.
+/// Kakao's REST API, called on one loop: with the Admin key, or in a user's name.
 ///
-/// Each family of the API is a file of its own, and a property of this client: ``push``. Nothing is sent again here:
+/// Each family of the API is a file of its own, and a property of this client: ``push``, ``user``. Nothing is sent again here:
 /// what to do about an error is its caller's decision, for which ``KakaoError/disposition`` is made.
 package struct KakaoClient: Sendable {
     let settings: KakaoAPISettings
@@ -40,9 +40,39 @@ package struct KakaoClient: Sendable {
         _ form: FormBody,
         decode: ([UInt8]) -> Answer?
     ) async throws(KakaoError) -> Answer {
+        try await call(api, request(path, form), decode: decode)
+    }
+
+    /// Asks in a user's name, and returns what `decode` makes of the body of an answer of success (2xx).
+    ///
+    /// - Parameters:
+    ///   - authorization: In place of the Admin key.
+    ///   - timeout: For the whole of the call.
+    ///   - decode: Returns `nil` for a body that is not what the documents say.
+    /// - Throws: ``KakaoError``
+    func get<Answer>(
+        _ api: KakaoCall.API,
+        _ path: String,
+        authorization: String,
+        timeout: Duration,
+        decode: ([UInt8]) -> Answer?
+    ) async throws(KakaoError) -> Answer {
+        let request = HTTPClientRequest(
+            url: baseURL + path,
+            headerFields: [.authorization: authorization],
+            totalTimeout: timeout
+        )
+        return try await call(api, request, decode: decode)
+    }
+
+    private func call<Answer>(
+        _ api: KakaoCall.API,
+        _ request: HTTPClientRequest,
+        decode: ([UInt8]) -> Answer?
+    ) async throws(KakaoError) -> Answer {
         let start = ContinuousClock.now
         do throws(KakaoError) {
-            guard let answer = decode(try await post(path, form)) else { throw .badAnswer }
+            guard let answer = decode(try await answer(to: request)) else { throw .badAnswer }
             onCall(KakaoCall(api: api, duration: ContinuousClock.now - start, error: nil))
             return answer
         } catch {
@@ -51,10 +81,10 @@ package struct KakaoClient: Sendable {
         }
     }
 
-    private func post(_ path: String, _ form: FormBody) async throws(KakaoError) -> [UInt8] {
+    private func answer(to request: HTTPClientRequest) async throws(KakaoError) -> [UInt8] {
         let response: HTTPClientResponse
         do throws(HTTPClientError) {
-            response = try await client.send(request(path, form))
+            response = try await client.send(request)
         } catch {
             throw KakaoError(error)
         }
@@ -62,7 +92,7 @@ package struct KakaoClient: Sendable {
         return response.body
     }
 
-    /// The request that ``post(_:_:)`` sends.
+    /// The request that ``post(_:_:_:decode:)`` sends.
     func request(_ path: String, _ form: FormBody) -> HTTPClientRequest {
         HTTPClientRequest(method: .post, url: baseURL + path, headerFields: headerFields, body: form.bytes)
     }

@@ -1,3 +1,5 @@
+package import JSON
+
 /// The controls of `/sandbox/*`, for tests that have the sandbox in their own process.
 extension KakaoSandbox {
     /// The oldest deliveries after a sequence, to one user or to all, at most `limit`.
@@ -66,6 +68,58 @@ extension KakaoSandbox {
     /// Puts Kakao's clock forward, by which tokens expire: 100 years over all at most.
     package func moveClock(by duration: Duration) {
         ledger.moveClock(bySeconds: duration.components.seconds)
+    }
+
+    /// Logs a user in to an app: issues an access token of Kakao Login.
+    ///
+    /// - Parameters:
+    ///   - appID: The sandbox's own app, unless another is given.
+    ///   - seconds: How long it is in force.
+    /// - Returns: `nil` when 1,000,000 tokens have been issued.
+    package func accessToken(of userID: Int64, appID: Int64? = nil, expiresInSeconds seconds: Int64 = 21_599) -> String?
+    {
+        loginControl.accessToken(of: userID, appID: appID, expiresInSeconds: seconds)
+    }
+
+    /// Logs a user in: issues an ID token (OIDC), signed with RS256, of which ``url`` is the issuer.
+    ///
+    /// - Parameters:
+    ///   - appKey: The app's key that the user logged in with: who the token is for.
+    ///   - seconds: How long it is in force.
+    ///   - claims: Put over those that Kakao's have.
+    ///   - namesKey: Whether it has `kid`, as Kakao's do.
+    /// - Throws: `Problem` when no key can be made.
+    package func idToken(
+        of userID: Int64,
+        appKey: String,
+        expiresInSeconds seconds: Int64 = 21_599,
+        claims: JSONObject = JSONObject(),
+        namesKey: Bool = true
+    ) async throws -> String {
+        try await loginControl.idToken(
+            of: userID,
+            appKey: appKey,
+            expiresInSeconds: seconds,
+            claims: claims,
+            namesKey: namesKey
+        )
+    }
+
+    /// The keys that are published at the moment, as `/.well-known/jwks.json` has them.
+    ///
+    /// - Throws: `Problem` when no key can be made.
+    package func publishedKeys() async throws -> JSONValue {
+        try JSONValue(parsing: await signingKeys.jwks())
+    }
+
+    /// Signs ID tokens with a new key from now on. Of the older ones the last stays published.
+    package func rotateKeys() async throws {
+        try await signingKeys.rotate()
+    }
+
+    /// Ends all access tokens of a user.
+    package func revokeAccessTokens(of userID: Int64) {
+        accessTokens.revoke(userID: userID)
     }
 
     /// What the sandbox has seen.

@@ -2,11 +2,12 @@ package import EventLoop
 internal import FoundationEssentials
 internal import HTTPClient
 internal import HTTPServer
+internal import Locking
 package import Logging
 
 /// Kakao's side as it is documented, with faults that can be turned on: a server of its own that runs on a laptop.
 ///
-/// It answers the Push API in both versions, keeps what was delivered to whom, and calls the push server as Kakao does. What is
+/// It answers the Push API in both versions, logs users in, keeps what was delivered to whom, and calls the push server as Kakao does. What is
 /// under `/sandbox/` is not Kakao's: there a test reads and turns it, over HTTP or by the methods of the same meaning here
 /// (`docs/sandbox.md`).
 package final class KakaoSandbox: Sendable {
@@ -22,6 +23,9 @@ package final class KakaoSandbox: Sendable {
     let link: LinkCallback
     let unlink: UnlinkCall
     let feedback: FailureFeedback
+    let accessTokens = AccessTokens()
+    let signingKeys = SigningKeys()
+    let loginControl: LoginControl
     let logger: Logger
     private let delays = Delays()
     private let client: HTTPClient
@@ -54,18 +58,23 @@ package final class KakaoSandbox: Sendable {
         serverSettings.port = settings.port
         certificate = try Self.addTLS(to: &serverSettings, settings)
         let push = PushAPI(settings: settings, ledger: ledger, faults: faults, delays: delays, feedback: feedback)
+        let login = LoginAPI(accessTokens: accessTokens, signingKeys: signingKeys, faults: faults, delays: delays)
+        loginControl = LoginControl(settings: settings, accessTokens: accessTokens, signingKeys: signingKeys)
         let control = ControlAPI(ledger: ledger, faults: faults, link: link, unlink: unlink) {
             [ledger, faults, link, feedback] in
             SandboxStats(ledger, faults, link, feedback)
         }
         var router = Router()
         push.addRoutes(to: &router)
+        login.addRoutes(to: &router)
         control.addRoutes(to: &router)
+        loginControl.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }
         port = server.port
         url = "\(settings.tls ? "https" : "http")://\(Self.reachable(settings.host)):\(server.port)"
+        loginControl.issuer.withLock { [url] in $0 = url }
     }
 
     /// Makes the certificate, and writes its file.

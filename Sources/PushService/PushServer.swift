@@ -25,6 +25,7 @@ package final class PushServer: Service {
         let pool: PostgresPool
         let client: HTTPClient
         let push: KakaoPushAPI
+        let user: KakaoUserAPI
     }
 
     private let settings: Settings
@@ -79,14 +80,17 @@ package final class PushServer: Service {
                 adminKey: AdminKey(settings.kakao.adminKey.revealed),
                 pushVersion: settings.kakao.pushVersion
             )
+            let kakao = KakaoClient(settings: kakaoSettings, client: client) { metrics.count($0) }
             return LoopServices(
                 loop: loop,
                 pool: PostgresPool(settings: databaseSettings, loop: loop, logger: logger),
                 client: client,
-                push: KakaoPushAPI(settings: kakaoSettings, client: client) { metrics.count($0) }
+                push: kakao.push,
+                user: kakao.user
             )
         }
         let standing = KakaoStanding(logger: logger)
+        let users = try UserCredentials(settings, logger: logger)
         gate = StartupGate()
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
@@ -96,7 +100,7 @@ package final class PushServer: Service {
         let returnURL = Locked<String?>(nil)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
         let metricsRoutes = MetricsRoutes(
-            authenticator: Self.authenticator(settings, first.pool),
+            authenticator: Self.authenticator(settings, users, first),
             metrics: metrics,
             standing: standing,
             pools: services.map(\.pool),
@@ -107,7 +111,7 @@ package final class PushServer: Service {
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
-            let authenticator = Self.authenticator(settings, own.pool)
+            let authenticator = Self.authenticator(settings, users, own)
             let devices = DeviceStore(pool: own.pool)
             let sync = DeviceSync(
                 store: devices,
@@ -137,7 +141,7 @@ package final class PushServer: Service {
             LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
             EventRoutes(
                 authenticator: authenticator,
-                appID: settings.kakao.appID,
+                appID: settings.kakao.appID.map(String.init),
                 store: EventStore(pool: own.pool),
                 sync: sync,
                 logger: logger
@@ -212,11 +216,18 @@ package final class PushServer: Service {
         )
     }
 
-    private static func authenticator(_ settings: Settings, _ pool: PostgresPool) -> Authenticator {
+    private static func authenticator(
+        _ settings: Settings,
+        _ users: UserCredentials,
+        _ own: LoopServices
+    ) -> Authenticator {
         Authenticator(
             operatorKey: settings.operatorKey,
             adminKey: settings.kakao.adminKey,
-            keys: OperatorKeyStore(pool: pool)
+            keys: OperatorKeyStore(pool: own.pool),
+            users: users,
+            kakao: own.user,
+            client: own.client
         )
     }
 

@@ -107,6 +107,10 @@ struct DevCommand: AsyncParsableCommand {
         // The sandbox's own app.
         environment["KAKAO_APP_ID"] = "123456"
         environment["KAKAO_API_URL"] = sandboxURL
+        environment["KAKAO_AUTH_URL"] = sandboxURL
+        // The sandbox's app, and a key of it: so that users who log in there may call.
+        environment["KAKAO_APP_ID"] = "123456"
+        environment["KAKAO_NATIVE_APP_KEY"] = environment["KAKAO_NATIVE_APP_KEY"] ?? "sandbox-native-app-key"
         environment["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile
         environment["FEEDBACK_SECRET"] = keys.feedbackSecret
         if let port { environment["HTTP_PORT"] = String(port) }

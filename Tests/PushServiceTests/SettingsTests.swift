@@ -67,6 +67,54 @@ struct SettingsTests {
         #expect(settings.logFormat == .text)
     }
 
+    @Test("Access tokens are accepted when the app's number is known, unless told otherwise, and not without it")
+    func accessTokens() throws {
+        #expect(try !Self.read().identity.acceptsKakaoAccessTokens)
+        #expect(try Self.read(["KAKAO_APP_ID": "5"]).identity.acceptsKakaoAccessTokens)
+        let off = try Self.read(["KAKAO_APP_ID": "5", "IDENTITY_KAKAO_ACCESS_TOKEN": "false"])
+        #expect(!off.identity.acceptsKakaoAccessTokens)
+        let error = Self.error(["IDENTITY_KAKAO_ACCESS_TOKEN": "true"])
+        #expect(error?.message.contains("needs kakao.app_id") == true)
+        #expect(Self.error(["KAKAO_APP_ID": "five"])?.message.contains("kakao.app_id") == true)
+    }
+
+    @Test("ID tokens are accepted when one of the app's keys is known, unless told otherwise, and not without one")
+    func idTokens() throws {
+        #expect(try !Self.read(["KAKAO_APP_ID": "5"]).identity.acceptsKakaoIDTokens)
+        for key in ["KAKAO_REST_API_KEY", "KAKAO_NATIVE_APP_KEY", "KAKAO_JAVASCRIPT_KEY"] {
+            #expect(try Self.read([key: "key"]).identity.acceptsKakaoIDTokens)
+            #expect(try !Self.read([key: "key", "IDENTITY_KAKAO_ID_TOKEN": "false"]).identity.acceptsKakaoIDTokens)
+        }
+        #expect(Self.error(["IDENTITY_KAKAO_ID_TOKEN": "true"])?.message.contains("kakao.native_app_key") == true)
+    }
+
+    @Test("A backend's tokens need an issuer, an audience and one kind of key")
+    func backendTokens() throws {
+        let secret = "secret-of-the-backend-of-the-tests-0123"
+        let names = ["IDENTITY_JWT_ISSUER": "https://api.example.com", "IDENTITY_JWT_AUDIENCE": "push"]
+        #expect(try Self.read().identity.backend == nil)
+        let keys = [
+            "IDENTITY_JWT_SECRET": secret, "IDENTITY_JWT_KEYS_URL": "https://api.example.com/keys",
+            "IDENTITY_JWT_KEYS_FILE": "/keys.json",
+        ]
+        for (name, value) in keys {
+            let backend = try Self.read(names.merging([name: value]) { $1 }).identity.backend
+            #expect(backend?.issuer == "https://api.example.com")
+            #expect(backend?.audience == "push")
+            #expect(Self.error([name: value])?.message.contains("identity.jwt.issuer is required") == true)
+        }
+        #expect(Self.error(names)?.message.contains("needs one of") == true)
+        #expect(Self.error(names.merging(keys) { $1 })?.message.contains("and no more") == true)
+        let short = Self.error(names.merging(["IDENTITY_JWT_SECRET": "short"]) { $1 })
+        #expect(short?.message.contains("at least 32") == true)
+        let nobody = Self.error(["IDENTITY_JWT_ISSUER": "https://api.example.com", "IDENTITY_JWT_SECRET": secret])
+        #expect(nobody?.message.contains("identity.jwt.audience") == true)
+        let kakao = names.merging(["IDENTITY_JWT_ISSUER": "https://kauth.kakao.com", "IDENTITY_JWT_SECRET": secret]) {
+            $1
+        }
+        #expect(Self.error(kakao)?.message.contains("must not be Kakao's") == true)
+    }
+
     @Test("Every setting of the design's table is read from the environment")
     func environment() throws {
         let settings = try Self.read([
@@ -99,7 +147,7 @@ struct SettingsTests {
         #expect(settings.databaseURL.revealed == "postgres://push:database-password@localhost/push")
         #expect(settings.operatorKey.revealed == Keys.operator)
         #expect(settings.kakao.adminKey.revealed == Keys.admin)
-        #expect(settings.kakao.appID == "5")
+        #expect(settings.kakao.appID == 5)
         #expect(settings.kakao.restAPIKey == "rest")
         #expect(settings.kakao.nativeAppKey == "native")
         #expect(settings.kakao.apiURL == "http://127.0.0.1:9")

@@ -15,7 +15,7 @@ import Testing
     ]
 
     private static func withApp(_ body: (TestService) async throws -> Void) async throws {
-        func adjust(_ settings: inout Settings) { settings.kakao.appID = "123456" }
+        func adjust(_ settings: inout Settings) { settings.kakao.appID = 123_456 }
         try await withService(adjust, body)
     }
 

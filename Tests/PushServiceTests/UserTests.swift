@@ -35,7 +35,7 @@ import Testing
     @Test("A person who is forgotten has no device here or at Kakao, no event, and no number in callbacks; others have")
     func forget() async throws {
         func adjust(_ settings: inout Settings) {
-            settings.kakao.appID = "123456"
+            settings.kakao.appID = 123_456
             settings.userIDArgument = "member"
         }
         try await withService(adjust) { service in

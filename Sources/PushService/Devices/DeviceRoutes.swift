@@ -24,10 +24,10 @@ struct DeviceRoutes: Sendable {
 
     /// Stores a registration, then tells Kakao: 200 and the days until the token expires, or 202 if Kakao is yet to hear of it.
     private func register(_ request: Request, _ version: PushVersion) async throws -> Response {
-        try await authenticator.requireOperator(request, .devices)
+        let caller = try await authenticator.requireDeviceCaller(request)
         let parameters = try Parameters(request)
         let registration = DeviceRegistration(
-            key: try Self.key(parameters, version),
+            key: try Self.key(parameters, version, caller),
             pushToken: try parameters.text("push_token", length: 1...4096),
             locale: try parameters.optionalText("locale", length: 1...35),
             timezone: try parameters.optionalText("timezone", length: 1...64),
@@ -58,15 +58,8 @@ struct DeviceRoutes: Sendable {
 
     /// The devices of one user or of several, as Kakao lists them.
     private func tokens(_ request: Request, _ version: PushVersion) async throws -> Response {
-        try await authenticator.requireOperator(request, .devices)
-        let parameters = try Parameters(request)
-        guard parameters.has("uuid") != parameters.has("uuids") else {
-            throw Problem.field("uuid", "given, or uuids, and not both")
-        }
-        let userIDs =
-            parameters.has("uuid")
-            ? [try parameters.userID("uuid")] : try parameters.userIDs("uuids", count: 1...KakaoPushAPI.maximumUsers)
-        let devices = try await store.devices(ofUsers: userIDs)
+        let caller = try await authenticator.requireDeviceCaller(request)
+        let devices = try await store.devices(ofUsers: Self.userIDs(try Parameters(request), caller))
         var json = JSONWriter()
         json.array { json in
             for device in devices {
@@ -85,16 +78,31 @@ struct DeviceRoutes: Sendable {
 
     /// Takes a device back: 200 and an empty body, or 202 if Kakao is yet to hear of it.
     private func deregister(_ request: Request, _ version: PushVersion) async throws -> Response {
-        try await authenticator.requireOperator(request, .devices)
-        let key = try Self.key(try Parameters(request), version)
+        let caller = try await authenticator.requireDeviceCaller(request)
+        let key = try Self.key(try Parameters(request), version, caller)
         guard let device = try await store.withdraw(key), case .deregistered = try await sync.settle(device) else {
             return Self.accepted
         }
         return .json([])
     }
 
-    private static func key(_ parameters: Parameters, _ version: PushVersion) throws -> DeviceKey {
-        let userID = try parameters.userID("uuid")
+    /// The users whose devices are asked for: `uuid` or `uuids`; by a user's app its own, named or not.
+    private static func userIDs(_ parameters: Parameters, _ caller: DeviceCaller) throws -> [Int64] {
+        guard !parameters.has("uuid") || !parameters.has("uuids"),
+            caller != .operator || parameters.has("uuid") || parameters.has("uuids")
+        else { throw Problem.field("uuid", "given, or uuids, and not both") }
+        guard parameters.has("uuids") else { return [try caller.userID(parameters)] }
+        let userIDs = try parameters.userIDs("uuids", count: 1...KakaoPushAPI.maximumUsers)
+        try caller.require(userIDs, "uuids")
+        return userIDs
+    }
+
+    private static func key(
+        _ parameters: Parameters,
+        _ version: PushVersion,
+        _ caller: DeviceCaller
+    ) throws -> DeviceKey {
+        let userID = try caller.userID(parameters)
         let deviceID = try parameters.text("device_id", length: 1...64)
         let names = PushType.allCases.map { $0.name(in: version) }.joined(separator: " or ")
         guard let name = parameters.anyText("push_type"), let pushType = PushType(name: name, version: version) else {

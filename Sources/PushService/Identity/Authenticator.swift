@@ -1,16 +1,34 @@
+internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
+internal import KakaoAPI
 
 /// Finds out who calls, and whether they may.
 struct Authenticator: Sendable {
     private let operatorKey: Secret
     private let adminKey: Secret
     private let keys: OperatorKeyStore
+    private let users: UserCredentials
+    private let kakao: KakaoUserAPI
+    private let client: HTTPClient
 
-    init(operatorKey: Secret, adminKey: Secret, keys: OperatorKeyStore) {
+    /// - Parameters:
+    ///   - users: The same for all loops.
+    ///   - kakao: Of the loop that it works on, as `keys` and `client` are.
+    init(
+        operatorKey: Secret,
+        adminKey: Secret,
+        keys: OperatorKeyStore,
+        users: UserCredentials,
+        kakao: KakaoUserAPI,
+        client: HTTPClient
+    ) {
         self.operatorKey = operatorKey
         self.adminKey = adminKey
         self.keys = keys
+        self.users = users
+        self.kakao = kakao
+        self.client = client
     }
 
     /// Lets a request of an operator pass whose key has `scope`.
@@ -20,6 +38,29 @@ struct Authenticator: Sendable {
     /// - Throws: ``Problem``: 401 without a key in force, 403 with one that does not allow this; an error of the database.
     func requireOperator(_ request: Request, _ scope: Scope) async throws {
         guard let key = Self.credential(request, schemes: ["bearer", "kakaoak"]) else { throw Self.unauthorized }
+        try await requireOperator(key, scope)
+    }
+
+    /// Finds out who calls a device endpoint: an operator whose key has the scope `devices`, or a user's app with a token that is
+    /// accepted from users, as `Bearer TOKEN`.
+    ///
+    /// - Throws: ``Problem``: 401 without a key or token in force, 403 for a key that does not allow this, 503 when it cannot be
+    ///   found out whose a token is; an error of the database.
+    func requireDeviceCaller(_ request: Request) async throws -> DeviceCaller {
+        guard let key = Self.credential(request, schemes: ["bearer", "kakaoak"]) else { throw Self.unauthorized }
+        if users.isAccepted, let token = Self.credential(request, schemes: ["bearer"]),
+            !OperatorKeyStore.isKey(token), !operatorKey.matches(token)
+        {
+            guard let userID = try await users.user(of: token, kakao, client, on: request.loop) else {
+                throw Self.unauthorized
+            }
+            return .user(userID)
+        }
+        try await requireOperator(key, .devices)
+        return .operator
+    }
+
+    private func requireOperator(_ key: String, _ scope: Scope) async throws {
         let digest = SHA256Digest.of(key)
         if operatorKey.matches(digest: digest) { return }
         guard let scopes = try await keys.scopes(ofKeyWith: digest) else { throw Self.unauthorized }
@@ -48,7 +89,7 @@ struct Authenticator: Sendable {
     private static var unauthorized: Problem {
         Problem(
             .unauthorized,
-            "A key in force is required: Authorization: Bearer KEY.",
+            "A key or a token in force is required: Authorization: Bearer KEY.",
             headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
         )
     }

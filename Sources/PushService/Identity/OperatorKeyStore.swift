@@ -12,10 +12,18 @@ package struct OperatorKey: Sendable {
 
 /// The keys that `push-server keys` made.
 package struct OperatorKeyStore: Sendable {
+    /// What every key begins with that is made here, and no token of a user.
+    private static let prefix = "kps_"
+
     private let pool: PostgresPool
 
     package init(pool: PostgresPool) {
         self.pool = pool
+    }
+
+    /// Whether it looks like a key that was made here.
+    static func isKey(_ text: String) -> Bool {
+        text.hasPrefix(prefix)
     }
 
     /// The scopes of the key that has this SHA-256, if it is in force.
@@ -40,7 +48,7 @@ package struct OperatorKeyStore: Sendable {
     ///   - name: Says whose it is.
     ///   - expiresAt: When it ends; `nil` for never.
     package func create(name: String, scopes: Set<Scope>, expiresAt: Date?) async throws -> String {
-        let key = "kps_" + RandomKey.hexadecimal(words: 4)
+        let key = Self.prefix + RandomKey.hexadecimal(words: 4)
         _ = try await pool.write(
             """
             INSERT INTO operator_keys (sha256, name, scopes, expires_at)

@@ -207,6 +207,7 @@ extension KakaoCall.API {
         case .pushTokens: "push_tokens"
         case .pushDeregister: "push_deregister"
         case .pushSend: "push_send"
+        case .accessTokenInfo: "access_token_info"
         }
     }
 }

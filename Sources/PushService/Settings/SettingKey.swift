@@ -37,12 +37,14 @@ enum SettingKey: String, CaseIterable {
     case operatorKey = "operator.key"
     /// The app's Admin key at Kakao. Secret. Required.
     case kakaoAdminKey = "kakao.admin_key"
-    /// The app's number at Kakao; without it there is no `/kakao/unlink`.
+    /// The app's number at Kakao, 1 to 2^63-1; without it there is no `/kakao/unlink`.
     case kakaoAppID = "kakao.app_id"
     /// The app's REST API key at Kakao.
     case kakaoRESTAPIKey = "kakao.rest_api_key"
     /// The app's native app key at Kakao.
     case kakaoNativeAppKey = "kakao.native_app_key"
+    /// The app's JavaScript key at Kakao.
+    case kakaoJavaScriptKey = "kakao.javascript_key"
     /// Where Kakao's API is; `https://kapi.kakao.com`.
     case kakaoAPIURL = "kakao.api_url"
     /// Where Kakao Login is; `https://kauth.kakao.com`.
@@ -55,6 +57,20 @@ enum SettingKey: String, CaseIterable {
     case kakaoMaxConcurrentRequests = "kakao.max_concurrent_requests"
     /// Pushes begun to Kakao in a second, 1 to 100,000; no limit.
     case kakaoRequestsPerSecond = "kakao.requests_per_second"
+    /// Whether a user's app may call with a Kakao Login access token; `true` when `kakao.app_id` is set.
+    case identityKakaoAccessToken = "identity.kakao_access_token"
+    /// Whether a user's app may call with a Kakao ID token (OIDC); `true` when a REST API, native app or JavaScript key is set.
+    case identityKakaoIDToken = "identity.kakao_id_token"
+    /// `iss` of the JSON Web Tokens of the service's own backend, which are accepted when it is set; none.
+    case identityJWTIssuer = "identity.jwt.issuer"
+    /// `aud` of these tokens. Required with `identity.jwt.issuer`.
+    case identityJWTAudience = "identity.jwt.audience"
+    /// What these tokens are signed with (HS256), at least 32 characters. Secret. This, or one of the next two.
+    case identityJWTSecret = "identity.jwt.secret"
+    /// Where the keys are that these tokens are verified with (RS256, ES256): the address of a JSON Web Key Set.
+    case identityJWTKeysURL = "identity.jwt.keys_url"
+    /// The same as a file, which is read at the start.
+    case identityJWTKeysFile = "identity.jwt.keys_file"
     /// The secret part of the address that Kakao reports failed tokens to, at least 16 letters, digits, `-` and `_`. Secret.
     case feedbackSecret = "feedback.secret"
     /// The custom argument of Kakao Link callbacks that holds a user's number, which is taken out when the user is forgotten; none.
@@ -75,7 +91,7 @@ enum SettingKey: String, CaseIterable {
     /// Never printed, and may come from a file.
     var isSecret: Bool {
         switch self {
-        case .databaseURL, .operatorKey, .kakaoAdminKey, .feedbackSecret: true
+        case .databaseURL, .operatorKey, .kakaoAdminKey, .identityJWTSecret, .feedbackSecret: true
         default: false
         }
     }

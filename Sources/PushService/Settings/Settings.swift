@@ -14,6 +14,7 @@ package struct Settings: Sendable {
     package var migratesOnStart = true
     package var operatorKey: Secret
     package var kakao: Kakao
+    package var identity = Identity()
     package var feedbackSecret: Secret?
     package var pruneAfterFailures = 3
     package var userIDArgument: String?
@@ -33,15 +34,57 @@ package struct Settings: Sendable {
     /// What concerns Kakao.
     package struct Kakao: Sendable {
         package var adminKey: Secret
-        package var appID: String?
+        package var appID: Int64?
         package var restAPIKey: String?
         package var nativeAppKey: String?
+        package var javaScriptKey: String?
         package var apiURL = "https://kapi.kakao.com"
         package var authURL = "https://kauth.kakao.com"
         package var caCertificateFile: String?
         package var pushVersion = PushVersion.v1
         package var maximumConcurrentRequests = 32
         package var requestsPerSecond: Int?
+
+        /// The keys that a user may have logged in with: what an ID token is for.
+        var loginKeys: Set<String> { Set([restAPIKey, nativeAppKey, javaScriptKey].compactMap(\.self)) }
+    }
+
+    /// Which tokens users' apps may call with.
+    package struct Identity: Sendable {
+        /// Needs ``Kakao/appID``.
+        package var acceptsKakaoAccessTokens = false
+        /// Needs one of the app's keys.
+        package var acceptsKakaoIDTokens = false
+        /// The service's own backend, if its tokens are accepted.
+        package var backend: Backend?
+        /// The least time between two fetches of an issuer's keys.
+        package var keyFetchInterval = Duration.seconds(60)
+
+        /// Who issues JSON Web Tokens for the service's users.
+        package struct Backend: Sendable {
+            package var issuer: String
+            package var audience: String
+            package var keys: Keys
+
+            /// What its tokens are verified with.
+            package enum Keys: Sendable {
+                case secret(Secret)
+                case url(String)
+                case file(String)
+            }
+
+            package init(issuer: String, audience: String, keys: Keys) {
+                self.issuer = issuer
+                self.audience = audience
+                self.keys = keys
+            }
+
+            /// Whether it signs with a shared secret.
+            var isSecret: Bool {
+                guard case .secret = keys else { return false }
+                return true
+            }
+        }
     }
 
     /// The settings that cannot be done without; everything else has its default.
@@ -79,6 +122,7 @@ package struct Settings: Sendable {
         )
         try readHTTP(reader)
         try readKakao(reader)
+        try readIdentity(reader)
         if let migrates = try reader.boolean(.databaseMigrate) { migratesOnStart = migrates }
         feedbackSecret = try reader.secret(.feedbackSecret, atLeast: 16)
         if let secret = feedbackSecret?.revealed, !secret.utf8.allSatisfy(Self.isUnreserved) {
@@ -116,9 +160,10 @@ package struct Settings: Sendable {
     }
 
     private mutating func readKakao(_ reader: SettingsReader) throws {
-        kakao.appID = try reader.text(.kakaoAppID)
+        kakao.appID = try reader.integer(.kakaoAppID, in: 1...Int.max).map(Int64.init)
         kakao.restAPIKey = try reader.text(.kakaoRESTAPIKey)
         kakao.nativeAppKey = try reader.text(.kakaoNativeAppKey)
+        kakao.javaScriptKey = try reader.text(.kakaoJavaScriptKey)
         kakao.apiURL = try reader.url(.kakaoAPIURL) ?? kakao.apiURL
         kakao.authURL = try reader.url(.kakaoAuthURL) ?? kakao.authURL
         kakao.caCertificateFile = try reader.text(.kakaoCACertificateFile)
@@ -126,6 +171,48 @@ package struct Settings: Sendable {
         let concurrent = try reader.integer(.kakaoMaxConcurrentRequests, in: 1...1000)
         kakao.maximumConcurrentRequests = concurrent ?? kakao.maximumConcurrentRequests
         kakao.requestsPerSecond = try reader.integer(.kakaoRequestsPerSecond, in: 1...100_000)
+    }
+
+    private mutating func readIdentity(_ reader: SettingsReader) throws {
+        identity.acceptsKakaoAccessTokens = try reader.boolean(.identityKakaoAccessToken) ?? (kakao.appID != nil)
+        guard !identity.acceptsKakaoAccessTokens || kakao.appID != nil else {
+            throw reader.error(.identityKakaoAccessToken, "needs kakao.app_id: a token must be of this app.")
+        }
+        identity.acceptsKakaoIDTokens = try reader.boolean(.identityKakaoIDToken) ?? !kakao.loginKeys.isEmpty
+        guard !identity.acceptsKakaoIDTokens || !kakao.loginKeys.isEmpty else {
+            throw reader.error(
+                .identityKakaoIDToken,
+                "needs kakao.native_app_key, kakao.rest_api_key or kakao.javascript_key: a token must be for one of them."
+            )
+        }
+        identity.backend = try Self.backend(reader, kakao)
+    }
+
+    private static func backend(_ reader: SettingsReader, _ kakao: Kakao) throws -> Identity.Backend? {
+        let audience = try reader.text(.identityJWTAudience)
+        let secret = try reader.secret(.identityJWTSecret, atLeast: 32)
+        let url = try reader.url(.identityJWTKeysURL)
+        let file = try reader.text(.identityJWTKeysFile)
+        let keys: [Identity.Backend.Keys] = [
+            secret.map { .secret($0) }, url.map { .url($0) }, file.map { .file($0) },
+        ].compactMap(\.self)
+        guard let issuer = try reader.text(.identityJWTIssuer) else {
+            guard audience == nil, keys.isEmpty else {
+                throw reader.error(.identityJWTIssuer, "is required: the other settings of identity.jwt go with it.")
+            }
+            return nil
+        }
+        guard issuer != kakao.authURL else {
+            throw reader.error(.identityJWTIssuer, "must not be Kakao's: that is identity.kakao_id_token.")
+        }
+        guard let audience else { throw reader.error(.identityJWTAudience, "is required with identity.jwt.issuer.") }
+        guard let key = keys.first, keys.count == 1 else {
+            throw reader.error(
+                .identityJWTIssuer,
+                "needs one of identity.jwt.secret, identity.jwt.keys_url and identity.jwt.keys_file, and no more."
+            )
+        }
+        return Identity.Backend(issuer: issuer, audience: audience, keys: key)
     }
 
     private static func isUnreserved(_ octet: UInt8) -> Bool {

@@ -1,0 +1,137 @@
+internal import CLibssl
+internal import Dispatch
+internal import EventLoop
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import Locking
+
+/// The keys that the sandbox signs ID tokens with, the newest last: Kakao publishes two at a time.
+final class SigningKeys: Sendable {
+    private static let published = 2
+
+    private let keys = Locked<[SigningKey]>([])
+
+    /// The key that is signed with; made when it is first asked for.
+    func current() async throws -> SigningKey {
+        if let key = keys.withLock({ $0.last }) { return key }
+        let made = try await SigningKey.make()
+        return keys.withLock { keys in
+            // Of two that were made at the same moment the first counts.
+            if let key = keys.last { return key }
+            keys.append(made)
+            return made
+        }
+    }
+
+    /// Signs with a new key from now on. The one before stays published, those before that do not.
+    func rotate() async throws {
+        _ = try await current()
+        let made = try await SigningKey.make()
+        keys.withLock { keys in
+            keys.append(made)
+            keys.removeFirst(max(0, keys.count - Self.published))
+        }
+    }
+
+    /// What is published: `{"keys":[…]}`.
+    func jwks() async throws -> [UInt8] {
+        _ = try await current()
+        var json = JSONWriter()
+        json.object { json in
+            json.array("keys") { array in
+                for key in keys.withLock({ $0 }) {
+                    array.object {
+                        $0.member("kid", key.id)
+                        $0.member("kty", "RSA")
+                        $0.member("alg", "RS256")
+                        $0.member("use", "sig")
+                        $0.member("n", Base64URL.encode(key.number("n")))
+                        $0.member("e", Base64URL.encode(key.number("e")))
+                    }
+                }
+            }
+        }
+        return json.bytes
+    }
+}
+
+/// An RSA key of 2048 bits.
+final class SigningKey: @unchecked Sendable {
+    // Never changed after it was made, and only read by OpenSSL: any thread may sign with it.
+    private let key: OpaquePointer
+    /// `kid`.
+    let id: String
+
+    private init(_ key: OpaquePointer, id: String) {
+        self.key = key
+        self.id = id
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    /// Makes a key, which takes a while, where that holds no loop up.
+    static func make() async throws -> SigningKey {
+        try await withCheckedThrowingContinuation { continuation in
+            EventLoop.blocking.async {
+                guard let key = clibssl_make_rsa_2048_key() else {
+                    return continuation.resume(throwing: Problem(.internalServerError, "No key can be made."))
+                }
+                let id = (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined()
+                continuation.resume(returning: SigningKey(key, id: id))
+            }
+        }
+    }
+
+    /// A JSON Web Token of these claims, signed with RS256.
+    func sign(_ claims: JSONObject, namesKey: Bool) -> String {
+        var header: JSONObject = ["typ": "JWT", "alg": "RS256"]
+        if namesKey { header["kid"] = .string(id) }
+        let text = [header, claims].map { Base64URL.encode(JSONValue.object($0).bytes()) }.joined(separator: ".")
+        return text + "." + Base64URL.encode(signature(of: Array(text.utf8)))
+    }
+
+    private func signature(of message: [UInt8]) -> [UInt8] {
+        guard let context = EVP_MD_CTX_new() else { return [] }
+        defer { EVP_MD_CTX_free(context) }
+        var length = 0
+        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1,
+            EVP_DigestSign(context, nil, &length, message, message.count) == 1
+        else { return [] }
+        var signature = [UInt8](repeating: 0, count: length)
+        guard EVP_DigestSign(context, &signature, &length, message, message.count) == 1 else { return [] }
+        return Array(signature.prefix(length))
+    }
+
+    /// A number of the public key, big-endian: its modulus `n` or its exponent `e`.
+    func number(_ name: String) -> [UInt8] {
+        var number: OpaquePointer?
+        guard EVP_PKEY_get_bn_param(key, name, &number) == 1 else { return [] }
+        defer { BN_free(number) }
+        var bytes = [UInt8](repeating: 0, count: Int(BN_num_bits(number) + 7) / 8)
+        _ = BN_bn2bin(number, &bytes)
+        return bytes
+    }
+}
+
+/// Base64 with the alphabet for addresses and without padding (RFC 4648 §5).
+enum Base64URL {
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+    static func encode(_ octets: [UInt8]) -> String {
+        var text: [UInt8] = []
+        var bits: UInt32 = 0
+        var count = 0
+        for octet in octets {
+            bits = bits << 8 | UInt32(octet)
+            count += 8
+            while count >= 6 {
+                count -= 6
+                text.append(alphabet[Int(bits >> UInt32(count) & 0x3F)])
+            }
+            bits &= 1 << UInt32(count) - 1
+        }
+        if count > 0 { text.append(alphabet[Int(bits << UInt32(6 - count) & 0x3F)]) }
+        return String(decoding: text, as: UTF8.self)
+    }
+}

@@ -1,0 +1,42 @@
+internal import JSON
+
+/// Keys by their `kid`, as an issuer publishes them (RFC 7517 §5).
+struct KeySet: Sendable {
+    private static let maximumKeys = 64
+
+    private var keys: [String: VerificationKey] = [:]
+
+    /// Reads a set; `nil` for what is none. Keys that cannot be used here, or without a `kid`, are left out.
+    init?(json: [UInt8]) {
+        guard let list = try? JSONValue(parsing: json, maximumDepth: 8)["keys"]?.array else { return nil }
+        for item in list.prefix(Self.maximumKeys) {
+            guard let keyID = item["kid"]?.string, let key = Self.key(item) else { continue }
+            keys[keyID] = key
+        }
+    }
+
+    var isEmpty: Bool { keys.isEmpty }
+
+    /// The key of a `kid`.
+    func key(_ keyID: String) -> VerificationKey? {
+        keys[keyID]
+    }
+
+    private static func key(_ item: JSONValue) -> VerificationKey? {
+        guard item["use"].map({ $0 == "sig" }) ?? true else { return nil }
+        func number(_ name: String) -> [UInt8]? { item[name]?.string.flatMap { Base64URL.decode($0.utf8) } }
+        let key: VerificationKey?
+        switch item["kty"]?.string {
+        case "RSA":
+            guard let modulus = number("n"), let exponent = number("e") else { return nil }
+            key = VerificationKey(modulus: modulus, exponent: exponent)
+        case "EC":
+            guard item["crv"] == "P-256", let x = number("x"), let y = number("y") else { return nil }
+            key = VerificationKey(x: x, y: y)
+        default:
+            key = nil
+        }
+        guard let key, item["alg"].map({ $0.string == key.algorithm.rawValue }) ?? true else { return nil }
+        return key
+    }
+}

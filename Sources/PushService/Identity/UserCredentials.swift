@@ -1,0 +1,87 @@
+internal import EventLoop
+internal import HTTPClient
+internal import HTTPServer
+internal import JSON
+internal import KakaoAPI
+internal import Logging
+
+/// The kinds of bearer token that a user may call with, as the settings switch them on: shared by all loops.
+final class UserCredentials: Sendable {
+    private let accessTokens: KakaoAccessTokens?
+    /// Of those who issue JSON Web Tokens, each by its own name.
+    private let verifiers: [TokenVerifier]
+
+    /// - Throws: ``SettingsError`` for a file of keys that cannot be used.
+    init(_ settings: Settings, logger: Logger) throws {
+        let identity = settings.identity
+        accessTokens = identity.acceptsKakaoAccessTokens ? settings.kakao.appID.map(KakaoAccessTokens.init) : nil
+        var verifiers: [TokenVerifier] = []
+        if identity.acceptsKakaoIDTokens { verifiers.append(Self.kakao(settings, logger)) }
+        if let backend = identity.backend { verifiers.append(try Self.backend(backend, identity, logger)) }
+        self.verifiers = verifiers
+    }
+
+    /// Kakao, which signs ID tokens with RS256 and for the app key that the user logged in with.
+    private static func kakao(_ settings: Settings, _ logger: Logger) -> TokenVerifier {
+        let url = settings.kakao.authURL + "/.well-known/jwks.json"
+        return TokenVerifier(
+            issuer: settings.kakao.authURL,
+            audiences: settings.kakao.loginKeys,
+            algorithms: [.rs256],
+            keys: .published(PublishedKeys(url: url, interval: settings.identity.keyFetchInterval, logger: logger))
+        )
+    }
+
+    /// The service's own backend.
+    private static func backend(
+        _ backend: Settings.Identity.Backend,
+        _ identity: Settings.Identity,
+        _ logger: Logger
+    ) throws -> TokenVerifier {
+        let keys: TokenVerifier.Keys
+        switch backend.keys {
+        case .secret(let secret):
+            keys = .shared(VerificationKey(secret: secret))
+        case .url(let url):
+            keys = .published(PublishedKeys(url: url, interval: identity.keyFetchInterval, logger: logger))
+        case .file(let path):
+            guard let set = FileContents.read(path).flatMap({ KeySet(json: $0) }), !set.isEmpty else {
+                throw SettingsError(
+                    place: SettingKey.identityJWTKeysFile.rawValue,
+                    message:
+                        "The file \(path) is no JSON Web Key Set with a key that can be used: RSA or P-256, with a kid."
+                )
+            }
+            keys = .fixed(set)
+        }
+        return TokenVerifier(
+            issuer: backend.issuer,
+            audiences: [backend.audience],
+            algorithms: backend.isSecret ? [.hs256] : [.rs256, .es256],
+            keys: keys
+        )
+    }
+
+    /// Whether any kind is accepted.
+    var isAccepted: Bool { accessTokens != nil || !verifiers.isEmpty }
+
+    /// The user whose token it is; `nil` if it is of no kind that is accepted, or not in force.
+    ///
+    /// - Parameters:
+    ///   - kakao: Of `loop`, as `client` is.
+    ///   - loop: The calling one.
+    /// - Throws: ``Problem`` 503 when it cannot be found out at the moment.
+    func user(
+        of token: String,
+        _ kakao: KakaoUserAPI,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws -> Int64? {
+        // Kakao's access tokens are no JSON Web Tokens. One of these is never sent to Kakao: it may be of another issuer.
+        guard JSONWebToken.isLike(token) else { return try await accessTokens?.user(of: token, kakao, on: loop) }
+        guard !verifiers.isEmpty, let token = JSONWebToken(token), let issuer = token.claims["iss"]?.string else {
+            return nil
+        }
+        return try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
+    }
+}

@@ -1,0 +1,91 @@
+import CLibssl
+import FoundationEssentials
+import JSON
+
+/// Makes JSON Web Tokens: right ones, and such as an attacker would make.
+enum TestSigner {
+    /// A token of any header and claims; `sign` is given the bytes to be signed.
+    static func token(_ header: JSONObject, _ claims: JSONObject, _ sign: ([UInt8]) -> [UInt8]) -> String {
+        let text = [header, claims].map { base64URL(JSONValue.object($0).bytes()) }.joined(separator: ".")
+        return text + "." + base64URL(sign(Array(text.utf8)))
+    }
+
+    /// A token that is signed with HS256.
+    static func hs256(
+        _ claims: JSONObject,
+        secret: [UInt8],
+        header: JSONObject = ["alg": "HS256", "typ": "JWT"]
+    ) -> String {
+        token(header, claims) { bytes in
+            var code = [UInt8](repeating: 0, count: 32)
+            var length: UInt32 = 0
+            HMAC(EVP_sha256(), secret, Int32(secret.count), bytes, bytes.count, &code, &length)
+            return code
+        }
+    }
+
+    static func base64URL(_ bytes: [UInt8]) -> String {
+        String(
+            Data(bytes).base64EncodedString().compactMap { character -> Character? in
+                switch character {
+                case "+": "-"
+                case "/": "_"
+                case "=": nil
+                default: character
+                }
+            }
+        )
+    }
+
+    /// Seconds since 1970.
+    static var now: Int64 { Int64(Date().timeIntervalSince1970) }
+}
+
+/// A key of the curve P-256, with which ES256 is signed.
+final class TestP256Key {
+    private let key: OpaquePointer
+
+    init() throws {
+        guard let key = clibssl_make_p256_key() else { throw NeverHappened() }
+        self.key = key
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    /// A set of this key alone.
+    func jwks(keyID: String) -> [UInt8] {
+        let item: JSONValue = [
+            "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": .string(keyID),
+            "x": .string(TestSigner.base64URL(number("qx"))), "y": .string(TestSigner.base64URL(number("qy"))),
+        ]
+        return JSONValue.object(["keys": [item]]).bytes()
+    }
+
+    /// Both numbers of a signature, of 32 octets each.
+    func sign(_ bytes: [UInt8]) -> [UInt8] {
+        let context = EVP_MD_CTX_new()
+        defer { EVP_MD_CTX_free(context) }
+        var length = 128
+        var signature = [UInt8](repeating: 0, count: length)
+        _ = EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key)
+        _ = EVP_DigestSign(context, &signature, &length, bytes, bytes.count)
+        // SEQUENCE, INTEGER r, INTEGER s, each shorter than 128 octets.
+        let first = Int(signature[3])
+        let second = Int(signature[5 + first])
+        return Self.fixed(signature[4..<4 + first]) + Self.fixed(signature[6 + first..<6 + first + second])
+    }
+
+    private static func fixed(_ number: ArraySlice<UInt8>) -> [UInt8] {
+        let magnitude = Array(number.drop { $0 == 0 })
+        return [UInt8](repeating: 0, count: 32 - magnitude.count) + magnitude
+    }
+
+    private func number(_ name: String) -> [UInt8] {
+        var number: OpaquePointer?
+        guard EVP_PKEY_get_bn_param(key, name, &number) == 1 else { return [] }
+        defer { BN_free(number) }
+        var bytes = [UInt8](repeating: 0, count: 32)
+        BN_bn2binpad(number, &bytes, 32)
+        return bytes
+    }
+}
