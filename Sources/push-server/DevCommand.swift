@@ -104,8 +104,6 @@ struct DevCommand: AsyncParsableCommand {
         environment["DATABASE_URL"] = databaseURL
         environment["OPERATOR_KEY"] = keys.operatorKey
         environment["KAKAO_ADMIN_KEY"] = keys.adminKey
-        // The sandbox's own app.
-        environment["KAKAO_APP_ID"] = "123456"
         environment["KAKAO_API_URL"] = sandboxURL
         environment["KAKAO_AUTH_URL"] = sandboxURL
         // The sandbox's app, and a key of it: so that users who log in there may call.
