@@ -150,9 +150,12 @@ actor BatchSender {
         var next = nextLook
         if !pushes.isEmpty { next = min(next, nextTakeOver) }
         if isHolding { next = min(next, nextRenewal) }
-        if loop.now < pausedUntil { return .milliseconds(Int(min(next, pausedUntil) - min(loop.now, next))) }
-        if claimed < target { for push in pushes.values { next = min(next, push.idleUntil) } }
-        if claimed > 0, let rateLimit { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
+        if loop.now < pausedUntil {
+            next = min(next, pausedUntil)
+        } else {
+            if claimed < target { for push in pushes.values { next = min(next, push.idleUntil) } }
+            if claimed > 0, let rateLimit { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
+        }
         return .milliseconds(Int(max(1, next - min(loop.now, next))))
     }
 
@@ -189,7 +192,7 @@ actor BatchSender {
             push.mayBeFinished = true
         }
         let active = Set(look.ids)
-        // What was claimed of a push that was stopped meanwhile is given back when its turn comes: see `dispatch`.
+        // Stopped meanwhile: what was claimed of it goes back.
         for (id, push) in pushes where !active.contains(id) {
             giveBack(push)
             if !push.isBusy { pushes[id] = nil }

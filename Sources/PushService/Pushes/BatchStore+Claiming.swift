@@ -20,6 +20,17 @@ extension BatchStore {
         END
         """
 
+    /// Begins the server's lease anew if there are batches to hold under it: an empty claim writes nothing.
+    private static func renewal(of lease: String, seconds: String, ifAny batches: String) -> String {
+        """
+        INSERT INTO push_leases (id, ends_at)
+        SELECT \(lease), now() + make_interval(secs => \(seconds))
+        WHERE EXISTS (SELECT 1 FROM \(batches))
+        ON CONFLICT (id) DO UPDATE
+        SET ends_at = excluded.ends_at
+        """
+    }
+
     /// How many batches of a push are wanted.
     struct Share: Sendable {
         let pushID: UUID
@@ -81,11 +92,7 @@ extension BatchStore {
                 FROM probing
             ),
             lease AS (
-                INSERT INTO push_leases (id, ends_at)
-                SELECT $3, now() + make_interval(secs => $4)
-                WHERE EXISTS (SELECT 1 FROM chosen)
-                ON CONFLICT (id) DO UPDATE
-                SET ends_at = excluded.ends_at
+                \(Self.renewal(of: "$3", seconds: "$4", ifAny: "chosen"))
             )
             UPDATE push_batches AS batch
             SET state = 'sending',
@@ -142,11 +149,7 @@ extension BatchStore {
                 RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin, batch.users
             ),
             lease AS (
-                INSERT INTO push_leases (id, ends_at)
-                SELECT $2, now() + make_interval(secs => $3)
-                WHERE EXISTS (SELECT 1 FROM claimed)
-                ON CONFLICT (id) DO UPDATE
-                SET ends_at = excluded.ends_at
+                \(Self.renewal(of: "$2", seconds: "$3", ifAny: "claimed"))
             ),
             spent AS (
                 UPDATE pushes

@@ -18,12 +18,11 @@ struct PreparationStore: Sendable {
         let platforms: [String]
         let batchUsers: Int32
         /// The cursor: where the last step ended.
-        var position: Int64
+        let position: Int64
     }
 
     /// What a step did.
     struct Step: Sendable {
-        let position: Int64
         let isLast: Bool
     }
 
@@ -94,8 +93,7 @@ struct PreparationStore: Sendable {
                 try await pool.withTransaction { try await $0.query(statement, parameters) }
             }
         guard let row = rows.first else { return nil }
-        let (position, isLast) = try row.decode(Int64.self, Bool.self)
-        return Step(position: position, isLast: isLast)
+        return Step(isLast: try row.decode(Bool.self))
     }
 
     // MARK: Dry runs
@@ -197,7 +195,7 @@ struct PreparationStore: Sendable {
         FROM push
         CROSS JOIN step
         WHERE pushes.id = push.id
-        RETURNING prepared_up_to, prepared_at IS NOT NULL
+        RETURNING prepared_at IS NOT NULL
         """
     }
 }

@@ -130,7 +130,6 @@ struct PushSummary: Sendable {
     let createdAt: Date
     let startedAt: Date?
     let finishedAt: Date?
-    let isPrepared: Bool
     let users: PushCounts
     let batches: PushCounts
 }

@@ -5,7 +5,7 @@ internal import Postgres
 extension PushStore {
     private static let summaryColumns = """
         push.id, push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
-            push.expires_at, push.created_at, push.started_at, push.finished_at, push.prepared_at IS NOT NULL, push.users,
+            push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
             push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches
         """
 
@@ -56,7 +56,7 @@ extension PushStore {
     private static func summary(_ row: PostgresRow) throws -> PushSummary {
         let (
             id, name, state, reason, audience, delivery, usersPerSecond, sendAt, expiresAt, createdAt, startedAt,
-            finishedAt, isPrepared, users, skipped, batches, states, stateUsers, stateBatches
+            finishedAt, users, skipped, batches, states, stateUsers, stateBatches
         ) = try row.decode(
             UUID.self,
             String?.self,
@@ -70,7 +70,6 @@ extension PushStore {
             Date.self,
             Date?.self,
             Date?.self,
-            Bool.self,
             Int64.self,
             Int64.self,
             Int32.self,
@@ -95,7 +94,6 @@ extension PushStore {
             createdAt: createdAt,
             startedAt: startedAt,
             finishedAt: finishedAt,
-            isPrepared: isPrepared,
             users: userCounts,
             batches: batchCounts
         )

@@ -278,7 +278,6 @@ extension NewPush {
             createdAt: createdAt,
             startedAt: nil,
             finishedAt: nil,
-            isPrepared: false,
             users: PushCounts(),
             batches: PushCounts()
         )
