@@ -4,27 +4,28 @@ internal import Glibc
 internal import HTTPTypes
 
 extension EasyHandle {
-    /// Sets the handle up for one transfer.
-    ///
-    /// - Parameters:
-    ///   - transfer: What the callbacks are given; kept alive by the caller until the handle is reset.
-    ///   - sockets: What closes sockets. A connection outlives its handle, so that this must outlive libcurl's multi
-    ///     handle.
-    func configure(
-        for transfer: Transfer,
-        settings: HTTPClientSettings,
-        sockets: CurlSockets
-    ) throws(HTTPClientError) {
-        transfer.sockets = sockets
+    /// Sets what is the same for all transfers.
+    func configure(_ settings: HTTPClientSettings, _ sockets: CurlSockets) throws(HTTPClientError) {
         try setErrorText()
         try setSafety()
         try setTrust(settings)
-        try set(CURLOPT_URL, transfer.request.url)
         try set(CURLOPT_CONNECTTIMEOUT_MS, Int(clamping: max(1, settings.connectTimeout.wholeMilliseconds)))
+        try setCallbacks()
+        try setSocketCallbacks(Unmanaged.passUnretained(sockets).toOpaque())
+    }
+
+    /// Sets the handle up for one transfer: everything that was set for the one before.
+    ///
+    /// - Parameter transfer: What the callbacks are given; kept alive by the caller until libcurl is done with it.
+    func prepare(for transfer: Transfer, _ settings: HTTPClientSettings) throws(HTTPClientError) {
+        let context = Unmanaged.passUnretained(transfer).toOpaque()
+        for option in [
+            CURLOPT_HEADERDATA, CURLOPT_WRITEDATA, CURLOPT_READDATA, CURLOPT_SEEKDATA, CURLOPT_PREREQDATA,
+            CURLOPT_OPENSOCKETDATA,
+        ] { try set(option, pointer: context) }
+        try set(CURLOPT_URL, transfer.request.url)
         try setMethod(of: transfer.request)
         try setHead(of: transfer.request, settings)
-        try setCallbacks(Unmanaged.passUnretained(transfer).toOpaque())
-        try setSocketCallbacks(Unmanaged.passUnretained(sockets).toOpaque())
     }
 
     /// Nothing that the environment, a server or libcurl's long list of features could add to a plain call.
@@ -58,18 +59,18 @@ extension EasyHandle {
 
     private func setMethod(of request: HTTPClientRequest) throws(HTTPClientError) {
         let hasBody = !request.body.isEmpty
+        // Each of the first two takes back what the others had set.
         switch request.method {
-        case .head:
-            try set(CURLOPT_NOBODY, 1)
         case .post, .put, .patch:
             // With a length even when it is 0 (RFC 9110 §8.6).
             try setBody(request.body)
         default:
             if hasBody { try setBody(request.body) } else { try set(CURLOPT_HTTPGET, 1) }
         }
+        if request.method == .head { try set(CURLOPT_NOBODY, 1) }
         let isImplied =
             request.method == .head || request.method == .post || (request.method == .get && !hasBody)
-        if !isImplied { try set(CURLOPT_CUSTOMREQUEST, request.method.rawValue) }
+        try set(CURLOPT_CUSTOMREQUEST, isImplied ? nil : request.method.rawValue)
     }
 
     /// The body is asked for when the head has left, so that a kept connection that turns out to be dead is known
@@ -78,11 +79,11 @@ extension EasyHandle {
         try set(CURLOPT_POST, 1)
         try set(CURLOPT_POSTFIELDSIZE_LARGE, offset: body.count)
         // An empty body would be asked for, too.
-        if body.isEmpty { try set(CURLOPT_COPYPOSTFIELDS, "") }
+        try set(CURLOPT_COPYPOSTFIELDS, body.isEmpty ? "" : nil)
     }
 
     private func setHead(of request: HTTPClientRequest, _ settings: HTTPClientSettings) throws(HTTPClientError) {
-        if request.headerFields[.userAgent] == nil { try set(CURLOPT_USERAGENT, settings.userAgent) }
+        try set(CURLOPT_USERAGENT, request.headerFields[.userAgent] == nil ? settings.userAgent : nil)
         // libcurl adds these by itself; a name without a value takes a field away.
         try addHeader("Expect:")
         if request.headerFields[.accept] == nil { try addHeader("Accept:") }
@@ -96,42 +97,36 @@ extension EasyHandle {
 
     // MARK: Callbacks
 
-    private func setCallbacks(_ transfer: UnsafeMutableRawPointer) throws(HTTPClientError) {
-        try set(CURLOPT_HEADERDATA, pointer: transfer)
+    private func setCallbacks() throws(HTTPClientError) {
         try check(
             clibcurl_set_write_function(pointer, CURLOPT_HEADERFUNCTION) { bytes, size, count, transfer in
                 let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
                 return Transfer.from(transfer)?.receiveHeaderLine(line) == true ? line.count : 0
             }
         )
-        try set(CURLOPT_WRITEDATA, pointer: transfer)
         try check(
             clibcurl_set_write_function(pointer, CURLOPT_WRITEFUNCTION) { bytes, size, count, transfer in
                 let part = UnsafeRawBufferPointer(start: bytes, count: size * count)
                 return Transfer.from(transfer)?.receiveBody(part) == true ? part.count : 0
             }
         )
-        try set(CURLOPT_READDATA, pointer: transfer)
         try check(
             clibcurl_set_read_function(pointer) { bytes, size, count, transfer in
                 let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
                 return Transfer.from(transfer)?.readBody(into: buffer) ?? Int(CURL_READFUNC_ABORT)
             }
         )
-        try set(CURLOPT_SEEKDATA, pointer: transfer)
         try check(
             clibcurl_set_seek_function(pointer) { transfer, offset, origin in
                 let isStart = offset == 0 && origin == SEEK_SET
                 return isStart && Transfer.from(transfer)?.rewindBody() == true ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL
             }
         )
-        try set(CURLOPT_PREREQDATA, pointer: transfer)
         try check(
             clibcurl_set_prereq_function(pointer) { transfer, _, _, _, _ in
                 Transfer.from(transfer)?.beginHead() == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
             }
         )
-        try set(CURLOPT_OPENSOCKETDATA, pointer: transfer)
         try check(
             clibcurl_set_open_function(pointer) { transfer, _, address in
                 guard let address, let transfer = Transfer.from(transfer), transfer.mayBeAttempted else {

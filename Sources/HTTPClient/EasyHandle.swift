@@ -7,12 +7,15 @@ final class EasyHandle {
     private let errorText: UnsafeMutableBufferPointer<CChar>
     private var headers: UnsafeMutablePointer<curl_slist>?
 
-    /// - Throws: ``HTTPClientError/Code/internalFailure`` when libcurl is out of memory.
-    init() throws(HTTPClientError) {
+    /// - Parameter sockets: What opens and closes sockets. A connection outlives its handle, so that this must outlive libcurl's
+    ///   multi handle.
+    /// - Throws: ``HTTPClientError`` with `internalFailure` when libcurl is out of memory.
+    init(settings: HTTPClientSettings, sockets: CurlSockets) throws(HTTPClientError) {
         guard let pointer = curl_easy_init() else { throw Curl.failure(CURLE_OUT_OF_MEMORY) }
         self.pointer = pointer
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.initialize(repeating: 0)
+        try configure(settings, sockets)
     }
 
     deinit {
@@ -21,9 +24,8 @@ final class EasyHandle {
         errorText.deallocate()
     }
 
-    /// Forgets the request. What the handle keeps is of use to the next: its memory, its TLS sessions.
-    func reset() {
-        curl_easy_reset(pointer)
+    /// Forgets the request's head and what was said of it. Everything else is set anew by the next request, or the same for all.
+    func clear() {
         curl_slist_free_all(headers)
         headers = nil
         errorText[0] = 0

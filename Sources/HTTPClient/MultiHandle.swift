@@ -68,8 +68,10 @@ final class MultiHandle {
     /// - Throws: ``HTTPClientError`` when libcurl is out of memory; nothing has begun then.
     func start(_ transfer: Transfer) throws(HTTPClientError) {
         guard let multi, let sockets else { throw transfer.failure(.shutDown, "the client was shut down") }
-        let handle = if let handle = idle.popLast() { handle } else { try EasyHandle() }
-        try handle.configure(for: transfer, settings: settings, sockets: sockets)
+        let handle =
+            if let handle = idle.popLast() { handle } else { try EasyHandle(settings: settings, sockets: sockets) }
+        transfer.sockets = sockets
+        try handle.prepare(for: transfer, settings)
         guard curl_multi_add_handle(multi, handle.pointer) == CURLM_OK else {
             throw Curl.failure(CURLE_OUT_OF_MEMORY)
         }
@@ -81,7 +83,7 @@ final class MultiHandle {
     func remove(_ handle: EasyHandle) {
         _ = curl_multi_remove_handle(multi, handle.pointer)
         running[handle.pointer] = nil
-        handle.reset()
+        handle.clear()
         if idle.count < Self.maximumIdleHandles { idle.append(handle) }
     }
 

@@ -72,6 +72,41 @@ import Testing
         #expect(request.field("Content-Type") == nil)
     }
 
+    @Test("A request is the same whatever was sent before it over the same client")
+    func sequence() async throws {
+        var requests: [HTTPClientRequest] = []
+        func add(_ method: HTTPRequest.Method, _ body: String = "", _ fields: HTTPFields = [:]) {
+            requests.append(
+                HTTPClientRequest(method: method, url: "", headerFields: fields, body: Array(body.utf8))
+            )
+        }
+        for method in [HTTPRequest.Method.get, .post, .head, .put, .delete, .options] {
+            add(method)
+            if method != .head { add(method, "body of \(method.rawValue)") }
+            add(.post, "", [.userAgent: "mine"])
+            add(.post, "a=b", [.authorization: "KakaoAK key"])
+            add(method)
+        }
+        let sent = requests
+        try await withServer(Script.echo) { server in
+            func send(_ index: Int, _ client: HTTPClient) async throws {
+                var request = sent[index]
+                request.url = server.url("/\(index)")
+                _ = try await client.send(request)
+            }
+            try await withClient { client, _ in
+                for index in sent.indices { try await send(index, client) }
+            }
+            for index in sent.indices { try await withClient { client, _ in try await send(index, client) } }
+            let read = server.requests
+            try #require(read.count == 2 * sent.count)
+            for index in sent.indices {
+                #expect(read[index].lines == read[sent.count + index].lines)
+                #expect(read[index].bodyText == read[sent.count + index].bodyText)
+            }
+        }
+    }
+
     @Test("A large body arrives whole, without being asked for")
     func largeBody() async throws {
         let body = (0..<3 * 1024 * 1024).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 8) }
