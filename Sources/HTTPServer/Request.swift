@@ -67,6 +67,11 @@ package final class Request: @unchecked Sendable {
     /// The media type of `Content-Type` in lower case and without its parameters, or `nil`.
     package var contentType: String? {
         self[.contentType].map { value in
+            // Most clients send nothing but the type.
+            let isPlain = value.utf8.allSatisfy { octet in
+                (0x61...0x7A).contains(octet) || octet == UInt8(ascii: "/") || octet == UInt8(ascii: "-")
+            }
+            if isPlain { return value }
             let type = value.split(separator: ";", maxSplits: 1, omittingEmptySubsequences: false)[0]
             return String(type.trimmingSpaces()).lowercased()
         }

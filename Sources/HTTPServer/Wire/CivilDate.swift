@@ -45,8 +45,27 @@ package struct CivilDate: Equatable, Sendable {
 
     /// `1994-11-06T08:49:37` (RFC 3339), without fraction and zone.
     package var rfc3339: String {
-        let date = "\(year.padded(4))-\(month.padded(2))-\(day.padded(2))"
-        return "\(date)T\(hour.padded(2)):\(minute.padded(2)):\(second.padded(2))"
+        guard (0...9999).contains(year) else {
+            return
+                "\(year)-\(month.padded(2))-\(day.padded(2))T\(hour.padded(2)):\(minute.padded(2)):\(second.padded(2))"
+        }
+        return String(unsafeUninitializedCapacity: 19) { text in
+            _ = text.initialize(from: "0000-00-00T00:00:00".utf8)
+            func put(_ number: Int, _ places: Range<Int>) {
+                var rest = number
+                for place in places.reversed() {
+                    text[place] += UInt8(rest % 10)
+                    rest /= 10
+                }
+            }
+            put(year, 0..<4)
+            put(month, 5..<7)
+            put(day, 8..<10)
+            put(hour, 11..<13)
+            put(minute, 14..<16)
+            put(second, 17..<19)
+            return 19
+        }
     }
 }
 

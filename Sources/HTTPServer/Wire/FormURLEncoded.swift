@@ -14,8 +14,12 @@ package enum FormURLEncoded {
     /// - Throws: ``ParseError`` on a `%` without two hexadecimal digits, on bytes that are not UTF-8, and on too many pairs.
     package static func parse(_ bytes: ArraySlice<UInt8>) throws(ParseError) -> [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
-        let ampersand = UInt8(ascii: "&")
-        for pair in bytes.split(separator: ampersand, maxSplits: maximumPairs, omittingEmptySubsequences: true) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
+            let pair = rest[..<end]
+            rest = rest[min(end + 1, rest.endIndex)...]
+            guard !pair.isEmpty else { continue }
             guard pairs.count < maximumPairs else {
                 throw ParseError(message: "There are more than \(maximumPairs) pairs.")
             }
@@ -31,6 +35,9 @@ package enum FormURLEncoded {
     ///
     /// - Parameter plusIsSpace: As in forms; in a path a plus is a plus.
     package static func percentDecoded(_ bytes: ArraySlice<UInt8>, plusIsSpace: Bool) throws(ParseError) -> String {
+        // Most are plain.
+        let isPlain = bytes.allSatisfy { $0 < 0x80 && $0 != UInt8(ascii: "%") && $0 != UInt8(ascii: "+") }
+        if isPlain { return String(decoding: bytes, as: UTF8.self) }
         var decoded: [UInt8] = []
         decoded.reserveCapacity(bytes.count)
         var index = bytes.startIndex
