@@ -1,32 +1,41 @@
 internal import DequeModule
 internal import EventLoop
 
-/// Writes that arrive while a write is under way, written together by the next one.
+/// What many callers ask of the database at a time, asked by one statement.
 ///
-/// A commit costs the same for one row as for hundreds. So items are gathered: the first of a tick goes at the end of
-/// that tick, those that come while a statement is under way wait for it and then go as one statement over arrays,
-/// `INSERT … SELECT … FROM unnest($1, $2)`. Each caller is answered when its own row is committed, never before, and no
-/// timer delays anyone.
+/// A statement and its commit cost nearly the same for one row as for many. So items are gathered: the first of a tick goes
+/// at the end of that tick, those that come while statements are under way wait for one of them and then go together as one
+/// statement over arrays, `INSERT … SELECT … FROM unnest($1, $2)`. Each caller of a write is answered when its own row is
+/// committed, never before, and no timer delays anyone.
 ///
-/// If the server refuses a statement for the sake of a row, each of its items is written alone, so that a bad row fails
-/// only its own caller. Items that touch the same row twice in one upsert (SQLSTATE 21000) are told apart by the same
-/// means.
-package final class WriteCoalescer<Item: Sendable, Output: Sendable>: Sendable {
+/// If the server refuses a statement for the sake of a row, each of its items goes alone, so that a bad row fails only its
+/// own caller. Items that touch the same row twice in one upsert (SQLSTATE 21000) are told apart by the same means.
+package final class StatementCoalescer<Item: Sendable, Output: Sendable>: Sendable {
+    /// What the statement does, and so whose connections it takes.
+    package enum Access: Sendable {
+        /// Changes nothing: ``PostgresPool/read(_:_:)``.
+        case read
+        /// A transaction of its own: ``PostgresPool/write(_:_:)``.
+        case write
+    }
+
     private let core: CoalescerCore<Item, Output>
     private let loop: EventLoop
 
     /// - Parameters:
     ///   - pool: whose loop it belongs to.
+    ///   - access: whether the statement reads or writes.
     ///   - maximumItems: rows of one statement. Beyond some hundreds they gain nothing more and hold locks for longer.
     ///   - maximumWaiting: items that may wait.
     ///   - concurrency: statements that may be under way at a time. One for statements that may lock a row that is there already:
     ///     two that lock the same rows in different orders can deadlock. Two, the number of connections for writes, for plain
-    ///     inserts: while one commits the next is on its way, and what arrives waits for no commit but its own.
+    ///     inserts and for reads: while one is under way the next is on its way, and what arrives waits for none but its own.
     ///   - statement: the SQL, over arrays.
     ///   - parameters: the arrays, in the order of the items.
     ///   - decode: one output for each item, in the order of the items; is given how many there are.
     package init(
         pool: PostgresPool,
+        access: Access = .write,
         maximumItems: Int = 500,
         maximumWaiting: Int = 10_000,
         concurrency: Int = 1,
@@ -37,6 +46,7 @@ package final class WriteCoalescer<Item: Sendable, Output: Sendable>: Sendable {
         loop = pool.loop
         core = CoalescerCore(
             pool: pool,
+            connections: access == .read ? .reads : .writes,
             maximumItems: maximumItems,
             maximumWaiting: maximumWaiting,
             concurrency: concurrency,
@@ -46,7 +56,7 @@ package final class WriteCoalescer<Item: Sendable, Output: Sendable>: Sendable {
         )
     }
 
-    /// Writes `item` and returns what became of it, once it is committed.
+    /// Asks for `item` and returns what became of it; a write is committed then.
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/overloaded`` at once when too many wait. `CancellationError`
     ///   as soon as the task is cancelled; the item may be written all the same.
@@ -68,6 +78,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let pool: PostgresPool
+    private let connections: PostgresLane.Kind
     private let maximumItems: Int
     private let maximumWaiting: Int
     private let concurrency: Int
@@ -82,6 +93,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
 
     init(
         pool: PostgresPool,
+        connections: PostgresLane.Kind,
         maximumItems: Int,
         maximumWaiting: Int,
         concurrency: Int,
@@ -91,6 +103,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     ) {
         loop = pool.loop
         self.pool = pool
+        self.connections = connections
         self.maximumItems = max(1, maximumItems)
         self.maximumWaiting = maximumWaiting
         self.concurrency = max(1, concurrency)
@@ -104,48 +117,48 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
             return promise.answer(.failure(PostgresError(.overloaded, detail: "\(waiting.count) items wait")))
         }
         waiting.append(Entry(item: item, promise: promise))
-        writeAtEndOfTick()
+        sendAtEndOfTick()
     }
 
-    /// Writes what waits at the end of this tick, unless as many statements as may be are under way then.
-    private func writeAtEndOfTick() {
+    /// Sends what waits at the end of this tick, unless as many statements as may be are under way then.
+    private func sendAtEndOfTick() {
         guard underWay < concurrency, hook == nil else { return }
         hook = loop.addEndOfTickHook {
             self.assumeIsolated { core in
                 if let hook = core.hook { core.loop.removeEndOfTickHook(hook) }
                 core.hook = nil
-                if core.underWay < core.concurrency { core.writeWaiting() }
+                if core.underWay < core.concurrency { core.sendWaiting() }
             }
         }
     }
 
-    private func writeWaiting() {
+    private func sendWaiting() {
         var entries: [Entry] = []
         while entries.count < maximumItems, let entry = waiting.popFirst() {
             if !entry.promise.isAbandoned { entries.append(entry) }
         }
-        if !entries.isEmpty { write(entries) }
+        if !entries.isEmpty { send(entries) }
     }
 
-    private func write(_ entries: [Entry]) {
+    private func send(_ entries: [Entry]) {
         underWay += 1
-        pool.write(statement, parameters(entries.map(\.item))) { result in
-            self.assumeIsolated { $0.written(entries, result) }
+        pool.run(statement, parameters(entries.map(\.item)), connections) { result in
+            self.assumeIsolated { $0.answered(entries, result) }
         }
     }
 
-    private func written(_ entries: [Entry], _ result: Swift.Result<PostgresRows, PostgresError>) {
+    private func answered(_ entries: [Entry], _ result: Swift.Result<PostgresRows, PostgresError>) {
         underWay -= 1
         switch result {
         case .success(let rows):
             answer(entries, rows)
         case .failure(let error) where entries.count > 1 && (error.concernsTheRow || error.code == .invalidParameter):
-            for entry in entries { write([entry]) }
+            for entry in entries { send([entry]) }
         case .failure(let error):
             for entry in entries { entry.promise.answer(.failure(error)) }
         }
         // The callers that have just been answered may have the next item: they run before the end of the tick.
-        writeAtEndOfTick()
+        sendAtEndOfTick()
     }
 
     private func answer(_ entries: [Entry], _ rows: PostgresRows) {

@@ -3,15 +3,15 @@ import Locking
 import Postgres
 import Testing
 
-@Suite struct WriteCoalescerTests {
+@Suite struct StatementCoalescerTests {
     private struct Item: Sendable {
         let id: Int64
         let note: String?
     }
 
     /// Stores items in a table `t`, and answers each with its number in the table.
-    private func coalescer(_ pool: PostgresPool, maximumWaiting: Int = 10_000) -> WriteCoalescer<Item, Int64> {
-        WriteCoalescer(
+    private func coalescer(_ pool: PostgresPool, maximumWaiting: Int = 10_000) -> StatementCoalescer<Item, Int64> {
+        StatementCoalescer(
             pool: pool,
             maximumWaiting: maximumWaiting,
             statement: """
@@ -38,7 +38,7 @@ import Testing
     /// What becomes of the ids, each submitted by a task of its own.
     private func submit(
         _ ids: some Sequence<Int64> & Sendable,
-        _ coalescer: WriteCoalescer<Item, Int64>,
+        _ coalescer: StatementCoalescer<Item, Int64>,
         _ loop: EventLoop
     ) async -> [Int64: Result<Int64, any Error>] {
         await Task(executorPreference: loop) {
@@ -74,6 +74,31 @@ import Testing
             #expect(stored == 1000)
             #expect(notes == 1000)
             #expect(transactions <= 10)
+        }
+    }
+
+    @Test("A thousand questions that come at once are asked by few statements that may change nothing")
+    func reads() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            let squares = StatementCoalescer<Int64, Int64>(
+                pool: pool,
+                access: .read,
+                statement: """
+                    SELECT number * number + CASE WHEN current_setting('transaction_read_only')::boolean THEN 0 ELSE 1 END
+                    FROM unnest($1::bigint[]) WITH ORDINALITY AS item (number, place)
+                    ORDER BY place
+                    """,
+                parameters: { [.int64s($0)] },
+                decode: { rows, _ in try rows.map { try $0.decode(Int64.self) } }
+            )
+            let before = pool.statementCount
+            try await withThrowingTaskGroup(of: (Int64, Int64).self) { group in
+                for number in Int64(1)...1000 {
+                    group.addTask(executorPreference: pool.loop) { (number, try await squares.submit(number)) }
+                }
+                for try await (number, square) in group { #expect(square == number * number) }
+            }
+            #expect(pool.statementCount - before <= 10)
         }
     }
 
@@ -126,7 +151,7 @@ import Testing
     func sameRow() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE t (id bigint PRIMARY KEY, times integer NOT NULL)")
-            let upserts = WriteCoalescer<Int64, Int32>(
+            let upserts = StatementCoalescer<Int64, Int32>(
                 pool: pool,
                 statement: """
                     INSERT INTO t (id, times)
@@ -168,7 +193,7 @@ import Testing
         try await TestDatabase.withPool { pool, _ in
             try await createTable(pool)
             let calls = Locked(0)
-            let confused = WriteCoalescer<Int64, Int64>(
+            let confused = StatementCoalescer<Int64, Int64>(
                 pool: pool,
                 statement: "INSERT INTO t SELECT id, '' FROM unnest($1::bigint[]) AS item (id)",
                 parameters: { [.int64s($0)] },

@@ -89,13 +89,14 @@ package final class PostgresPool: Sendable {
         try await run(sql, parameters, on: writes)
     }
 
-    /// The same for what lives on the loop: calls `callback` on it, maybe before it returns.
-    func write(
+    /// Either for what lives on the loop: calls `callback` on it, maybe before it returns.
+    func run(
         _ sql: String,
         _ parameters: [PostgresValue],
+        _ kind: PostgresLane.Kind,
         callback: @escaping @Sendable (Swift.Result<PostgresRows, PostgresError>) -> Void
     ) {
-        submit(sql, parameters, .callback(callback), to: writes)
+        submit(sql, parameters, .callback(callback), to: kind == .reads ? reads : writes)
     }
 
     private func run(

@@ -4,11 +4,11 @@ internal import Postgres
 /// The link callbacks in PostgreSQL.
 final class LinkCallbackStore: Sendable {
     private let pool: PostgresPool
-    private let inserts: WriteCoalescer<LinkCallback, Void>
+    private let inserts: StatementCoalescer<LinkCallback, Void>
 
     init(pool: PostgresPool) {
         self.pool = pool
-        inserts = WriteCoalescer(
+        inserts = StatementCoalescer(
             pool: pool,
             concurrency: 2,
             statement: """

@@ -48,6 +48,8 @@ struct UnsettledDevice: Sendable {
     let attempts: Int
     /// The server itself asked for it, before the token expires: Kakao has the token.
     var isRenewal = false
+    /// The app registered again what Kakao has: Kakao hears nothing new, only the token's time begins anew.
+    var isRepeat = false
     /// Somebody else is about to tell Kakao that another user has this token no longer: that has to come first.
     var mustWait = false
 }

@@ -13,8 +13,10 @@ final class DeviceStore: Sendable {
     static let leaseSeconds: Int32 = 20
 
     let pool: PostgresPool
-    private let registrations: WriteCoalescer<DeviceRegistration, [UnsettledDevice]>
-    let confirmations: WriteCoalescer<Confirmation, Bool>
+    private let registrations: StatementCoalescer<DeviceRegistration, [UnsettledDevice]>
+    let confirmations: StatementCoalescer<Confirmation, Bool>
+    let extensions: StatementCoalescer<Confirmation, Bool>
+    private let lists: StatementCoalescer<[Int64], [Device]>
 
     /// What Kakao has confirmed of a device.
     struct Confirmation: Sendable {
@@ -25,17 +27,32 @@ final class DeviceStore: Sendable {
 
     init(pool: PostgresPool) {
         self.pool = pool
-        registrations = WriteCoalescer(
+        registrations = StatementCoalescer(
             pool: pool,
             statement: Self.registerStatement,
             parameters: Self.registerParameters,
             decode: Self.decodeRegistered
         )
-        confirmations = WriteCoalescer(
+        confirmations = StatementCoalescer(
             pool: pool,
             statement: Self.confirmStatement,
             parameters: Self.confirmParameters,
             decode: Self.decodeConfirmed
+        )
+        extensions = StatementCoalescer(
+            pool: pool,
+            statement: Self.extendStatement,
+            parameters: Self.extendParameters,
+            decode: Self.decodeExtended
+        )
+        lists = StatementCoalescer(
+            pool: pool,
+            access: .read,
+            maximumItems: 64,
+            concurrency: 2,
+            statement: Self.listStatement,
+            parameters: Self.listParameters,
+            decode: Self.decodeLists
         )
     }
 
@@ -52,17 +69,25 @@ final class DeviceStore: Sendable {
         try await retryingDeadlocks { try await registrations.submit(registration) }
     }
 
+    /// Whether Kakao has the token already, as this device's, and nobody is telling Kakao about the device: what nearly every start of
+    /// an app comes to. There is nothing then that Kakao must hear of, the call only begins the token's time anew; so the revision
+    /// stays, and with it every column that an index knows.
+    private static let isRepeated = """
+        device.push_token = excluded.push_token AND device.kakao_revision = device.revision
+            AND NOT device.withdrawn AND NOT excluded.withdrawn
+            AND COALESCE(device.expires_at > now(), true) AND COALESCE(device.lease_ends_at <= now(), true)
+        """
+
     /// Rows are locked in the order of their key, so that two of these statements never wait for each other in a circle. Of two
     /// registrations of one device in the same statement the later one counts, and so of two of one token.
     private static let registerStatement = """
         WITH given AS (
-            SELECT *,
-                row_number() OVER (PARTITION BY user_id, device_id, push_type ORDER BY place DESC) = 1 AS is_last,
-                row_number() OVER (PARTITION BY push_token ORDER BY place DESC) = 1 AS holds_token
+            SELECT *
             FROM unnest(
-                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::uuid[]
+                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::boolean[],
+                $10::boolean[]
             ) WITH ORDINALITY AS item (
-                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, lease, place
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, is_last, holds_token, place
             )
         ),
         displaced AS (
@@ -72,10 +97,10 @@ final class DeviceStore: Sendable {
                 updated_at = now(),
                 attempts = 0,
                 next_attempt_at = now(),
-                lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE given.lease END,
+                lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE $11 END,
                 lease_ends_at = CASE
                     WHEN device.lease_ends_at > now() THEN device.lease_ends_at
-                    ELSE now() + make_interval(secs => $10)
+                    ELSE now() + make_interval(secs => $12)
                 END
             FROM given
             WHERE given.holds_token
@@ -87,14 +112,14 @@ final class DeviceStore: Sendable {
                         = (device.user_id, device.device_id, device.push_type)
                 )
             RETURNING given.place, device.user_id, device.device_id, device.push_type, device.push_token, true AS withdrawn,
-                device.revision, device.lease, device.lease = given.lease AS is_ours
+                device.revision, false AS is_repeat, device.lease, device.lease = $11 AS is_ours
         ),
         stored AS (
             INSERT INTO devices AS device (
                 user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, withdrawn, lease, lease_ends_at
             )
             SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version,
-                ARRAY(SELECT jsonb_array_elements_text(tags)), NOT holds_token, lease, now() + make_interval(secs => $10)
+                ARRAY(SELECT jsonb_array_elements_text(tags)), NOT holds_token, $11, now() + make_interval(secs => $12)
             FROM given
             WHERE is_last
             ORDER BY user_id, device_id, push_type
@@ -107,28 +132,36 @@ final class DeviceStore: Sendable {
                 created_at = CASE WHEN device.withdrawn THEN now() ELSE device.created_at END,
                 updated_at = now(),
                 withdrawn = excluded.withdrawn,
-                revision = device.revision + 1,
+                revision = device.revision + CASE WHEN \(isRepeated) THEN 0 ELSE 1 END,
                 attempts = 0,
-                next_attempt_at = now(),
+                next_attempt_at = CASE WHEN \(isRepeated) THEN device.next_attempt_at ELSE now() END,
                 failures = 0,
                 last_failure_at = NULL,
                 lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
                 lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END
             RETURNING device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.revision,
-                device.lease
+                device.kakao_revision = device.revision AS is_repeat, device.lease
         )
-        SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, lease, is_ours
+        SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, is_repeat, lease, is_ours
         FROM displaced
         UNION ALL
         SELECT given.place, stored.user_id, stored.device_id, stored.push_type, stored.push_token, stored.withdrawn,
-            stored.revision, stored.lease, stored.lease = given.lease
+            stored.revision, stored.is_repeat, stored.lease, stored.lease = $11
         FROM stored
         JOIN given USING (user_id, device_id, push_type)
         WHERE given.is_last
         """
 
     private static func registerParameters(_ items: [DeviceRegistration]) -> [PostgresValue] {
-        [
+        var keys: Set<DeviceKey> = []
+        var tokens: Set<String> = []
+        var isLast = [Bool](repeating: false, count: items.count)
+        var holdsToken = isLast
+        for index in items.indices.reversed() {
+            isLast[index] = keys.insert(items[index].key).inserted
+            holdsToken[index] = tokens.insert(items[index].pushToken).inserted
+        }
+        return [
             .int64s(items.map(\.key.userID)),
             .texts(items.map(\.key.deviceID)),
             .texts(items.map(\.key.pushType.storedName)),
@@ -137,7 +170,9 @@ final class DeviceStore: Sendable {
             .texts(items.map(\.timezone)),
             .texts(items.map(\.appVersion)),
             .jsonbs(items.map { JSONValue.array($0.tags.map { .string($0) }).bytes() }),
-            .uuids(items.map { _ in UUID() }),
+            .bools(isLast),
+            .bools(holdsToken),
+            .uuid(UUID()),
             .float64(Double(leaseSeconds)),
         ]
     }
@@ -147,17 +182,19 @@ final class DeviceStore: Sendable {
         /// Who tells Kakao of the withdrawals of a token: the place of one of these registrations, or -1 for somebody else.
         var withdrawals: [String: Set<Int>] = [:]
         for row in rows {
-            let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs) = try row.decode(
-                Int64.self,
-                Int64.self,
-                String.self,
-                String.self,
-                String.self,
-                Bool.self,
-                Int64.self,
-                UUID.self,
-                Bool.self
-            )
+            let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, isRepeat, lease, isOurs) =
+                try row.decode(
+                    Int64.self,
+                    Int64.self,
+                    String.self,
+                    String.self,
+                    String.self,
+                    Bool.self,
+                    Int64.self,
+                    Bool.self,
+                    UUID.self,
+                    Bool.self
+                )
             let index = Int(place) - 1
             guard let pushType = PushType(storedName: pushType), results.indices.contains(index) else { continue }
             if isWithdrawn { withdrawals[pushToken, default: []].insert(isOurs ? index : -1) }
@@ -168,7 +205,8 @@ final class DeviceStore: Sendable {
                 isWithdrawn: isWithdrawn,
                 revision: revision,
                 lease: lease,
-                attempts: 0
+                attempts: 0,
+                isRepeat: isRepeat
             )
             results[index].append(device)
         }
@@ -254,23 +292,35 @@ final class DeviceStore: Sendable {
 
     /// The devices of some users, in the order of user and device.
     func devices(ofUsers userIDs: [Int64]) async throws -> [Device] {
-        let rows = try await pool.read(
-            """
-            SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
-                kakao_revision = revision, expires_at, failures
-            FROM devices
-            WHERE user_id = ANY ($1)
-                AND NOT withdrawn
-            ORDER BY user_id, device_id, push_type
-            """,
-            [.int64s(userIDs)]
-        )
-        return try rows.compactMap { row in
+        try await lists.submit(userIDs)
+    }
+
+    private static let listStatement = """
+        SELECT place, user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
+            kakao_revision = revision, expires_at, failures
+        FROM unnest($1::bigint[], $2::integer[]) AS asked (user_id, place)
+        JOIN devices USING (user_id)
+        WHERE NOT withdrawn
+        ORDER BY place, user_id, device_id, push_type
+        """
+
+    private static func listParameters(_ items: [[Int64]]) -> [PostgresValue] {
+        // A user who is named twice is listed once.
+        let users = items.map { $0.count > 1 ? Array(Set($0)) : $0 }
+        return [
+            .int64s(Array(users.joined())),
+            .int32s(users.indices.flatMap { repeatElement(Int32($0), count: users[$0].count) }),
+        ]
+    }
+
+    private static func decodeLists(_ rows: PostgresRows, _ count: Int) throws -> [[Device]] {
+        var lists = [[Device]](repeating: [], count: count)
+        for row in rows {
             let (
-                userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
-                isSettled,
-                expiresAt, failures
+                place, userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
+                isSettled, expiresAt, failures
             ) = try row.decode(
+                Int32.self,
                 Int64.self,
                 String.self,
                 String.self,
@@ -285,20 +335,23 @@ final class DeviceStore: Sendable {
                 Date?.self,
                 Int32.self
             )
-            guard let pushType = PushType(storedName: pushType) else { return nil }
-            return Device(
-                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-                pushToken: pushToken,
-                locale: locale,
-                timezone: timezone,
-                appVersion: appVersion,
-                tags: tags,
-                createdAt: createdAt,
-                updatedAt: updatedAt,
-                isSettled: isSettled,
-                expiresAt: expiresAt,
-                failures: Int(failures)
+            guard let pushType = PushType(storedName: pushType) else { continue }
+            lists[Int(place)].append(
+                Device(
+                    key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                    pushToken: pushToken,
+                    locale: locale,
+                    timezone: timezone,
+                    appVersion: appVersion,
+                    tags: tags,
+                    createdAt: createdAt,
+                    updatedAt: updatedAt,
+                    isSettled: isSettled,
+                    expiresAt: expiresAt,
+                    failures: Int(failures)
+                )
             )
         }
+        return lists
     }
 }

@@ -71,7 +71,10 @@ struct DeviceSync: Sendable {
             expiresAt = now + Double(days) * Self.secondsPerDay
             renewAt = renewal.date(after: now, lifetimeDays: days)
         }
-        let isUnsettled = try await store.confirm(device, expiresAt: expiresAt, renewAt: renewAt)
+        let isUnsettled =
+            device.isRepeat
+            ? try await store.extend(device, expiresAt: expiresAt, renewAt: renewAt)
+            : try await store.confirm(device, expiresAt: expiresAt, renewAt: renewAt)
         // Who has the token now may have waited for this withdrawal.
         if isUnsettled || device.isWithdrawn { wakeup.signal() }
         return lifetime.map { .registered($0) } ?? .deregistered

@@ -12,13 +12,13 @@ final class BatchStore: Sendable {
     static let leaseSeconds = 20.0
 
     let pool: PostgresPool
-    private let results: WriteCoalescer<BatchResult, Void>
+    private let results: StatementCoalescer<BatchResult, Void>
 
     init(pool: PostgresPool) {
         self.pool = pool
         // Servers that count for one push do so in rows of their own, mostly: nobody waits for another's commit.
         let slot = Int32.random(in: 0..<64)
-        results = WriteCoalescer(
+        results = StatementCoalescer(
             pool: pool,
             statement: Self.finishStatement,
             parameters: { Self.finishParameters($0, slot: slot) },
