@@ -1,0 +1,152 @@
+# shellcheck shell=bash
+# scripts/bench devices; sourced.
+# shellcheck disable=SC2154
+
+# How many devices there are, of a user each.
+sizes=(10000 5000000)
+# The users who call: spread evenly over all of them, and few enough that the server remembers their access tokens.
+callers=8192
+
+install_requirements wrk nginx postgresql-contrib
+start_push_server
+dev_url=$DATABASE_URL
+program=$(built push-server)
+kakao_port=$(free_port)
+sed "s|@PORT@|$kakao_port|" scripts/peers/kakao.conf >"$work/kakao.conf"
+start kakao nginx -p "$work" -c "$work/kakao.conf" -e "$work/kakao.error.log"
+wait_for kakao curl -sf "http://127.0.0.1:$kakao_port/v1/push/register"
+
+declare -A urls=() databases=()
+for size in "${sizes[@]}"; do
+    say "Registering $size devices"
+    psql --quiet "$dev_url" --command "CREATE DATABASE devices_$size"
+    # The database of dev.env with another name.
+    databases[$size]=$(sed -E "s|/[^/?]*(\?.*)?\$|/devices_$size\1|" <<<"$dev_url")
+    DATABASE_URL=${databases[$size]} "$program" migrate >/dev/null 2>&1 || fail "the migrations did not run"
+    # As the server leaves them that Kakao has been told.
+    psql --quiet "${databases[$size]}" <<SQL
+INSERT INTO devices (
+    user_id, device_id, push_type, push_token, locale, timezone, app_version, kakao_revision, expires_at, renew_at
+)
+SELECT id, 'phone', 'fcm', md5(id::text) || repeat('k', 120), 'ko-KR', 'Asia/Seoul', '3.1.4', 1, now() + interval '30 days',
+    now() + interval '23 days' - random() * interval '1 day'
+FROM generate_series(1, $size) AS id;
+VACUUM ANALYZE;
+CHECKPOINT;
+SQL
+    DATABASE_URL=${databases[$size]} HTTP_PORT=0 KAKAO_API_URL=http://127.0.0.1:$kakao_port KAKAO_APP_ID=1 \
+        IDENTITY_KAKAO_ACCESS_TOKEN=true LOG_LEVEL=notice start "serve-$size" "$program" serve
+    wait_for "serve-$size" grep -q Ready "$work/serve-$size.log" "$work/serve-$size.out"
+    urls[$size]=http://$(grep -ohE '127\.0\.0\.1:[0-9]+' "$work/serve-$size.log" "$work/serve-$size.out" | head -1)
+    cat >"$work/common-$size.lua" <<LUA
+local md5 = {}
+local number = 0
+local stride = $size / $callers
+function init()
+    math.randomseed(os.time())
+    -- What an app sends at its start: what it has sent before.
+    for line in io.lines("$work/tokens-$size") do
+        local id, token = line:match("(%d+) (%w+)")
+        md5[#md5 + 1] = {id = id, token = token}
+    end
+end
+local function caller()
+    return md5[math.random(#md5)]
+end
+function done(summary)
+    local errors = summary.errors
+    io.write("failed ", errors.connect + errors.read + errors.write + errors.status + errors.timeout, "\n")
+end
+LUA
+    psql --quiet --no-align --tuples-only --field-separator ' ' "${databases[$size]}" --output "$work/tokens-$size" --command "
+        SELECT user_id, push_token
+        FROM generate_series(0, $callers - 1) AS place
+        JOIN devices ON user_id = 1 + place * ($size / $callers)"
+    cat "$work/common-$size.lua" - >"$work/register-$size.lua" <<'LUA'
+function request()
+    local phone = caller()
+    return wrk.format("POST", "/v1/push/register",
+        {["Authorization"] = "Bearer user-" .. phone.id, ["Content-Type"] = "application/x-www-form-urlencoded"},
+        "device_id=phone&push_type=gcm&locale=ko-KR&timezone=Asia%2FSeoul&app_version=3.1.4&push_token=" .. phone.token)
+end
+LUA
+    cat "$work/common-$size.lua" - >"$work/tokens-$size.lua" <<'LUA'
+function request()
+    local phone = caller()
+    return wrk.format("GET", "/v1/push/tokens?uuid=" .. phone.id, {["Authorization"] = "Bearer user-" .. phone.id})
+end
+LUA
+    cat >"$work/upsert-$size.sql" <<SQL
+\set user_id 1 + random(0, $callers - 1) * ($size / $callers)
+INSERT INTO devices (user_id, device_id, push_type, push_token, locale, timezone, app_version, tags)
+VALUES (:user_id, 'phone', 'fcm', md5((:user_id)::text) || repeat('k', 120), 'ko-KR', 'Asia/Seoul', '3.1.4', '{}')
+ON CONFLICT (user_id, device_id, push_type) DO UPDATE
+SET push_token = excluded.push_token, locale = excluded.locale, timezone = excluded.timezone, app_version = excluded.app_version,
+    tags = excluded.tags, updated_at = now();
+SQL
+    cat >"$work/select-$size.sql" <<SQL
+\set user_id 1 + random(0, $callers - 1) * ($size / $callers)
+SELECT user_id, device_id, push_type, push_token, created_at, updated_at
+FROM devices
+WHERE user_id = :user_id AND NOT withdrawn
+ORDER BY user_id, device_id, push_type;
+SQL
+done
+
+# pgbench_rate SERIES SIZE SCRIPT
+pgbench_rate() {
+    pgbench --no-vacuum --client 64 --jobs 1 --time "$seconds" --protocol prepared --file "$work/$3-$2.sql" "${databases[$2]}" \
+        2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/$1-$2.series"
+}
+
+for size in "${sizes[@]}"; do
+    # So that the tokens are known.
+    drive unmeasured "serve-$size" --script "$work/register-$size.lua" "${urls[$size]}"
+done
+for round in $(seq "$rounds"); do
+    for size in "${sizes[@]}"; do
+        psql --quiet "${databases[$size]}" --command 'VACUUM devices' --command CHECKPOINT
+        drive "register-$size" "serve-$size" --script "$work/register-$size.lua" "${urls[$size]}"
+        psql --quiet "${databases[$size]}" --command 'VACUUM devices' --command CHECKPOINT
+        pgbench_rate upsert "$size" upsert
+        drive "tokens-$size" "serve-$size" --script "$work/tokens-$size.lua" "${urls[$size]}"
+        pgbench_rate select "$size" select
+        echo "round $round, $size devices: registrations $(last "register-$size" 1)/s (pgbench $(last "upsert-$size" 1)/s)," \
+            "look-ups $(last "tokens-$size" 1)/s (pgbench $(last "select-$size" 1)/s)"
+    done
+done
+# What was under way when wrk ended is told to Kakao in the background.
+all_settled() {
+    [ "$(psql --no-align --tuples-only "${databases[$1]}" --command 'SELECT count(*) FROM devices WHERE kakao_revision < revision')" = 0 ]
+}
+for size in "${sizes[@]}"; do wait_until 60 "The last word to Kakao" all_settled "$size"; done
+
+# against SERIES PEER: a row's cells, of both sizes.
+against() {
+    local size
+    for size in "${sizes[@]}"; do
+        printf ' %s (%s/s to %s/s) |' "$(ratio "$(median "$1-$size" 1)" "$(median "$2-$size" 1)")" "$(median "$1-$size" 1)" \
+            "$(median "$2-$size" 1)"
+    done
+}
+# of SERIES COLUMN UNIT: the same for one column.
+of() {
+    local size
+    for size in "${sizes[@]}"; do printf ' %s %s |' "$(median "$1-$size" "$2")" "$3"; done
+}
+cat <<TEXT
+
+64 connections, 64 clients; medians of $rounds
+
+| measure | to reach | ${sizes[0]} devices | ${sizes[1]} devices |
+| --- | --- | --- | --- |
+| registrations against pgbench upserting the same rows | ≥ 0.6 |$(against register upsert)
+| look-ups against pgbench selecting the same rows | ≥ 0.9 |$(against tokens select)
+| registrations, p99 | |$(of register 3 ms)
+| look-ups, p99 | |$(of tokens 3 ms)
+| processor time of the server, a registration | |$(of register 4 µs)
+| processor time of the server, a look-up | |$(of tokens 4 µs)
+
+Registrations at ${sizes[1]} devices against ${sizes[0]}: $(ratio "$(median "register-${sizes[1]}" 1)" "$(median "register-${sizes[0]}" 1)"); \
+look-ups: $(ratio "$(median "tokens-${sizes[1]}" 1)" "$(median "tokens-${sizes[0]}" 1)") (to reach: within 0.15 of 1).
+TEXT
