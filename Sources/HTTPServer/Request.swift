@@ -16,6 +16,8 @@ package final class Request: @unchecked Sendable {
     package let path: String
     /// Who is at the other end of the connection.
     package let remoteAddress: SocketAddress
+    /// Who is trusted to say where the request comes from, if that is who is at the other end.
+    private let proxies: TrustedProxies?
     /// Whether the connection is encrypted.
     package let isSecure: Bool
     /// The whole body, without its framing; empty until the handler is called.
@@ -26,17 +28,32 @@ package final class Request: @unchecked Sendable {
     package let startedAt: UInt64
     let requestID: RequestID
 
-    init(loop: EventLoop, head: RequestHead, remoteAddress: SocketAddress, isSecure: Bool) {
+    /// - Parameter proxies: `nil` when `remoteAddress` is none of them.
+    init(
+        loop: EventLoop,
+        head: RequestHead,
+        remoteAddress: SocketAddress,
+        proxies: TrustedProxies? = nil,
+        isSecure: Bool
+    ) {
         self.loop = loop
         self.head = head
         path = head.path
         self.remoteAddress = remoteAddress
+        self.proxies = proxies
         self.isSecure = isSecure
         startedAt = loop.now
         requestID = RequestID(of: head)
     }
 
     package var method: HTTPRequest.Method { head.method }
+
+    /// Where the request comes from: the other end of the connection, or what a trusted proxy there says (`X-Forwarded-For`). Read
+    /// anew each time.
+    package var clientAddress: SocketAddress {
+        guard let proxies else { return remoteAddress }
+        return proxies.client(self[.forwardedFor], through: remoteAddress)
+    }
 
     /// Names this request in every log line and in `X-Request-Id`: the caller's id, if it sent a sane one.
     package var id: String { requestID.text }
@@ -79,7 +96,7 @@ package final class Request: @unchecked Sendable {
 }
 
 extension Substring {
-    fileprivate func trimmingSpaces() -> Substring {
+    func trimmingSpaces() -> Substring {
         var text = self
         while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
         while let last = text.last, last == " " || last == "\t" { text.removeLast() }

@@ -43,6 +43,7 @@ package final class PushServer: Service {
     private let events = PushEvents()
     private let syncWorker: DeviceSyncWorker
     private let renewer: DeviceRenewer
+    private let keyUseWriter: KeyUseWriter
     private let databaseSettings: PostgresSettings
     private let onListening: @Sendable (PushServer) throws -> Void
 
@@ -91,6 +92,12 @@ package final class PushServer: Service {
         }
         let standing = KakaoStanding(logger: logger)
         let users = try UserCredentials(settings, logger: logger)
+        let operators = OperatorKeys()
+        let limits = DeviceRequestLimits(
+            perUser: settings.requestsPerMinutePerUser,
+            perAddress: settings.requestsPerMinutePerAddress,
+            logger: logger
+        )
         gate = StartupGate()
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
@@ -100,7 +107,7 @@ package final class PushServer: Service {
         let returnURL = Locked<String?>(nil)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
         let metricsRoutes = MetricsRoutes(
-            authenticator: Self.authenticator(settings, users, first),
+            authenticator: Self.authenticator(settings, operators, users, limits, first),
             metrics: metrics,
             standing: standing,
             pools: services.map(\.pool),
@@ -111,7 +118,7 @@ package final class PushServer: Service {
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
-            let authenticator = Self.authenticator(settings, users, own)
+            let authenticator = Self.authenticator(settings, operators, users, limits, own)
             let devices = DeviceStore(pool: own.pool)
             let sync = DeviceSync(
                 store: devices,
@@ -214,18 +221,28 @@ package final class PushServer: Service {
             activeWithinDays: settings.activeWithinDays,
             logger: logger
         )
+        keyUseWriter = KeyUseWriter(
+            loop: last.loop,
+            keys: operators,
+            store: OperatorKeyStore(pool: last.pool),
+            logger: logger
+        )
     }
 
     private static func authenticator(
         _ settings: Settings,
+        _ operators: OperatorKeys,
         _ users: UserCredentials,
+        _ limits: DeviceRequestLimits,
         _ own: LoopServices
     ) -> Authenticator {
         Authenticator(
             operatorKey: settings.operatorKey,
             adminKey: settings.kakao.adminKey,
+            operators: operators,
             keys: OperatorKeyStore(pool: own.pool),
             users: users,
+            limits: limits,
             kakao: own.user,
             client: own.client
         )
@@ -274,14 +291,15 @@ package final class PushServer: Service {
         }
         listener.start()
         let background = Task(executorPreference: loops.loops[0]) {
-            [sender, preparer, syncWorker, renewer, housekeeper, notices] in
+            [sender, preparer, syncWorker, renewer, housekeeper, keyUseWriter, notices] in
             async let sending: Void = sender.run()
             async let preparing: Void = preparer.run()
             async let syncing: Void = syncWorker.run()
             async let renewing: Void = renewer.run()
             async let housekeeping: Void = housekeeper.run()
+            async let writing: Void = keyUseWriter.run()
             async let telling: Void = notices.run()
-            _ = await (sending, preparing, syncing, renewing, housekeeping, telling)
+            _ = await (sending, preparing, syncing, renewing, housekeeping, writing, telling)
         }
         try? await gracefulShutdown()
         await shutdown(background)
@@ -333,6 +351,8 @@ package final class PushServer: Service {
             background?.cancel()
         }
         await server.shutdown(within: Self.drainTime)
+        // Of the last requests too.
+        await keyUseWriter.stop()
         await background?.value
         patience.cancel()
         await withDiscardingTaskGroup { group in

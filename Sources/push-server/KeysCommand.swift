@@ -32,6 +32,7 @@ struct KeysCommand: AsyncParsableCommand {
         func validate() throws {
             guard !scope.isEmpty else { throw ValidationError("A key without --scope allows nothing.") }
             guard (1...100).contains(name.count) else { throw ValidationError("--name has 1 to 100 characters.") }
+            guard days != 0 else { throw ValidationError("--days is 1 at least.") }
         }
 
         @concurrent
@@ -51,20 +52,29 @@ struct KeysCommand: AsyncParsableCommand {
         @concurrent
         func run() async throws {
             try await withKeyStore(options) { store in
-                for key in try await store.list() {
-                    let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
-                    let end =
-                        key.revokedAt.map { "revoked \($0.ISO8601Format())" }
-                        ?? key.expiresAt.map { "until \($0.ISO8601Format())" } ?? "for ever"
-                    print("\(key.name)\t\(scopes)\tmade \(key.createdAt.ISO8601Format())\t\(end)")
-                }
+                let rows =
+                    [["name", "scopes", "made", "last used", "in force"]] + (try await store.list()).map(Self.row)
+                for line in Text.table(rows) { Terminal.writeLine(line) }
             }
+        }
+
+        private static func row(_ key: OperatorKey) -> [String] {
+            let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
+            let made = key.createdAt.ISO8601Format()
+            let lastUsed = key.lastUsedAt?.ISO8601Format() ?? "never"
+            return [Text.printable(key.name), scopes, made, lastUsed, standing(key)]
+        }
+
+        private static func standing(_ key: OperatorKey) -> String {
+            if let revokedAt = key.revokedAt { return "revoked \(revokedAt.ISO8601Format())" }
+            guard let expiresAt = key.expiresAt else { return "until revoked" }
+            return "\(expiresAt > Date() ? "until" : "ended") \(expiresAt.ISO8601Format())"
         }
     }
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "End every key of a name, at once and on every server."
+            abstract: "End every key of a name, on every server within a second."
         )
 
         @OptionGroup var options: SettingsOptions

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPClient
+import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoSandbox
@@ -10,11 +11,15 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct AccessTokenTests {
     private static let path = "/v1/user/access_token_info"
 
-    private static func withIdentity(_ body: (TestService) async throws -> Void) async throws {
+    private static func withIdentity(
+        _ adjust: (inout Settings) -> Void = { _ in },
+        _ body: (TestService) async throws -> Void
+    ) async throws {
         try await withService(
             { settings in
                 settings.kakao.appID = 123_456
                 settings.identity.acceptsKakaoAccessTokens = true
+                adjust(&settings)
             },
             body
         )
@@ -87,15 +92,21 @@ import Testing
 
     @Test("What is an operator's stays so: a user's token is answered 401 there, and as KakaoAK everywhere")
     func operators() async throws {
-        try await Self.withIdentity { service in
+        // An address may present few bad keys.
+        let adjust = { (settings: inout Settings) in
+            settings.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
+        }
+        try await Self.withIdentity(adjust) { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             let app = service.api.with("Bearer \(token)")
             #expect(try await app.register(7, "token").status == 200)
             for path in ["/v1/push/send", "/v2/push/send", "/v1/pushes"] {
-                #expect(try await app.post(path, form: ["uuids": "[7]", "push_message": "{}"]).status == 401)
+                let phone = app.from("203.0.113.1")
+                #expect(try await phone.post(path, form: ["uuids": "[7]", "push_message": "{}"]).status == 401)
             }
-            for path in ["/v1/users/7/devices", "/v1/pushes/x", "/v1/link/callbacks", "/v1/audiences", "/metrics"] {
-                #expect(try await app.get(path).status == 401)
+            let paths = ["/v1/users/7/devices", "/v1/pushes/x", "/v1/link/callbacks", "/v1/audiences", "/metrics"]
+            for (number, path) in paths.enumerated() {
+                #expect(try await app.from("203.0.113.\(number + 2)").get(path).status == 401)
             }
             #expect(try await service.api.with("KakaoAK \(token)").register(7, "token").status == 401)
         }
@@ -215,7 +226,8 @@ import Testing
 
     @Test("Ten thousand different bad tokens are refused, and a user who calls in between is known all the while")
     func flood() async throws {
-        try await Self.withIdentity { service in
+        let adjust = { (settings: inout Settings) in settings.requestsPerMinutePerAddress = nil }
+        try await Self.withIdentity(adjust) { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             #expect(try await Self.status(service, token) == 200)
             for round in 0..<50 {

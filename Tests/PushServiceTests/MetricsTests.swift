@@ -252,7 +252,7 @@ extension Exposition {
             let other = api.with("Bearer \(try await store.create(name: "c", scopes: [.read], expiresAt: nil))")
             _ = try await revoked.metrics()
             #expect(try await store.revoke(name: "a") == 1)
-            #expect(try await revoked.get("/metrics").status == 401)
+            try await eventually("it is refused") { try await revoked.get("/metrics").status == 401 }
             await pool.shutdown()
             #expect(try await api.register(1, "token").status == 200)
             #expect(try await reader.metrics().value("kakao_push_database_up") == 1)

@@ -195,10 +195,13 @@ import Testing
                 #expect(try await caller.get("/v1/users/1/devices").status == 403)
                 environment["LOG_LEVEL"] = "warning"
                 let listed = try await run(["keys", "list"])
-                #expect(listed.contains { $0.hasPrefix("me\tdevices\t") })
+                #expect(listed.first == "name  scopes   made                  last used  in force")
+                #expect(listed.last?.hasPrefix("me    devices  ") == true)
+                #expect(listed.last?.hasSuffix("never      until revoked") == true)
                 #expect(!listed.contains { $0.contains(key) })
                 #expect(try await run(["keys", "revoke", "--name", "me"]) == ["revoked 1"])
-                #expect(try await caller.register(1, "token").status == 401)
+                try await eventually("it is refused") { try await caller.register(1, "token").status == 401 }
+                _ = try await run(["keys", "create", "--name", "me", "--scope", "read", "--days", "0"], expecting: 64)
                 #expect(try await run(["health", "--url", "\(api.url)/healthz"]).isEmpty)
                 _ = try await run(["health", "--url", "\(api.url)/nothing"], expecting: 1)
             }

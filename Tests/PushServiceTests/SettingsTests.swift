@@ -62,6 +62,8 @@ struct SettingsTests {
         #expect(settings.pruneAfterFailures == 3)
         #expect(settings.renewDaysBeforeExpiry == 7)
         #expect(settings.activeWithinDays == 90)
+        #expect(settings.requestsPerMinutePerUser == 60)
+        #expect(settings.requestsPerMinutePerAddress == 600)
         #expect(settings.userIDArgument == nil)
         #expect(settings.logLevel == .info)
         #expect(settings.logFormat == .text)
@@ -128,7 +130,8 @@ struct SettingsTests {
             "KAKAO_CA_CERTIFICATE_FILE": "/ca.pem", "KAKAO_PUSH_VERSION": "v2", "KAKAO_MAX_CONCURRENT_REQUESTS": "6",
             "KAKAO_REQUESTS_PER_SECOND": "7", "FEEDBACK_SECRET": Keys.feedback, "DEVICES_PRUNE_AFTER_FAILURES": "8",
             "DEVICES_RENEW_DAYS_BEFORE_EXPIRY": "9", "DEVICES_ACTIVE_WITHIN_DAYS": "10",
-            "CALLBACKS_USER_ID_ARGUMENT": "member", "LOG_LEVEL": "debug",
+            "DEVICES_REQUESTS_PER_MINUTE_PER_USER": "11", "DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS": "0",
+            "HTTP_TRUSTED_PROXIES": "10.0.0.0/8, ::1", "CALLBACKS_USER_ID_ARGUMENT": "member", "LOG_LEVEL": "debug",
             "LOG_FORMAT": "json",
         ])
         #expect(settings.http.host == "::1")
@@ -160,6 +163,9 @@ struct SettingsTests {
         #expect(settings.pruneAfterFailures == 8)
         #expect(settings.renewDaysBeforeExpiry == 9)
         #expect(settings.activeWithinDays == 10)
+        #expect(settings.requestsPerMinutePerUser == 11)
+        #expect(settings.requestsPerMinutePerAddress == nil)
+        #expect(settings.http.trustedProxies !== TrustedProxies.none)
         #expect(settings.userIDArgument == "member")
         #expect(settings.logLevel == .debug)
         #expect(settings.logFormat == .json)
@@ -336,6 +342,8 @@ struct SettingsTests {
             ("KAKAO_API_URL", "https://a b"), ("DATABASE_MIGRATE", "maybe"), ("KAKAO_PUSH_VERSION", "v3"),
             ("KAKAO_MAX_CONCURRENT_REQUESTS", "0"), ("KAKAO_REQUESTS_PER_SECOND", "x"), ("LOG_LEVEL", "INFO"),
             ("LOG_FORMAT", "xml"), ("DEVICES_PRUNE_AFTER_FAILURES", "0"), ("FEEDBACK_SECRET", "too-short"),
+            ("HTTP_TRUSTED_PROXIES", "10.0.0.0/33"), ("HTTP_TRUSTED_PROXIES", "proxy.example.com"),
+            ("DEVICES_REQUESTS_PER_MINUTE_PER_USER", "-1"), ("DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS", "none"),
             ("FEEDBACK_SECRET", "sixteen/letters/or/more"), ("OPERATOR_KEY", "31-characters-are-one-too-few-x"),
             ("OPERATOR_KEY", "a key with spaces in it 0123456789 0123456789"),
         ]

@@ -7,7 +7,13 @@ extension Connection {
     // MARK: From the head to the handler
 
     func decide(_ head: RequestHead) {
-        let request = Request(loop: loop, head: head, remoteAddress: remoteAddress, isSecure: tls != nil)
+        let request = Request(
+            loop: loop,
+            head: head,
+            remoteAddress: remoteAddress,
+            proxies: proxies,
+            isSecure: tls != nil
+        )
         switch server.application.decide(request) {
         case .respond(let response):
             respond(response, to: request)

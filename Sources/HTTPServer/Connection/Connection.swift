@@ -33,6 +33,8 @@ final class Connection: @unchecked Sendable {
 
     let server: LoopServer
     let remoteAddress: SocketAddress
+    /// Who is trusted to say where requests come from, if that is who is at the other end.
+    let proxies: TrustedProxies?
     /// Closed as soon as the connection ends, however long its handler still holds on to this object.
     private var descriptor: FileDescriptor?
     private let socket: Int32
@@ -76,6 +78,8 @@ final class Connection: @unchecked Sendable {
     init(server: LoopServer, descriptor: consuming FileDescriptor, remoteAddress: SocketAddress) throws {
         self.server = server
         self.remoteAddress = remoteAddress
+        let trusted = server.settings.trustedProxies
+        proxies = trusted.contains(remoteAddress) ? trusted : nil
         socket = descriptor.rawValue
         self.descriptor = consume descriptor
         tls = try server.tls.map { try TLSEngine($0) }

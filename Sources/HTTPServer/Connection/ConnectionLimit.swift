@@ -11,11 +11,14 @@ final class ConnectionLimit: Sendable {
 
     private let maximum: Int
     private let maximumPerAddress: Int?
+    private let proxies: TrustedProxies
     private let state = Locked(State())
 
-    init(maximum: Int, perAddress: Int?) {
+    /// - Parameter proxies: Not limited by address: behind each are many.
+    init(maximum: Int, perAddress: Int?, proxies: TrustedProxies) {
         self.maximum = maximum
         maximumPerAddress = perAddress
+        self.proxies = proxies
     }
 
     /// Takes a place. Returns whether there was one.
@@ -30,7 +33,7 @@ final class ConnectionLimit: Sendable {
     /// Notes down whose a place is that was taken. Returns whether that address may have one more; if not, the place is to be given
     /// back by ``release(_:)`` with `nil`.
     func assign(to address: SocketAddress) -> Bool {
-        guard let maximumPerAddress else { return true }
+        guard let maximumPerAddress, !proxies.contains(address) else { return true }
         return state.withLock { state in
             let count = state.counts[address.network, default: 0]
             guard count < maximumPerAddress else { return false }
@@ -41,9 +44,10 @@ final class ConnectionLimit: Sendable {
 
     /// Gives a place back, and whose it was if it was assigned.
     func release(_ address: SocketAddress?) {
+        let network = address.flatMap { proxies.contains($0) ? nil : $0.network }
         let waiting = state.withLock { state in
             state.count -= 1
-            if let network = address?.network, let count = state.counts[network] {
+            if let network, let count = state.counts[network] {
                 state.counts[network] = count > 1 ? count - 1 : nil
             }
             defer { state.waiting.removeAll() }

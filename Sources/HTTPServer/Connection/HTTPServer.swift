@@ -25,7 +25,8 @@ package final class HTTPServer: Sendable {
         if settings.port != 0 { try FileDescriptor.checkIsFree(settings.host, port: settings.port) }
         let limit = ConnectionLimit(
             maximum: settings.maximumConnections,
-            perAddress: settings.maximumConnectionsPerAddress
+            perAddress: settings.maximumConnectionsPerAddress,
+            proxies: settings.trustedProxies
         )
         var port = settings.port
         var loopServers: [LoopServer] = []

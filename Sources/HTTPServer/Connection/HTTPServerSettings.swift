@@ -22,8 +22,11 @@ package struct HTTPServerSettings: Sendable {
     package var lingerTimeout = Duration.seconds(2)
     /// In all. More wait in the kernel's queue until one of these ends.
     package var maximumConnections = 10_000
-    /// From one IPv4 address or IPv6 network of 64 bits; `nil` for no limit, as behind a proxy that all come from. More are closed.
+    /// From one IPv4 address or IPv6 network of 64 bits; `nil` for no limit. More are closed. Those of ``trustedProxies`` are not
+    /// counted: all clients come from there.
     package var maximumConnectionsPerAddress: Int?
+    /// Who is believed where a request comes from: see ``Request/clientAddress``.
+    package var trustedProxies = TrustedProxies.none
 
     package init() {}
 }

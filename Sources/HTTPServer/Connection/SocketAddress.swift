@@ -4,7 +4,7 @@ internal import Glibc
 /// An address of the other end of a connection, kept small: one is stored with each connection.
 package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
     /// What one client has of addresses: an IPv4 address, or the upper half of an IPv6 address, whose lower half it may choose.
-    struct Network: Hashable {
+    package struct Network: Hashable, Sendable {
         private let bits: UInt64
         private let isV6: Bool
 
@@ -17,6 +17,12 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
             bits = high
             isV6 = true
         }
+    }
+
+    /// The octets of an IPv6 address in two halves.
+    struct Bits: Equatable {
+        var high: UInt64
+        var low: UInt64
     }
 
     private enum Kind: Equatable {
@@ -47,14 +53,46 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whose connections are counted together.
-    var network: Network {
+    /// An address as people write it, without a port; `nil` for a text that is none.
+    ///
+    /// - Parameter text: Four decimal numbers with points, or IPv6 in any spelling of RFC 4291 §2.2. No name is looked up.
+    package init?(_ text: some StringProtocol) {
+        var v4 = in_addr()
+        var v6 = in6_addr()
+        // C would read no further than a NUL.
+        guard !text.utf8.contains(0) else { return nil }
+        if inet_pton(AF_INET, String(text), &v4) == 1 {
+            kind = .v4(UInt32(bigEndian: v4.s_addr), port: 0)
+        } else if inet_pton(AF_INET6, String(text), &v6) == 1 {
+            kind = withUnsafeBytes(of: v6) { bytes in
+                .v6(
+                    UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
+                    UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)),
+                    port: 0
+                )
+            }
+        } else {
+            return nil
+        }
+    }
+
+    /// Whose connections and requests are counted together.
+    package var network: Network {
         switch kind {
         case .v4(let address, _): Network(v4: address)
         // An IPv4 client of a socket that listens on `::`.
         case .v6(0, let low, _) where low >> 32 == 0xFFFF: Network(v4: UInt32(truncatingIfNeeded: low))
         case .v6(let high, _, _): Network(v6: high)
         case .unknown: Network(v4: 0)
+        }
+    }
+
+    /// The address alone, one of IPv4 as IPv6 maps it (RFC 4291 §2.5.5.2); `nil` for one of another kind.
+    var bits: Bits? {
+        switch kind {
+        case .v4(let address, _): Bits(high: 0, low: 0xFFFF << 32 | UInt64(address))
+        case .v6(let high, let low, _): Bits(high: high, low: low)
+        case .unknown: nil
         }
     }
 

@@ -2,7 +2,8 @@ internal import EventLoop
 internal import HTTPTypes
 package import Logging
 
-/// Writes one line a request: who asked for what, what was answered, and how long it took.
+/// Writes one line a request: who asked for what, what was answered, and how long it took. Of a request that came through a trusted
+/// proxy it names the proxy as `remote`, and who it came from as `client`.
 ///
 /// The query is left out, since callbacks carry what a phone sent in it, and so is every header: what is not written cannot leak.
 package final class AccessLog: Middleware {
@@ -27,14 +28,17 @@ package final class AccessLog: Middleware {
         let path = request.path
         let level: Logger.Level = quietPaths.contains(path) ? .debug : .info
         guard logLevel <= level else { return }
+        var metadata: Logger.Metadata = [
+            "request_id": "\(request.id)",
+            "remote": "\(request.remoteAddress.host)",
+            "milliseconds": "\(request.loop.now - request.startedAt)",
+        ]
+        let client = request.clientAddress
+        if client != request.remoteAddress { metadata["client"] = "\(client.host)" }
         logger.log(
             level: level,
             "\(request.method.rawValue) \(masked(path)) \(response.status.code)",
-            metadata: [
-                "request_id": "\(request.id)",
-                "remote": "\(request.remoteAddress.host)",
-                "milliseconds": "\(request.loop.now - request.startedAt)",
-            ]
+            metadata: metadata
         )
     }
 

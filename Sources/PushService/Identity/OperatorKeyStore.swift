@@ -8,6 +8,8 @@ package struct OperatorKey: Sendable {
     package let createdAt: Date
     package let expiresAt: Date?
     package let revokedAt: Date?
+    /// To about a minute; `nil` for never.
+    package let lastUsedAt: Date?
 }
 
 /// The keys that `push-server keys` made.
@@ -26,11 +28,12 @@ package struct OperatorKeyStore: Sendable {
         text.hasPrefix(prefix)
     }
 
-    /// The scopes of the key that has this SHA-256, if it is in force.
-    func scopes(ofKeyWith digest: [UInt8]) async throws -> Set<Scope>? {
+    /// The scopes of the key that has this SHA-256 and how much longer it lasts, at most a second of it; `nil` if it is not in force.
+    func keyInForce(_ digest: [UInt8]) async throws -> (scopes: Set<Scope>, remaining: Duration)? {
         let rows = try await pool.read(
             """
-            SELECT scopes
+            SELECT scopes,
+                extract(epoch FROM LEAST(expires_at, now() + interval '1 second') - now())::float8
             FROM operator_keys
             WHERE sha256 = $1
                 AND revoked_at IS NULL
@@ -39,7 +42,24 @@ package struct OperatorKeyStore: Sendable {
             [.bytes(digest)]
         )
         guard let row = rows.first else { return nil }
-        return Self.scopes(try row.decode([String].self))
+        let (scopes, seconds) = try row.decode([String].self, Double.self)
+        return (Self.scopes(scopes), .seconds(seconds))
+    }
+
+    /// Notes when keys were last used, by their SHA-256. What another server has noted stays where it is later.
+    func noteUses(_ uses: [[UInt8]: Date]) async throws {
+        let uses = Array(uses)
+        try await retryingDeadlocks {
+            try await pool.write(
+                """
+                UPDATE operator_keys
+                SET last_used_at = GREATEST(last_used_at, used_at)
+                FROM unnest($1, $2) AS uses (digest, used_at)
+                WHERE sha256 = digest
+                """,
+                [.byteas(uses.map(\.key)), .timestamps(uses.map(\.value))]
+            )
+        }
     }
 
     /// Makes a key and returns it: the only time that anybody sees it.
@@ -63,20 +83,21 @@ package struct OperatorKeyStore: Sendable {
     package func list() async throws -> [OperatorKey] {
         let rows = try await pool.read(
             """
-            SELECT name, scopes, created_at, expires_at, revoked_at
+            SELECT name, scopes, created_at, expires_at, revoked_at, last_used_at
             FROM operator_keys
             ORDER BY created_at, name
             """
         )
         return try rows.map { row in
-            let (name, scopes, createdAt, expiresAt, revokedAt) =
-                try row.decode(String.self, [String].self, Date.self, Date?.self, Date?.self)
+            let (name, scopes, createdAt, expiresAt, revokedAt, lastUsedAt) =
+                try row.decode(String.self, [String].self, Date.self, Date?.self, Date?.self, Date?.self)
             return OperatorKey(
                 name: name,
                 scopes: Self.scopes(scopes),
                 createdAt: createdAt,
                 expiresAt: expiresAt,
-                revokedAt: revokedAt
+                revokedAt: revokedAt,
+                lastUsedAt: lastUsedAt
             )
         }
     }

@@ -29,6 +29,8 @@ enum SettingKey: String, CaseIterable {
     case httpMaxConnections = "http.max_connections"
     /// Connections at a time from one IPv4 address or IPv6 /64 network, 1 to 1,000,000; no limit.
     case httpMaxConnectionsPerAddress = "http.max_connections_per_address"
+    /// Proxies whose `X-Forwarded-For` is believed: addresses and networks with commas between them; none.
+    case httpTrustedProxies = "http.trusted_proxies"
     /// How PostgreSQL is reached: `postgres://user:password@host:5432/name`. Secret. Required.
     case databaseURL = "database.url"
     /// Whether `serve` applies pending migrations on start; `true`.
@@ -83,6 +85,10 @@ enum SettingKey: String, CaseIterable {
     case devicesRenewDaysBeforeExpiry = "devices.renew_days_before_expiry"
     /// Days since its app last registered a device within which its token is registered again, 1 to 3650; 90.
     case devicesActiveWithinDays = "devices.active_within_days"
+    /// Requests a minute of each user's apps to the device endpoints, 0 to 1,000,000, 0 for no limit; 60.
+    case devicesRequestsPerMinutePerUser = "devices.requests_per_minute_per_user"
+    /// The same from each IPv4 address or IPv6 /64 network; 600.
+    case devicesRequestsPerMinutePerAddress = "devices.requests_per_minute_per_address"
     /// The least severe lines to log: `trace debug info notice warning error critical`; `info`.
     case logLevel = "log.level"
     /// `text` or `json`; `text`.

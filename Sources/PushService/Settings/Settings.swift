@@ -21,6 +21,10 @@ package struct Settings: Sendable {
     package var pushRetentionDays = 30
     package var renewDaysBeforeExpiry = 7
     package var activeWithinDays = 90
+    /// Requests of each user's apps to the device endpoints; `nil` for no limit.
+    package var requestsPerMinutePerUser: Int? = 60
+    /// The same from each address.
+    package var requestsPerMinutePerAddress: Int? = 600
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
 
@@ -133,6 +137,9 @@ package struct Settings: Sendable {
         pruneAfterFailures = try reader.integer(.devicesPruneAfterFailures, in: 1...1000) ?? pruneAfterFailures
         renewDaysBeforeExpiry = try reader.integer(.devicesRenewDaysBeforeExpiry, in: 1...365) ?? renewDaysBeforeExpiry
         activeWithinDays = try reader.integer(.devicesActiveWithinDays, in: 1...3650) ?? activeWithinDays
+        requestsPerMinutePerUser = try reader.limit(.devicesRequestsPerMinutePerUser) ?? requestsPerMinutePerUser
+        requestsPerMinutePerAddress =
+            try reader.limit(.devicesRequestsPerMinutePerAddress) ?? requestsPerMinutePerAddress
         logLevel = try reader.choice(.logLevel, Logger.Level.self) ?? logLevel
         logFormat = try reader.choice(.logFormat, LogFormat.self) ?? logFormat
     }
@@ -157,6 +164,15 @@ package struct Settings: Sendable {
         http.minimumBytesPerSecond = slowest ?? http.minimumBytesPerSecond
         http.maximumConnectionsPerAddress = try reader.integer(.httpMaxConnectionsPerAddress, in: 1...1_000_000)
         http.maximumConnections = try reader.integer(.httpMaxConnections, in: 1...1_000_000) ?? http.maximumConnections
+        if let text = try reader.text(.httpTrustedProxies) {
+            guard let proxies = TrustedProxies(text) else {
+                throw reader.error(
+                    .httpTrustedProxies,
+                    "must be addresses and networks with commas between them: 127.0.0.1, 10.0.0.0/8, 2001:db8::/32."
+                )
+            }
+            http.trustedProxies = proxies
+        }
     }
 
     private mutating func readKakao(_ reader: SettingsReader) throws {

@@ -71,6 +71,11 @@ struct SettingsReader {
         return number
     }
 
+    /// A number that limits something: 1 to 1,000,000, and 0 for no limit, which is `.some(nil)`.
+    func limit(_ key: SettingKey) throws -> Int?? {
+        try integer(key, in: 0...1_000_000).map { $0 == 0 ? nil : $0 }
+    }
+
     func seconds(_ key: SettingKey, default value: Int) throws -> Duration {
         .seconds(try integer(key, in: 1...3600) ?? value)
     }

@@ -1,5 +1,6 @@
 import EventLoop
 import HTTPClient
+import HTTPServer
 import HTTPTypes
 import JSON
 import PushService
@@ -36,6 +37,13 @@ struct Caller: Sendable {
     func with(_ authorization: String?) -> Caller {
         var caller = self
         caller.authorization = authorization
+        return caller
+    }
+
+    /// The same as a proxy passes it on, from an address.
+    func from(_ address: String) -> Caller {
+        var caller = self
+        caller.headerFields[.forwardedFor] = address
         return caller
     }
 

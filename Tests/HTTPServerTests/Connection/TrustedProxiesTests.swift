@@ -1,0 +1,159 @@
+import HTTPTypes
+import Testing
+
+@testable import HTTPServer
+
+private func routes(_ router: inout Router) {
+    router.add(.get, "/client", .immediate { .text("\($0.clientAddress.host) \($0.remoteAddress.host)") })
+}
+
+private func get(_ fields: String...) -> String {
+    "GET /client HTTP/1.1\r\nHost: a\r\n\(fields.map { "\($0)\r\n" }.joined())\r\n"
+}
+
+/// Where a request comes from, and who is believed about it.
+@Suite("Trusted proxies", .timeLimit(.minutes(1)))
+struct TrustedProxiesTests {
+    @Test(
+        "An address is read as people write it",
+        arguments: [
+            ("203.0.113.7", "203.0.113.7"), ("0.0.0.0", "0.0.0.0"), ("255.255.255.255", "255.255.255.255"),
+            ("::1", "0:0:0:0:0:0:0:1"), ("2001:DB8::a:b", "2001:db8:0:0:0:0:a:b"), ("::", "0:0:0:0:0:0:0:0"),
+            ("::ffff:192.0.2.1", "0:0:0:0:0:ffff:c000:201"),
+        ]
+    )
+    func address(text: String, host: String) throws {
+        let address = try #require(SocketAddress(text))
+        #expect(address.host == host)
+        #expect(address.port == 0)
+    }
+
+    @Test(
+        "What is no address is none",
+        arguments: [
+            "", " ", "1", "1.2.3", "1.2.3.4.5", "256.1.1.1", "01.2.3.4", "1.2.3.4 ", " 1.2.3.4", "1.2.3.4:80",
+            "[::1]", "[::1]:80", ":", ":::", "1::2::3", "12345::", "fe80::1%eth0", "localhost", "unknown", "_hidden",
+            "1.2.3.4\u{0}", "::1\u{0}x", "１.2.3.4", "::ffff:1.2.3", "+1.2.3.4", "1.2.3.4/8",
+        ]
+    )
+    func noAddress(text: String) {
+        #expect(SocketAddress(text) == nil)
+    }
+
+    @Test(
+        "A network holds the addresses that begin with its bits, an IPv4 address in whichever spelling",
+        arguments: [
+            (
+                "10.0.0.0/8", ["10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3"],
+                ["9.255.255.255", "11.0.0.0", "::10.0.0.1"]
+            ),
+            ("10.1.2.3/8", ["10.200.0.1"], ["11.1.2.3"]),
+            ("192.0.2.128/25", ["192.0.2.128", "192.0.2.255"], ["192.0.2.127", "192.0.3.128"]),
+            ("192.0.2.1", ["192.0.2.1"], ["192.0.2.0", "192.0.2.2"]),
+            ("192.0.2.1/32", ["192.0.2.1"], ["192.0.2.0"]),
+            ("0.0.0.0/0", ["0.0.0.0", "255.255.255.255"], ["::1", "2001:db8::1"]),
+            ("2001:db8::/32", ["2001:db8::", "2001:db8:ffff::1"], ["2001:db7::1", "2001:db9::", "32.1.13.184"]),
+            ("2001:db8::/65", ["2001:db8::7fff:0:0:0"], ["2001:db8::8000:0:0:0", "2001:db8:0:1::"]),
+            ("2001:db8::/64", ["2001:db8::ffff:0:0:1"], ["2001:db8:0:1::1"]),
+            ("::1", ["::1"], ["::2", "::", "127.0.0.1"]),
+            ("::/0", ["::1", "10.0.0.1"], []),
+            ("::ffff:10.0.0.0/104", ["10.9.9.9"], ["11.0.0.0"]),
+        ]
+    )
+    func network(text: String, inside: [String], outside: [String]) throws {
+        let block = try #require(AddressBlock(text))
+        for address in inside { #expect(block.contains(try #require(SocketAddress(address))), "\(address)") }
+        for address in outside { #expect(!block.contains(try #require(SocketAddress(address))), "\(address)") }
+    }
+
+    @Test(
+        "A list with anything else in it is refused",
+        arguments: [
+            "", ",", "10.0.0.0/8,", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/8/8",
+            "10.0.0.0/x", "10.0.0.0/0008", "10.0.0/8", "/8", "proxy.example.com", "10.0.0.1 10.0.0.2",
+        ]
+    )
+    func refused(text: String) {
+        #expect(TrustedProxies(text) == nil)
+    }
+
+    @Test(
+        "The client is the last address that no trusted proxy has; the proxy, where there is no address",
+        arguments: [
+            (nil, "10.0.0.1"), ("203.0.113.7", "203.0.113.7"), ("1.1.1.1, 203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7, 10.0.0.2, 192.0.2.1", "203.0.113.7"), ("1.1.1.1,203.0.113.7,10.0.0.2", "203.0.113.7"),
+            ("  203.0.113.7\t,  10.0.0.2 ", "203.0.113.7"), ("10.0.0.9, 10.0.0.2", "10.0.0.9"),
+            ("10.0.0.9", "10.0.0.9"), ("2001:db8::7, 10.0.0.2", "2001:db8:0:0:0:0:0:7"),
+            ("nonsense, 203.0.113.7", "203.0.113.7"), ("203.0.113.7, nonsense", "10.0.0.1"),
+            ("203.0.113.7, nonsense, 10.0.0.2", "10.0.0.1"), ("", "10.0.0.1"), (",", "10.0.0.1"),
+            ("203.0.113.7,", "10.0.0.1"), ("203.0.113.7:80", "10.0.0.1"), ("unknown", "10.0.0.1"),
+        ]
+    )
+    func client(forwardedFor: String?, client: String) throws {
+        let proxies = try #require(TrustedProxies("10.0.0.0/8, 192.0.2.1"))
+        let proxy = try #require(SocketAddress("10.0.0.1"))
+        #expect(proxies.client(forwardedFor, through: proxy).host == client)
+    }
+
+    @Test("A field of any length is read as far as it has to be")
+    func long() throws {
+        let proxies = try #require(TrustedProxies("10.0.0.0/8"))
+        let proxy = try #require(SocketAddress("10.0.0.1"))
+        let entries = [String](repeating: "10.0.0.2", count: 5000)
+        #expect(
+            proxies.client((["203.0.113.7"] + entries).joined(separator: ","), through: proxy).host == "203.0.113.7"
+        )
+    }
+
+    @Test("X-Forwarded-For of a trusted proxy says where a request comes from, in one field or in several")
+    func trusted() async throws {
+        let trusting = settings { $0.trustedProxies = TrustedProxies("127.0.0.0/8, 10.0.0.0/8") ?? .none }
+        try await withServer(trusting, routes: routes) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange(get()).text == "127.0.0.1 127.0.0.1")
+            #expect(
+                try await client.exchange(get("X-Forwarded-For: 1.1.1.1, 203.0.113.7")).text == "203.0.113.7 127.0.0.1"
+            )
+            let several = get("X-Forwarded-For: 203.0.113.7", "x-forwarded-for: 10.0.0.2")
+            #expect(try await client.exchange(several).text == "203.0.113.7 127.0.0.1")
+            #expect(try await client.exchange(get("X-Forwarded-For: nonsense")).text == "127.0.0.1 127.0.0.1")
+        }
+    }
+
+    @Test("X-Forwarded-For of anybody else says nothing", arguments: ["", "10.0.0.0/8, ::1"])
+    func untrusted(proxies: String) async throws {
+        let trusting = settings { $0.trustedProxies = TrustedProxies(proxies) ?? .none }
+        try await withServer(trusting, routes: routes) { server in
+            let answer = try await server.connect().exchange(get("X-Forwarded-For: 203.0.113.7"))
+            #expect(answer.text == "127.0.0.1 127.0.0.1")
+        }
+    }
+
+    @Test("The access log names the proxy and who was behind it")
+    func log() async throws {
+        let trusting = settings { $0.trustedProxies = TrustedProxies("127.0.0.1") ?? .none }
+        let log = CollectedLog()
+        try await withServer(trusting, middleware: [AccessLog(logger: log.logger)], routes: routes) { server in
+            _ = try await server.connect().exchange(get("X-Forwarded-For: 203.0.113.7"))
+            _ = try await server.connect().exchange(get())
+        }
+        #expect(log.lines.map { $0.metadata["remote"] } == ["127.0.0.1", "127.0.0.1"])
+        #expect(log.lines.map { $0.metadata["client"] } == ["203.0.113.7", nil])
+    }
+
+    @Test("Connections of a trusted proxy are not limited by address")
+    func connections() async throws {
+        let limited = settings { settings in
+            settings.maximumConnectionsPerAddress = 1
+            settings.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
+        }
+        try await withServer(limited, routes: routes) { server in
+            var clients: [RawClient] = []
+            for _ in 0..<5 {
+                let client = try server.connect()
+                #expect(try await client.exchange(get()).status == 200)
+                clients.append(client)
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import Testing
+
+@testable import PushService
+
+/// How many requests of one are too many.
+@Suite struct RequestLimitTests {
+    private static let start = ContinuousClock.now
+
+    @Test("The requests of a minute may come at once, then one after another as they are let in")
+    func bucket() {
+        let limit = RequestLimit<Int>(perMinute: 6)
+        for _ in 0..<6 { #expect(limit.take(from: 1, at: Self.start) == nil) }
+        #expect(limit.take(from: 1, at: Self.start) == .seconds(10))
+        #expect(limit.take(from: 1, at: Self.start + .seconds(4)) == .seconds(6))
+        #expect(limit.take(from: 1, at: Self.start + .seconds(10)) == nil)
+        #expect(limit.take(from: 1, at: Self.start + .seconds(10)) == .seconds(10))
+        // Asking too often costs nothing.
+        #expect(limit.take(from: 1, at: Self.start + .seconds(20)) == nil)
+    }
+
+    @Test("After a rest, however long, there are the requests of a minute and no more")
+    func rest() {
+        let limit = RequestLimit<Int>(perMinute: 6)
+        for _ in 0..<6 { _ = limit.take(from: 1, at: Self.start) }
+        let later = Self.start + .seconds(3600)
+        for _ in 0..<6 { #expect(limit.take(from: 1, at: later) == nil) }
+        #expect(limit.take(from: 1, at: later) == .seconds(10))
+    }
+
+    @Test("Over any time there are as many as may be: those of a minute, and one each interval")
+    func rate() {
+        let limit = RequestLimit<Int>(perMinute: 600)
+        let allowed = (0..<60_000).count { limit.take(from: 1, at: Self.start + .milliseconds($0)) == nil }
+        #expect(allowed == 600 + 599)
+    }
+
+    @Test("Each key has its own")
+    func keys() {
+        let limit = RequestLimit<Int>(perMinute: 1)
+        for key in 0..<100 { #expect(limit.take(from: key, at: Self.start) == nil) }
+        for key in 0..<100 { #expect(limit.take(from: key, at: Self.start) == .seconds(60)) }
+    }
+
+    @Test("It remembers a bounded number, of those who called last")
+    func bounded() {
+        let limit = RequestLimit<Int>(perMinute: 1)
+        for key in 0..<200_000 {
+            _ = limit.take(from: key, at: Self.start)
+            _ = limit.take(from: -1, at: Self.start)
+        }
+        #expect(limit.count <= RequestLimit<Int>.maximumBuckets)
+        #expect(limit.take(from: -1, at: Self.start) != nil)
+        #expect(limit.take(from: 199_999, at: Self.start) != nil)
+    }
+}
