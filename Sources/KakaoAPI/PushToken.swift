@@ -39,7 +39,8 @@ package struct PushToken: Sendable, Hashable {
             else {
                 return nil
             }
-            guard let pushType = pushType(typeName) else { continue }
+            // A phone that was registered with one version of the API may be listed by the other.
+            guard let pushType = PushType(name: typeName) else { continue }
             let createdAt = element["created_at"]?.string ?? ""
             let updatedAt = element["updated_at"]?.string ?? ""
             tokens.append(
@@ -60,10 +61,5 @@ package struct PushToken: Sendable, Hashable {
     private static func userID(_ value: JSONValue?) -> Int64? {
         if let text = value?.string { return JSONNumber(text)?.int64 }
         return value?.integer
-    }
-
-    /// A phone that was registered with one version of the API may be listed by the other.
-    private static func pushType(_ name: String) -> PushType? {
-        PushType(name: name, version: .v1) ?? PushType(name: name, version: .v2)
     }
 }

@@ -39,4 +39,10 @@ package enum PushType: Sendable, Hashable, CaseIterable {
         guard let type = Self.allCases.first(where: { $0.name(in: version) == name }) else { return nil }
         self = type
     }
+
+    /// Reads a name as either version writes it; `nil` for any other.
+    package init?(name: String) {
+        guard let type = PushType(name: name, version: .v1) ?? PushType(name: name, version: .v2) else { return nil }
+        self = type
+    }
 }

@@ -132,7 +132,8 @@ package final class PushServer: Service {
             var router = Router()
             HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
             metricsRoutes.add(to: &router)
-            DeviceRoutes(authenticator: authenticator, store: devices, sync: sync).add(to: &router)
+            KakaoDeviceRoutes(authenticator: authenticator, sync: sync).add(to: &router)
+            DeviceRoutes(authenticator: authenticator, sync: sync).add(to: &router)
             PushRoutes(
                 authenticator: authenticator,
                 store: pushes,
@@ -170,7 +171,7 @@ package final class PushServer: Service {
             let accessLog = AccessLog(
                 logger: logger,
                 quietPaths: HealthRoutes.quietPaths,
-                secretPrefixes: [FeedbackRoutes.path]
+                secretPrefixes: [FeedbackRoutes.path, DeviceRoutes.path]
             )
             return Application(router: router, middleware: [accessLog, gate], logger: logger)
         }

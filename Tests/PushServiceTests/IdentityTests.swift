@@ -13,6 +13,7 @@ import Testing
         ("/v1/push/register", true, .devices), ("/v2/push/register", true, .devices),
         ("/v1/push/tokens", true, .devices), ("/v1/push/tokens", false, .devices),
         ("/v1/push/deregister", true, .devices), ("/v1/push/send", true, .send), ("/v2/push/send", true, .send),
+        ("/v1/devices", false, .devices),
         ("/v1/users/1/devices", false, .read), ("/v1/pushes/x", false, .read), ("/v1/pushes/x/resume", true, .send),
         ("/v1/pushes", true, .send), ("/v1/pushes", false, .read), ("/v1/pushes/x/batches", false, .read),
         ("/v1/pushes/x/events", false, .read), ("/v1/pushes/x/pause", true, .send),

@@ -16,7 +16,7 @@ final class DeviceStore: Sendable {
     private let registrations: StatementCoalescer<DeviceRegistration, [UnsettledDevice]>
     let confirmations: StatementCoalescer<Confirmation, Bool>
     let extensions: StatementCoalescer<Confirmation, Bool>
-    private let lists: StatementCoalescer<[Int64], [Device]>
+    let lookUps: StatementCoalescer<[Int64], [PushToken]>
 
     /// What Kakao has confirmed of a device.
     struct Confirmation: Sendable {
@@ -45,14 +45,14 @@ final class DeviceStore: Sendable {
             parameters: Self.extendParameters,
             decode: Self.decodeExtended
         )
-        lists = StatementCoalescer(
+        lookUps = StatementCoalescer(
             pool: pool,
             access: .read,
             maximumItems: 64,
             concurrency: 2,
-            statement: Self.listStatement,
-            parameters: Self.listParameters,
-            decode: Self.decodeLists
+            statement: Self.lookUpStatement,
+            parameters: Self.lookUpParameters,
+            decode: Self.decodeLookUps
         )
     }
 
@@ -286,72 +286,5 @@ final class DeviceStore: Sendable {
             [.int64(userID), .text(pushToken), .timestamp(date), .int32(Int32(clamping: limit))]
         )
         return try rows.contains { try $0.decode(Bool.self) }
-    }
-
-    // MARK: Reading
-
-    /// The devices of some users, in the order of user and device.
-    func devices(ofUsers userIDs: [Int64]) async throws -> [Device] {
-        try await lists.submit(userIDs)
-    }
-
-    private static let listStatement = """
-        SELECT place, user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
-            kakao_revision = revision, expires_at, failures
-        FROM unnest($1::bigint[], $2::integer[]) AS asked (user_id, place)
-        JOIN devices USING (user_id)
-        WHERE NOT withdrawn
-        ORDER BY place, user_id, device_id, push_type
-        """
-
-    private static func listParameters(_ items: [[Int64]]) -> [PostgresValue] {
-        // A user who is named twice is listed once.
-        let users = items.map { $0.count > 1 ? Array(Set($0)) : $0 }
-        return [
-            .int64s(Array(users.joined())),
-            .int32s(users.indices.flatMap { repeatElement(Int32($0), count: users[$0].count) }),
-        ]
-    }
-
-    private static func decodeLists(_ rows: PostgresRows, _ count: Int) throws -> [[Device]] {
-        var lists = [[Device]](repeating: [], count: count)
-        for row in rows {
-            let (
-                place, userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
-                isSettled, expiresAt, failures
-            ) = try row.decode(
-                Int32.self,
-                Int64.self,
-                String.self,
-                String.self,
-                String.self,
-                String?.self,
-                String?.self,
-                String?.self,
-                [String].self,
-                Date.self,
-                Date.self,
-                Bool.self,
-                Date?.self,
-                Int32.self
-            )
-            guard let pushType = PushType(storedName: pushType) else { continue }
-            lists[Int(place)].append(
-                Device(
-                    key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-                    pushToken: pushToken,
-                    locale: locale,
-                    timezone: timezone,
-                    appVersion: appVersion,
-                    tags: tags,
-                    createdAt: createdAt,
-                    updatedAt: updatedAt,
-                    isSettled: isSettled,
-                    expiresAt: expiresAt,
-                    failures: Int(failures)
-                )
-            )
-        }
-        return lists
     }
 }

@@ -3,7 +3,7 @@ internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
 
-/// `DELETE /v1/users/{uuid}` and `POST /v1/users/{uuid}/sync`.
+/// What operators see and do of one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE /v1/users/{uuid}`.
 struct UserRoutes: Sendable {
     let authenticator: Authenticator
     let sync: DeviceSync
@@ -13,8 +13,16 @@ struct UserRoutes: Sendable {
     let userIDArgument: String?
 
     func add(to router: inout Router) {
+        router.on(.get, "/v1/users/{uuid}/devices", devices)
         router.on(.delete, "/v1/users/{uuid}", forget)
         router.on(.post, "/v1/users/{uuid}/sync", mend)
+    }
+
+    private func devices(_ request: Request) async throws -> Response {
+        try await authenticator.requireOperator(request, .read)
+        let userID = try Self.userID(request)
+        let page = try Page<DeviceCursor>(Parameters(request))
+        return page.response(try await sync.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1))
     }
 
     /// Forgets a person: 204, or 202 if Kakao has yet to hear of a device.
@@ -23,12 +31,7 @@ struct UserRoutes: Sendable {
         let userID = try Self.userID(request)
         try await events.remove(userID: userID)
         if let userIDArgument { try await callbacks.remove(userID: userID, fromArgument: userIDArgument) }
-        guard try await sync.forgetDevices(ofUser: userID) else {
-            var json = JSONWriter()
-            json.object { $0.member("state", "pending") }
-            return .json(json.bytes, status: .accepted)
-        }
-        return Response(.noContent)
+        return try await sync.forgetDevices(ofUser: userID) ? Response(.noContent) : .pending
     }
 
     /// What differs between here and Kakao: 200 and nothing, or 202 and what is being mended.

@@ -44,8 +44,8 @@ struct Authenticator: Sendable {
     /// - Throws: ``Problem``: 401 without a key in force, 403 with one that does not allow this, 429 for an unknown one from an address
     ///   that has presented too many bad ones; an error of the database.
     func requireOperator(_ request: Request, _ scope: Scope) async throws {
-        guard let key = Self.credential(request, schemes: ["bearer", "kakaoak"]) else { throw Self.unauthorized }
-        try await require(key, scope, of: request)
+        guard let credential = Credential(request) else { throw Self.unauthorized }
+        try await require(SHA256Digest.of(credential.text), scope, of: request)
     }
 
     /// Finds out who calls a device endpoint: an operator whose key has the scope `devices`, or a user's app with a token that is
@@ -54,23 +54,23 @@ struct Authenticator: Sendable {
     /// - Throws: ``Problem``: 401 without a key or token in force, 403 for a key that does not allow this, 429 for too many requests, 503
     ///   when it cannot be found out whose a token is; an error of the database.
     func requireDeviceCaller(_ request: Request) async throws -> DeviceCaller {
-        guard let key = Self.credential(request, schemes: ["bearer", "kakaoak"]) else { throw Self.unauthorized }
-        if users.isAccepted, let token = Self.credential(request, schemes: ["bearer"]),
-            !OperatorKeyStore.isKey(token), !operatorKey.matches(token)
+        guard let credential = Credential(request) else { throw Self.unauthorized }
+        let digest = SHA256Digest.of(credential.text)
+        if users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
+            !operatorKey.matches(digest: digest)
         {
             try limits.takeFromAddress(of: request)
-            guard let userID = try await users.user(of: token, kakao, client, on: request.loop) else {
+            guard let userID = try await users.user(of: credential.text, digest, kakao, client, on: request.loop) else {
                 throw Self.unauthorized
             }
             try limits.take(from: userID)
             return .user(userID)
         }
-        try await require(key, .devices, of: request)
+        try await require(digest, .devices, of: request)
         return .operator
     }
 
-    private func require(_ key: String, _ scope: Scope, of request: Request) async throws {
-        let digest = SHA256Digest.of(key)
+    private func require(_ digest: [UInt8], _ scope: Scope, of request: Request) async throws {
         if operatorKey.matches(digest: digest) { return }
         let scopes = try await operators.scopes(
             ofKeyWith: digest,
@@ -88,17 +88,10 @@ struct Authenticator: Sendable {
     ///
     /// - Throws: ``Problem`` 401.
     func requireKakao(_ request: Request) throws {
-        guard let key = Self.credential(request, schemes: ["kakaoak"]), adminKey.matches(key) else {
+        guard let credential = Credential(request), credential.scheme == .kakaoAK, adminKey.matches(credential.text)
+        else {
             throw Self.unauthorized
         }
-    }
-
-    /// What follows the scheme in `Authorization`, if the scheme is one of these.
-    private static func credential(_ request: Request, schemes: [String]) -> String? {
-        guard let field = request[.authorization] else { return nil }
-        let parts = field.split(separator: " ", maxSplits: 1)
-        guard parts.count == 2, schemes.contains(parts[0].lowercased()) else { return nil }
-        return String(parts[1])
     }
 
     private static var unauthorized: Problem {
@@ -107,5 +100,33 @@ struct Authenticator: Sendable {
             "A key or a token in force is required: Authorization: Bearer KEY.",
             headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
         )
+    }
+}
+
+/// What stands in `Authorization`.
+private struct Credential {
+    enum Scheme: String, CaseIterable {
+        case bearer = "Bearer "
+        /// Kakao's own.
+        case kakaoAK = "KakaoAK "
+    }
+
+    let scheme: Scheme
+    /// The key or the token.
+    let text: String
+
+    /// `nil` without one of these schemes, whose case does not matter (RFC 9110 §11.1).
+    init?(_ request: Request) {
+        guard let field = request[.authorization] else { return nil }
+        for scheme in Scheme.allCases {
+            let name = scheme.rawValue.utf8
+            guard zip(field.utf8, name).allSatisfy({ $0 | 0x20 == $1 | 0x20 }), field.utf8.count > name.count else {
+                continue
+            }
+            self.scheme = scheme
+            text = String(field.utf8.dropFirst(name.count)) ?? ""
+            return
+        }
+        return nil
     }
 }

@@ -56,12 +56,13 @@ final class KakaoAccessTokens: Sendable {
     /// The user whose token it is; `nil` for a token that is not in force, or of another app.
     ///
     /// - Parameters:
+    ///   - digest: The SHA-256 of `token`.
     ///   - kakao: Of `loop`.
     ///   - loop: The calling one.
     /// - Throws: ``Problem`` 503 when Kakao cannot say.
-    func user(of token: String, _ kakao: KakaoUserAPI, on loop: EventLoop) async throws -> Int64? {
+    func user(of token: String, _ digest: [UInt8], _ kakao: KakaoUserAPI, on loop: EventLoop) async throws -> Int64? {
         guard Self.isToken(token) else { return nil }
-        let digest = TokenDigest(token)
+        let digest = TokenDigest(digest)
         var verdict = known(digest)
         if verdict == nil {
             verdict = await questions.answer(to: digest, on: loop) { await self.ask(token, digest, kakao) }
@@ -137,8 +138,8 @@ final class KakaoAccessTokens: Sendable {
 private struct TokenDigest: Hashable, Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
-    init(_ token: String) {
-        words = SHA256Digest.of(token).withUnsafeBytes { bytes in
+    init(_ digest: [UInt8]) {
+        words = digest.withUnsafeBytes { bytes in
             (
                 bytes.loadUnaligned(as: UInt64.self), bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
                 bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),

@@ -49,7 +49,7 @@ package struct OperatorKeyStore: Sendable {
     /// Notes when keys were last used, by their SHA-256. What another server has noted stays where it is later.
     func noteUses(_ uses: [[UInt8]: Date]) async throws {
         let uses = Array(uses)
-        try await retryingDeadlocks {
+        _ = try await retryingDeadlocks {
             try await pool.write(
                 """
                 UPDATE operator_keys

@@ -68,17 +68,21 @@ final class UserCredentials: Sendable {
     /// The user whose token it is; `nil` if it is of no kind that is accepted, or not in force.
     ///
     /// - Parameters:
+    ///   - digest: The SHA-256 of `token`.
     ///   - kakao: Of `loop`, as `client` is.
     ///   - loop: The calling one.
     /// - Throws: ``Problem`` 503 when it cannot be found out at the moment.
     func user(
         of token: String,
+        _ digest: [UInt8],
         _ kakao: KakaoUserAPI,
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws -> Int64? {
         // Kakao's access tokens are no JSON Web Tokens. One of these is never sent to Kakao: it may be of another issuer.
-        guard JSONWebToken.isLike(token) else { return try await accessTokens?.user(of: token, kakao, on: loop) }
+        guard JSONWebToken.isLike(token) else {
+            return try await accessTokens?.user(of: token, digest, kakao, on: loop)
+        }
         guard !verifiers.isEmpty, let token = JSONWebToken(token), let issuer = token.claims["iss"]?.string else {
             return nil
         }

@@ -25,6 +25,24 @@ struct Parameters {
             try self.init(pairs: request.queryItems())
             return
         }
+        try self.init(bodyOf: request)
+    }
+
+    /// Reads the query and, of a request that has one, the body: for what is named by its path and something besides.
+    ///
+    /// - Throws: ``Problem`` as ``init(_:)`` does, also for a field that is in both.
+    init(queryAndBodyOf request: Request) throws {
+        try self.init(pairs: request.queryItems())
+        guard !request.body.isEmpty else { return }
+        let body = try Parameters(bodyOf: request)
+        for name in body.names {
+            guard values[name] == nil else { throw Problem.field(name, "given once") }
+            values[name] = body.values[name]
+            names.append(name)
+        }
+    }
+
+    private init(bodyOf request: Request) throws {
         switch request.contentType {
         case "application/json":
             try self.init(json: request.body)
@@ -129,11 +147,16 @@ struct Parameters {
         case nil:
             return nil
         case .text(let text), .json(.string(let text)):
-            guard Self.isText(text, length) else { throw Problem.field(name, Self.allowedText(length)) }
-            return text
+            return try Self.text(text, name, length: length)
         case .json:
             throw Problem.field(name, Self.allowedText(length))
         }
+    }
+
+    /// The same for what stands in a path.
+    static func text(_ text: String, _ name: String, length: ClosedRange<Int>) throws -> String {
+        guard isText(text, length) else { throw Problem.field(name, allowedText(length)) }
+        return text
     }
 
     /// Several short texts: an array, or in a form the text of a JSON array. Empty when left out.

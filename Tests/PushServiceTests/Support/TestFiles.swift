@@ -4,11 +4,12 @@ import Locking
 
 /// Where the repository is, and files of the tests' own.
 enum TestFiles {
-    /// The migrations of the package that these tests are of.
-    static let migrations = {
+    /// The folder of the package that these tests are of.
+    static let repository = {
         let folders = #filePath.split(separator: "/").dropLast(4)
-        return "/\(folders.joined(separator: "/"))/migrations"
+        return "/\(folders.joined(separator: "/"))"
     }()
+    static let migrations = "\(repository)/migrations"
 
     /// A program of the package, built beside these tests.
     static func program(_ name: String) throws -> String {
