@@ -65,6 +65,27 @@ extension KakaoSandbox {
         await unlink.send(notice, baseURL: link.baseURL)
     }
 
+    /// Has a user's account change: calls the push server once, and tells what came of it.
+    ///
+    /// - Throws: `Problem` when no key can be made.
+    package func send(_ event: AccountEvent) async throws -> AccountEventOutcome {
+        try await accountEvents.send(event, baseURL: link.baseURL)
+    }
+
+    /// The security event token that tells of an event, which nobody is called with.
+    ///
+    /// - Parameters:
+    ///   - claims: Put over those that Kakao's have.
+    ///   - namesKey: Whether it has `kid`, as Kakao's do.
+    /// - Throws: `Problem` when no key can be made.
+    package func token(
+        of event: AccountEvent,
+        claims: JSONObject = JSONObject(),
+        namesKey: Bool = true
+    ) async throws -> String {
+        try await accountEvents.token(event, claims: claims, namesKey: namesKey)
+    }
+
     /// Puts Kakao's clock forward, by which tokens expire: 100 years over all at most.
     package func moveClock(by duration: Duration) {
         ledger.moveClock(bySeconds: duration.components.seconds)
@@ -112,7 +133,7 @@ extension KakaoSandbox {
         try JSONValue(parsing: await signingKeys.jwks())
     }
 
-    /// Signs ID tokens with a new key from now on. Of the older ones the last stays published.
+    /// Signs ID tokens and account events with a new key from now on. Of the older ones the last stays published.
     package func rotateKeys() async throws {
         try await signingKeys.rotate()
     }

@@ -22,6 +22,7 @@ package final class KakaoSandbox: Sendable {
     let faults: FaultBoard
     let link: LinkCallback
     let unlink: UnlinkCall
+    let accountEvents: AccountEventCall
     let feedback: FailureFeedback
     let accessTokens = AccessTokens()
     let signingKeys = SigningKeys()
@@ -60,8 +61,19 @@ package final class KakaoSandbox: Sendable {
         let push = PushAPI(settings: settings, ledger: ledger, faults: faults, delays: delays, feedback: feedback)
         let login = LoginAPI(accessTokens: accessTokens, signingKeys: signingKeys, faults: faults, delays: delays)
         loginControl = LoginControl(settings: settings, accessTokens: accessTokens, signingKeys: signingKeys)
-        let control = ControlAPI(ledger: ledger, faults: faults, link: link, unlink: unlink) {
-            [ledger, faults, link, feedback] in
+        accountEvents = AccountEventCall(
+            client: client,
+            restAPIKey: settings.restAPIKey,
+            signingKeys: signingKeys,
+            issuer: loginControl.issuer
+        )
+        let control = ControlAPI(
+            ledger: ledger,
+            faults: faults,
+            link: link,
+            unlink: unlink,
+            accountEvents: accountEvents
+        ) { [ledger, faults, link, feedback] in
             SandboxStats(ledger, faults, link, feedback)
         }
         var router = Router()

@@ -8,6 +8,8 @@ package struct KakaoSandboxSettings: Sendable {
     package var adminKey = "sandbox-admin-key"
     /// The app that the Admin key belongs to, as Kakao's error texts name it.
     package var appID = 123_456
+    /// The app's REST API key, which account events are for.
+    package var restAPIKey = "sandbox-rest-api-key"
     /// Serves HTTPS with a certificate that the sandbox makes for `localhost`, `127.0.0.1` and `::1`.
     package var tls = false
     /// Where that certificate is written as PEM, so that a client can be told to trust it and nothing else.

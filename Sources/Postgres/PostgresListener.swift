@@ -22,14 +22,11 @@ package actor PostgresListener {
 
     private let settings: PostgresSettings
     private let channels: [String]
-    private let resolver: HostResolver
     private let logger: Logger
     /// Let go of at the end.
     private var handler: (@Sendable (Event) -> Void)?
 
-    private var connection: PostgresConnection?
-    private var reconnection = Reconnection()
-    private var retryTimer: TimerID?
+    private let connection: ReconnectingConnection
     /// Channels that the server has yet to confirm.
     private var unconfirmed = 0
 
@@ -53,12 +50,19 @@ package actor PostgresListener {
         self.loop = loop
         self.logger = logger
         self.handler = handler
-        resolver = HostResolver(hosts: settings.hostsToResolve, loop: loop)
+        connection = ReconnectingConnection(
+            settings: settings,
+            loop: loop,
+            resolver: HostResolver(hosts: settings.hostsToResolve, loop: loop),
+            logger: logger
+        )
     }
 
     /// Begins to connect. Callable from anywhere; returns at once. What was started lives until ``shutdown()``.
     package nonisolated func start() {
-        loop.execute { self.assumeIsolated { $0.perform($0.reconnection.start()) } }
+        loop.execute {
+            self.connection.start { event in self.assumeIsolated { $0.happened(event) } }
+        }
     }
 
     /// Closes the connection. The handler is not called any more once this has returned.
@@ -71,36 +75,8 @@ package actor PostgresListener {
     }
 
     private func close() {
-        reconnection.close()
         handler = nil
-        if let retryTimer { loop.cancel(retryTimer) }
-        retryTimer = nil
-        connection?.assumeIsolated { $0.close(PostgresError(.connectionLost, detail: "the listener was shut down")) }
-    }
-
-    private func perform(_ action: Reconnection.Action) {
-        switch action {
-        case .none: break
-        case .connect: connect()
-        case .connectLater(let milliseconds):
-            retryTimer = loop.schedule(after: .milliseconds(milliseconds)) {
-                self.assumeIsolated { listener in
-                    listener.retryTimer = nil
-                    listener.perform(listener.reconnection.delayPassed())
-                }
-            }
-        }
-    }
-
-    private func connect() {
-        let connection = PostgresConnection(
-            settings: settings,
-            loop: loop,
-            resolver: resolver,
-            logger: logger
-        ) { event in self.assumeIsolated { $0.happened(event) } }
-        self.connection = connection
-        connection.assumeIsolated { $0.connect() }
+        connection.close(PostgresError(.connectionLost, detail: "the listener was shut down"))
     }
 
     private func happened(_ event: PostgresConnection.Event) {
@@ -111,9 +87,9 @@ package actor PostgresListener {
             unconfirmed -= 1
             if unconfirmed == 0 { listens() }
         case .answered(_, .failed(let error)):
-            connection?.assumeIsolated { $0.close(error) }
+            connection.current?.assumeIsolated { $0.close(error) }
         case .answered(_, .aborted):
-            connection?.assumeIsolated { $0.close(PostgresError(.connectionLost, detail: "aborted")) }
+            connection.current?.assumeIsolated { $0.close(PostgresError(.connectionLost, detail: "aborted")) }
         case .notified(let channel, let payload):
             handler?(.notification(channel: channel, payload: payload))
         case .closed(let error, _):
@@ -131,30 +107,29 @@ package actor PostgresListener {
             )
         }
         unconfirmed = commands.count
-        connection?.assumeIsolated { $0.send(commands, .apart) }
+        connection.current?.assumeIsolated { $0.send(commands, .apart) }
     }
 
     private func listens() {
         // Loud only where it ends what was said loudly.
         logger.log(
-            level: reconnection.mayWait ? .debug : .notice,
+            level: connection.mayWait ? .debug : .notice,
             "listening to PostgreSQL",
             metadata: ["channels": "\(channels.joined(separator: " "))"]
         )
-        reconnection.opened(at: loop.now)
+        connection.opened()
         handler?(.listening)
     }
 
     private func closed(_ error: PostgresError) {
-        connection = nil
-        guard reconnection.state != .closed else { return }
+        guard !connection.isClosed else { return }
         // Once, not with every attempt.
         logger.log(
-            level: reconnection.mayWait ? .warning : .debug,
+            level: connection.mayWait ? .warning : .debug,
             "not listening to PostgreSQL",
             metadata: ["channels": "\(channels.joined(separator: " "))", "error": "\(String(reflecting: error))"]
         )
-        perform(reconnection.ended(at: loop.now, jitter: .random(in: -1...1)))
+        connection.lost()
     }
 
     /// A name as an identifier (PostgreSQL manual, "Identifiers and Key Words").

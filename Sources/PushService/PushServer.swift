@@ -11,6 +11,8 @@ internal import ServiceLifecycle
 
 /// The whole server, wired: what each loop has, what runs in the background, and the order in which it all begins and ends.
 package final class PushServer: Service {
+    /// The longest that the start waits until the server hears what others say.
+    private static let listeningTime = Duration.seconds(2)
     // On `SIGTERM` the server is gone within 10 s.
     /// So much of it is Kakao's, to answer what it was asked. A call that is given up then is noted as not answered.
     private static let kakaoTime = Duration.seconds(5)
@@ -40,6 +42,8 @@ package final class PushServer: Service {
     private let preparer: PushPreparer
     private let housekeeper: PushHousekeeper
     private let listener: PostgresListener
+    /// Signalled when ``listener`` listens.
+    private let listening: Wakeup
     private let events = PushEvents()
     private let syncWorker: DeviceSyncWorker
     private let renewer: DeviceRenewer
@@ -150,6 +154,8 @@ package final class PushServer: Service {
             EventRoutes(
                 authenticator: authenticator,
                 appID: settings.kakao.appID.map(String.init),
+                verifier: users.kakao,
+                client: own.client,
                 store: EventStore(pool: own.pool),
                 sync: sync,
                 logger: logger
@@ -188,13 +194,18 @@ package final class PushServer: Service {
             notices: notices,
             logger: logger
         )
-        // What another server was asked to do is noticed at once. On (re)connection too: what was said before may be lost.
+        // What another server was asked or told is noticed at once. On (re)connection too: what was said before may be lost.
+        listening = Wakeup(loop: first.loop)
         listener = PostgresListener(
             settings: databaseSettings,
-            channels: [PushNotices.channel],
+            channels: [PushNotices.channel, KakaoAccessTokens.channel],
             loop: first.loop,
             logger: logger
-        ) { [notices] in notices.heard($0) }
+        ) { [notices, listening] event in
+            notices.heard(event)
+            users.heard(event)
+            if event == .listening { listening.signal() }
+        }
         preparer = PushPreparer(
             loop: last.loop,
             store: PreparationStore(pool: last.pool),
@@ -280,7 +291,12 @@ package final class PushServer: Service {
         server.start()
         logger.notice("Listening", metadata: ["address": "\(settings.http.host):\(port)"])
         do {
-            try await cancelWhenGracefulShutdown { try await self.prepareDatabase() }
+            try await cancelWhenGracefulShutdown {
+                try await self.prepareDatabase()
+                self.listener.start()
+                // Nothing that it is told from now on is missed. Without it, it would only notice later.
+                await self.listening.wait(atMost: Self.listeningTime)
+            }
             gate.open()
             logger.notice("Ready")
             try onListening(self)
@@ -290,7 +306,6 @@ package final class PushServer: Service {
             await shutdown(nil)
             throw error
         }
-        listener.start()
         let background = Task(executorPreference: loops.loops[0]) {
             [sender, preparer, syncWorker, renewer, housekeeper, keyUseWriter, notices] in
             async let sending: Void = sender.run()

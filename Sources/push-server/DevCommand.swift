@@ -106,9 +106,10 @@ struct DevCommand: AsyncParsableCommand {
         environment["KAKAO_ADMIN_KEY"] = keys.adminKey
         environment["KAKAO_API_URL"] = sandboxURL
         environment["KAKAO_AUTH_URL"] = sandboxURL
-        // The sandbox's app, and a key of it: so that users who log in there may call.
+        // The sandbox's app, and keys of it: so that users who log in there may call, and its account events are for us.
         environment["KAKAO_APP_ID"] = "123456"
         environment["KAKAO_NATIVE_APP_KEY"] = environment["KAKAO_NATIVE_APP_KEY"] ?? "sandbox-native-app-key"
+        environment["KAKAO_REST_API_KEY"] = environment["KAKAO_REST_API_KEY"] ?? "sandbox-rest-api-key"
         environment["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile
         environment["FEEDBACK_SECRET"] = keys.feedbackSecret
         if let port { environment["HTTP_PORT"] = String(port) }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
@@ -71,6 +72,78 @@ import Testing
                 #expect(received.fields == expected)
             }
         }
+    }
+
+    @Test("A change of an account is told once, in a security event token that the published keys verify")
+    func accountEvent() async throws {
+        try await withReceiver(status: .accepted, path: "/kakao/account-events") { server in
+            try await withSandbox { kakao in
+                kakao.sandbox.sendCallbacks(to: server.url)
+                let type = "https://schemas.openid.net/secevent/risc/event-type/account-disabled"
+                let event: JSONValue = [
+                    "user_id": 9_223_372_036_854_775_807, "type": .string(type), "reason": "hijacking", "jti": "1",
+                ]
+                let answer = try await kakao.control(.post, "/sandbox/account-events", event)
+                #expect(answer.json == ["sent": true, "status": 202, "jti": "1", "err": nil, "reason": nil])
+                let received = try #require(await server.next())
+                #expect(received.method == .post)
+                #expect(received.headerFields[.authorization] == nil)
+                #expect(received.headerFields[.contentType] == "application/secevent+jwt")
+                let (header, claims, _) = try parts(of: received.body)
+                let published = try await kakao.sandbox.publishedKeys()
+                #expect(header["typ"] == "secevent+jwt")
+                #expect(header["alg"] == "RS256")
+                #expect(header["kid"] == published["keys"]?[0]?["kid"])
+                #expect(claims["iss"]?.string == kakao.sandbox.url)
+                #expect(claims["aud"] == "sandbox-rest-api-key")
+                #expect(claims["sub"] == "9223372036854775807")
+                #expect(claims["jti"] == "1")
+                #expect(claims["exp"] == nil)
+                #expect(claims["events"]?[type]?["reason"] == "hijacking")
+                #expect(claims["events"]?[type]?["subject"]?["sub"] == "9223372036854775807")
+            }
+        }
+    }
+
+    @Test("An event may be told amiss: for another app, under a name that was, without a signature that fits")
+    func accountEventFaults() async throws {
+        try await withReceiver(status: .badRequest, path: "/kakao/account-events") { server in
+            try await withSandbox { kakao in
+                kakao.sandbox.sendCallbacks(to: server.url)
+                let right = try await kakao.control(.post, "/sandbox/account-events", ["user_id": 1, "jti": "1"])
+                #expect(right.json?["status"] == 400)
+                let forged: JSONValue = ["user_id": 1, "jti": "1", "app_key": "another", "forged": true]
+                #expect(try await kakao.control(.post, "/sandbox/account-events", forged).json?["jti"] == "1")
+                let bodies = [try #require(await server.next()).body, try #require(await server.next()).body]
+                let tokens = try bodies.map { try parts(of: $0) }
+                #expect(tokens.map { $0.claims["jti"] } == ["1", "1"])
+                #expect(tokens.map { $0.claims["aud"] } == ["sandbox-rest-api-key", "another"])
+                // The same key by its name, and as long a signature.
+                #expect(tokens[0].header == tokens[1].header)
+                #expect(tokens[1].signature == tokens[0].signature)
+
+                let wrong: [(JSONValue, String)] = [
+                    ([:], "user_id"), (["user_id": 0], "user_id"), (["user_id": 1, "forged": "x"], "forged"),
+                    (["user_id": 1, "event": "x"], "event"),
+                ]
+                for (event, field) in wrong {
+                    let answer = try await kakao.control(.post, "/sandbox/account-events", event)
+                    #expect(answer.status == 400)
+                    #expect(answer.json?["field"]?.string == field)
+                }
+            }
+        }
+    }
+
+    /// Header and claims of a token, and the length of its signature.
+    private func parts(of body: [UInt8]) throws -> (header: JSONValue, claims: JSONValue, signature: Int) {
+        let parts = body.split(separator: UInt8(ascii: "."))
+        func json(_ part: ArraySlice<UInt8>) throws -> JSONValue {
+            var text = String(decoding: part, as: UTF8.self).replacing("-", with: "+").replacing("_", with: "/")
+            while text.utf8.count % 4 != 0 { text += "=" }
+            return try JSONValue(parsing: Array(try #require(Data(base64Encoded: text))))
+        }
+        return (try json(parts[0]), try json(parts[1]), parts[2].count)
     }
 
     @Test("An unlink of nobody, or without a server to tell, is none")

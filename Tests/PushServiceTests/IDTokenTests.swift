@@ -1,4 +1,3 @@
-import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
@@ -37,18 +36,6 @@ import Testing
 
     private static func status(_ service: TestService, _ token: String) async throws -> Int {
         try await service.api.with("Bearer \(token)").get("/v1/push/tokens").status
-    }
-
-    /// The header and claims of a token that is right.
-    private static func parts(_ token: String) throws -> (header: JSONObject, claims: JSONObject) {
-        func object(_ part: Substring) throws -> JSONObject {
-            var text = String(part).replacing("-", with: "+").replacing("_", with: "/")
-            while text.count % 4 != 0 { text += "=" }
-            let data = try #require(Data(base64Encoded: text))
-            return try #require(try JSONValue(parsing: Array(data)).object)
-        }
-        let parts = token.split(separator: ".")
-        return (try object(parts[0]), try object(parts[1]))
     }
 
     @Test(
@@ -106,7 +93,7 @@ import Testing
         try await Self.withIdentity { service in
             let right = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.nativeKey)
             #expect(try await Self.status(service, right) == 200)
-            let (header, claims) = try Self.parts(right)
+            let (header, claims) = try TestSigner.parts(of: right)
             let pieces = right.split(separator: ".").map { String($0) }
             let published = try await service.kakao.sandbox.publishedKeys()
             let modulus = try #require(published["keys"]?[0]?["n"]?.string)
@@ -165,7 +152,7 @@ import Testing
         try await Self.withIdentity { service in
             let right = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.nativeKey)
             #expect(try await Self.status(service, right) == 200)
-            let (header, claims) = try Self.parts(right)
+            let (header, claims) = try TestSigner.parts(of: right)
             for number in 0..<200 {
                 var header = header
                 header["kid"] = .string("unknown \(number)")

@@ -12,6 +12,7 @@ struct ControlAPI: Sendable {
     let faults: FaultBoard
     let link: LinkCallback
     let unlink: UnlinkCall
+    let accountEvents: AccountEventCall
     let stats: @Sendable () -> SandboxStats
 
     func addRoutes(to router: inout Router) {
@@ -29,6 +30,9 @@ struct ControlAPI: Sendable {
         router.add(.delete, "/sandbox/clock", .immediate(resetClock))
         router.on(.post, "/sandbox/unlink") {
             try await .json(unlink.send(UnlinkNotice(bodyOf: $0), baseURL: link.baseURL))
+        }
+        router.on(.post, "/sandbox/account-events") {
+            try await .json(accountEvents.send(AccountEvent(bodyOf: $0), baseURL: link.baseURL))
         }
         router.on(.post, "/sandbox/link/share") { try await .json(link.share(LinkShare(bodyOf: $0))) }
     }

@@ -44,7 +44,7 @@ struct LoginControl: Sendable {
             "iss": .string(issuer.withLock { $0 }), "exp": .integer(now + seconds), "iat": .integer(now),
         ]
         for (name, value) in claims.members { all[name] = value }
-        return try await signingKeys.current().sign(all, namesKey: namesKey)
+        return try await signingKeys.current().sign(all, type: "JWT", namesKey: namesKey)
     }
 
     private func login(_ request: Request) async throws -> Response {

@@ -6,7 +6,7 @@ internal import HTTPTypes
 internal import JSON
 internal import Locking
 
-/// The keys that the sandbox signs ID tokens with, the newest last: Kakao publishes two at a time.
+/// The keys that the sandbox signs ID tokens and account events with, the newest last: Kakao publishes two at a time.
 final class SigningKeys: Sendable {
     private static let published = 2
 
@@ -84,11 +84,16 @@ final class SigningKey: @unchecked Sendable {
     }
 
     /// A JSON Web Token of these claims, signed with RS256.
-    func sign(_ claims: JSONObject, namesKey: Bool) -> String {
-        var header: JSONObject = ["typ": "JWT", "alg": "RS256"]
+    func sign(_ claims: JSONObject, type: String, namesKey: Bool) -> String {
+        var header: JSONObject = ["typ": .string(type), "alg": "RS256"]
         if namesKey { header["kid"] = .string(id) }
         let text = [header, claims].map { Base64URL.encode(JSONValue.object($0).bytes()) }.joined(separator: ".")
-        return text + "." + Base64URL.encode(signature(of: Array(text.utf8)))
+        return text + "." + signature(of: text)
+    }
+
+    /// The signature of a text, as a token ends with it.
+    func signature(of text: String) -> String {
+        Base64URL.encode(signature(of: Array(text.utf8)))
     }
 
     private func signature(of message: [UInt8]) -> [UInt8] {

@@ -30,34 +30,29 @@ actor PostgresLane {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let kind: Kind
-    private let settings: PostgresSettings
-    private let resolver: HostResolver
     private let logger: Logger
 
     private var waiting = Deque<PostgresCommand>()
     private var inFlight = 0
-    private var connection: PostgresConnection?
-    private var reconnection = Reconnection()
+    private let connection: ReconnectingConnection
     private var lastError = PostgresError(.unavailable)
     private var hook: EndOfTickHook?
     private var waitTimer: TimerID?
-    private var retryTimer: TimerID?
     private var isDraining = false
     private var whenIdle: [@Sendable () -> Void] = []
 
     init(kind: Kind, settings: PostgresSettings, loop: EventLoop, resolver: HostResolver, logger: Logger) {
         self.kind = kind
-        self.settings = settings
         self.loop = loop
-        self.resolver = resolver
         self.logger = logger
+        connection = ReconnectingConnection(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
 
     /// Statements that wait or are under way.
     var load: Int { waiting.count + inFlight }
 
     /// Why statements are refused now, if they are.
-    var refusal: PostgresError? { reconnection.mayWait ? nil : lastError }
+    var refusal: PostgresError? { connection.mayWait ? nil : lastError }
 
     // MARK: Life
 
@@ -65,7 +60,7 @@ actor PostgresLane {
         if kind == .reads, hook == nil {
             hook = loop.addEndOfTickHook { self.assumeIsolated { $0.sendWaiting() } }
         }
-        perform(reconnection.start())
+        connection.start { event in self.assumeIsolated { $0.happened(event) } }
     }
 
     /// Refuses what comes from now on, and calls `body` as soon as nothing is in hand.
@@ -76,15 +71,12 @@ actor PostgresLane {
     }
 
     func close() {
-        reconnection.close()
+        connection.close(PostgresError(.connectionLost, detail: "the pool has been shut down"))
         lastError = PostgresError(.unavailable, detail: "the pool has been shut down")
         if let hook { loop.removeEndOfTickHook(hook) }
-        if let retryTimer { loop.cancel(retryTimer) }
         if let waitTimer { loop.cancel(waitTimer) }
-        (hook, retryTimer, waitTimer) = (nil, nil, nil)
+        (hook, waitTimer) = (nil, nil)
         failWaiting(lastError)
-        connection?.assumeIsolated { $0.close(PostgresError(.connectionLost, detail: "the pool has been shut down")) }
-        connection = nil
     }
 
     // MARK: Commands
@@ -106,7 +98,7 @@ actor PostgresLane {
 
     /// Sends what waits, as far as the pipeline has room.
     private func sendWaiting() {
-        guard !waiting.isEmpty, let connection, case .open = reconnection.state else { return }
+        guard !waiting.isEmpty, let current = connection.current, connection.isOpen else { return }
         let limit = kind == .reads ? Self.readsInFlight : Self.writesInFlight
         var together: [PostgresCommand] = []
         var apart: [PostgresCommand] = []
@@ -120,7 +112,7 @@ actor PostgresLane {
             command.attempts += 1
             inFlight += 1
         }
-        connection.assumeIsolated { connection in
+        current.assumeIsolated { connection in
             if !together.isEmpty { connection.send(together, .together) }
             if !apart.isEmpty { connection.send(apart, .apart) }
         }
@@ -161,41 +153,16 @@ actor PostgresLane {
 
     // MARK: Connection
 
-    private func perform(_ action: Reconnection.Action) {
-        switch action {
-        case .none: break
-        case .connect: connect()
-        case .connectLater(let milliseconds):
-            retryTimer = loop.schedule(after: .milliseconds(milliseconds)) {
-                self.assumeIsolated { lane in
-                    lane.retryTimer = nil
-                    lane.perform(lane.reconnection.delayPassed())
-                }
-            }
-        }
-    }
-
-    private func connect() {
-        let connection = PostgresConnection(
-            settings: settings,
-            loop: loop,
-            resolver: resolver,
-            logger: logger
-        ) { event in self.assumeIsolated { $0.happened(event) } }
-        self.connection = connection
-        connection.assumeIsolated { $0.connect() }
-    }
-
     private func happened(_ event: PostgresConnection.Event) {
         switch event {
         case .opened:
             // Loud only where it ends what was said loudly.
             logger.log(
-                level: reconnection.mayWait ? .debug : .notice,
+                level: connection.mayWait ? .debug : .notice,
                 "connected to PostgreSQL",
                 metadata: ["lane": "\(kind)", "loop": "\(loop.label)"]
             )
-            reconnection.opened(at: loop.now)
+            connection.opened()
             sendWaiting()
         case .answered(let command, let answer):
             answered(command, answer)
@@ -208,19 +175,18 @@ actor PostgresLane {
     }
 
     private func closed(_ error: PostgresError, _ unanswered: [PostgresCommand]) {
-        connection = nil
         inFlight = 0
         lastError = error.with(code: .unavailable)
-        if reconnection.state != .closed {
+        if !connection.isClosed {
             // Once, not with every attempt.
             logger.log(
-                level: reconnection.mayWait ? .warning : .debug,
+                level: connection.mayWait ? .warning : .debug,
                 "no connection to PostgreSQL",
                 metadata: ["lane": "\(kind)", "loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
             )
         }
-        perform(reconnection.ended(at: loop.now, jitter: .random(in: -1...1)))
-        if !reconnection.mayWait { failWaiting(lastError) }
+        connection.lost()
+        if !connection.mayWait { failWaiting(lastError) }
         // The first was the one that the server did not answer in time, if that is why; the others only lost the
         // connection.
         for (index, command) in unanswered.enumerated() {

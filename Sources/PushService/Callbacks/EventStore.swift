@@ -5,38 +5,55 @@ internal import Postgres
 struct EventStore: Sendable {
     let pool: PostgresPool
 
-    /// Stores an event, and withdraws the devices of its user in the same step. One that came before changes nothing: its user may have
-    /// come back meanwhile.
+    /// Stores events, and does what follows from them for their users in the same step: withdraws devices, and tells all servers of tokens that
+    /// were revoked. One that came before changes nothing: its user may have come back meanwhile.
     ///
     /// - Returns: How many devices were withdrawn, of which Kakao is to be told.
-    func insertWithdrawingDevices(_ event: KakaoEvent) async throws -> Int {
+    func insert(_ events: [KakaoEvent]) async throws -> Int {
         let rows = try await retryingDeadlocks {
             try await pool.write(
                 """
                 WITH stored AS (
                     INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at)
-                    VALUES ($1, $2, $3, $4, $5, $6, $7)
+                    SELECT *
+                    FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
                     ON CONFLICT (key) DO NOTHING
-                    RETURNING user_id
+                    RETURNING key, user_id
+                ),
+                withdrawn AS (
+                    UPDATE devices AS device
+                    SET withdrawn = true,
+                        revision = device.revision + 1,
+                        updated_at = now(),
+                        attempts = 0,
+                        next_attempt_at = now()
+                    FROM stored
+                    WHERE stored.key = ANY ($8::text[])
+                        AND device.user_id = stored.user_id
+                        AND NOT device.withdrawn
+                    RETURNING device.user_id
+                ),
+                told AS (
+                    SELECT pg_notify($10, user_id::text)
+                    FROM stored
+                    WHERE key = ANY ($9::text[])
+                        AND user_id IS NOT NULL
                 )
-                UPDATE devices AS device
-                SET withdrawn = true,
-                    revision = device.revision + 1,
-                    updated_at = now(),
-                    attempts = 0,
-                    next_attempt_at = now()
-                FROM stored
-                WHERE device.user_id = stored.user_id
-                    AND NOT device.withdrawn
+                SELECT (SELECT count(*) FROM withdrawn), (SELECT count(told) FROM told)
                 """,
                 [
-                    .text(event.kakaoID.map { "\(event.type) \($0)" } ?? event.id.lowercased), .uuid(event.id),
-                    .text(event.type), .int64(event.userID), .text(event.referrerType), .jsonb(event.payload),
-                    .timestamp(event.receivedAt),
+                    .texts(events.map(\.key)), .uuids(events.map(\.id)), .texts(events.map(\.type)),
+                    .int64s(events.map(\.userID)), .texts(events.map(\.referrerType)), .jsonbs(events.map(\.payload)),
+                    .timestamps(events.map(\.receivedAt)),
+                    .texts(events.filter { $0.effect == .userGone }.map(\.key)),
+                    .texts(events.filter { $0.effect != .none }.map(\.key)),
+                    .text(KakaoAccessTokens.channel),
                 ]
             )
         }
-        return rows.affectedRows
+        guard let row = rows.first else { return 0 }
+        let (withdrawn, _) = try row.decode(Int64.self, Int64.self)
+        return Int(withdrawn)
     }
 
     /// Forgets what Kakao has told of a user.
@@ -56,19 +73,22 @@ struct EventStore: Sendable {
     ///   - type: Only those of this type.
     ///   - before: Only what was received before this one.
     func list(type: String?, before: UUID?, limit: Int) async throws -> [KakaoEvent] {
+        // Two statements, so that each has its index whatever the values are.
+        let condition = type == nil ? "$1::text IS NULL" : "type = $1"
         let rows = try await pool.read(
             """
-            SELECT id, type, user_id, referrer_type, payload, received_at
+            SELECT key, id, type, user_id, referrer_type, payload, received_at
             FROM events
-            WHERE ($1::text IS NULL OR type = $1)
-                AND ($2::uuid IS NULL OR id < $2)
+            WHERE \(condition)
+                AND id < $2
             ORDER BY id DESC
             LIMIT $3
             """,
-            [.text(type), .uuid(before), .int64(Int64(limit))]
+            [.text(type), .uuid(before ?? Self.afterAll), .int64(Int64(limit))]
         )
         return try rows.map { row in
-            let (id, type, userID, referrerType, payload, receivedAt) = try row.decode(
+            let (key, id, type, userID, referrerType, payload, receivedAt) = try row.decode(
+                String.self,
                 UUID.self,
                 String.self,
                 Int64?.self,
@@ -78,7 +98,7 @@ struct EventStore: Sendable {
             )
             return KakaoEvent(
                 id: id,
-                kakaoID: nil,
+                key: key,
                 type: type,
                 userID: userID,
                 referrerType: referrerType,
@@ -87,4 +107,9 @@ struct EventStore: Sendable {
             )
         }
     }
+
+    /// No event has so great an id.
+    private static let afterAll = UUID(
+        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
+    )
 }

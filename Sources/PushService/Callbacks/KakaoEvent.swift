@@ -10,15 +10,44 @@ struct KakaoEvent: Sendable {
 
     /// Ours; sorts by the time of receipt.
     let id: UUID
-    /// What Kakao tells this notice from others of its type by, if it gave anything: the same one never counts twice.
-    let kakaoID: String?
+    /// What it is told from all others by, at most 300 bytes: the same one never counts twice.
+    let key: String
+    /// ``unlinkType``, or the address that names the kind of an account event.
     let type: String
+    /// Whom it concerns; `nil` when it does not say.
     let userID: Int64?
     /// Why, in Kakao's word: `ACCOUNT_DELETE`, `UNLINK_FROM_APPS` and others; more may come.
     let referrerType: String?
     /// A JSON object of whatever else came.
     let payload: [UInt8]
     let receivedAt: Date
+
+    /// What follows from it for its user.
+    enum Effect: Sendable {
+        /// Nothing here.
+        case none
+        /// Tokens of the user were revoked: what is remembered of them counts no more.
+        case tokensRevoked
+        /// The user has left the app: no device is to get a push of it, and no token counts any more.
+        case userGone
+    }
+
+    /// What follows from an event of this type. By the exact type: to take one for another would withdraw the devices of somebody who has just
+    /// come.
+    var effect: Effect {
+        switch type {
+        case Self.unlinkType, Self.oauth + "user-unlinked", Self.risc + "account-purged",
+            Self.risc + "account-disabled":
+            .userGone
+        case Self.oauth + "tokens-revoked", Self.oauth + "token-revoked", Self.risc + "sessions-revoked":
+            .tokensRevoked
+        default:
+            .none
+        }
+    }
+
+    private static let oauth = "https://schemas.openid.net/secevent/oauth/event-type/"
+    private static let risc = "https://schemas.openid.net/secevent/risc/event-type/"
 }
 
 extension KakaoEvent {
@@ -35,9 +64,11 @@ extension KakaoEvent {
         for name in parameters.names where !Self.ownNames.contains(name) {
             payload[name.withoutNUL] = .string((parameters.anyText(name) ?? "").withoutNUL)
         }
+        let id = UUID.v7()
         self.init(
-            id: .v7(),
-            kakaoID: try request.kakaoResourceID(),
+            id: id,
+            // Without a name, nobody can tell a repetition from a second unlink.
+            key: try request.kakaoResourceID().map { "\(Self.unlinkType) \($0)" } ?? id.lowercased,
             type: Self.unlinkType,
             userID: try parameters.userID("user_id"),
             // Kakao calls only once: a notice is not refused for a word.

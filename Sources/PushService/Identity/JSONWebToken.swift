@@ -2,7 +2,22 @@ internal import JSON
 
 /// A JSON Web Token, taken apart and not yet believed (RFC 7519, RFC 7515 §3.1).
 struct JSONWebToken: Sendable {
-    /// Longer than any that is sent in a header.
+    /// What a token is for. One issuer signs both kinds with the same keys, so that neither may pass for the other (RFC 8725 §3.11).
+    enum Kind {
+        /// Says who calls: an ID token, say. It may leave its `typ` out.
+        case credential
+        /// Tells of an event (RFC 8417 §2.3). Its `typ` says so.
+        case securityEvent
+
+        fileprivate func accepts(_ type: JSONValue?) -> Bool {
+            switch self {
+            case .credential: type.map { ["jwt", "at+jwt"].contains($0.string?.lowercased()) } ?? true
+            case .securityEvent: type?.string?.lowercased() == "secevent+jwt"
+            }
+        }
+    }
+
+    /// Longer than any that is sent in a header, or that tells of an event.
     private static let maximumBytes = 8192
     private static let maximumKeyIDBytes = 256
     private static let maximumDepth = 8
@@ -20,8 +35,8 @@ struct JSONWebToken: Sendable {
         text.utf8.starts(with: "eyJ".utf8) && text.utf8.count { $0 == UInt8(ascii: ".") } == 2
     }
 
-    /// Takes a token apart; `nil` for one that is none, or is signed as none is accepted: with `none`, say.
-    init?(_ text: String) {
+    /// Takes a token apart; `nil` for one that is none of this kind, or is signed as none is accepted: with `none`, say.
+    init?(_ text: String, _ kind: Kind) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3,
@@ -30,7 +45,7 @@ struct JSONWebToken: Sendable {
             let name = header["alg"]?.string, let algorithm = SignatureAlgorithm(rawValue: name),
             // Extensions that must be understood, and none is (RFC 7515 §4.1.11).
             header["crit"] == nil,
-            Self.isAccepted(type: header["typ"])
+            kind.accepts(header["typ"])
         else { return nil }
         if let keyID = header["kid"] {
             guard let keyID = keyID.string, keyID.utf8.count <= Self.maximumKeyIDBytes else { return nil }
@@ -52,11 +67,5 @@ struct JSONWebToken: Sendable {
     private static func object(_ part: some Collection<UInt8>) -> JSONObject? {
         guard let bytes = Base64URL.decode(part) else { return nil }
         return try? JSONValue(parsing: bytes, maximumDepth: maximumDepth).object
-    }
-
-    /// A security event token, for one, is signed with the same keys and says something else (RFC 8725 §3.11).
-    private static func isAccepted(type: JSONValue?) -> Bool {
-        guard let type else { return true }
-        return ["jwt", "at+jwt"].contains(type.string?.lowercased())
     }
 }

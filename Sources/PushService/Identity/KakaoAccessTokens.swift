@@ -3,17 +3,23 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
 internal import Locking
+internal import Postgres
 
 /// Whose a Kakao Login access token is, as Kakao says: shared by all loops.
 ///
 /// What Kakao said is remembered under the token's SHA-256, never under the token. A token that Kakao refuses and one that Kakao
 /// cannot be asked about are told apart: an app logs its user out for the first, and must not for the second.
+///
+/// When a user's tokens are revoked, whichever server Kakao has told, what Kakao said of them before counts no more.
 final class KakaoAccessTokens: Sendable {
-    /// The longest that Kakao's word is taken for: so long a token that was revoked is still let in.
+    /// What servers tell each other on: the number of a user whose tokens were revoked.
+    static let channel = "kakao_push_revoked_users"
+
+    /// The longest that Kakao's word is taken for: so long a token that was revoked is still let in, unless Kakao tells.
     private static let trust = Duration.seconds(5 * 60)
     /// How long a refusal is remembered: against one who repeats it.
     private static let refusalTime = Duration.seconds(5)
-    /// Tokens that are remembered, of users and refused ones each.
+    /// Tokens that are remembered, of users and refused ones each; and users whose tokens were revoked.
     private static let limit = 16_384
     /// Questions to Kakao at a time.
     private static let maximumQuestions = 256
@@ -31,17 +37,33 @@ final class KakaoAccessTokens: Sendable {
     }
 
     private struct Entry: Sendable {
-        /// `nil` for a token that Kakao refused.
-        let userID: Int64?
+        let userID: Int64
+        /// When Kakao was asked.
+        let asked: ContinuousClock.Instant
         let end: ContinuousClock.Instant
     }
 
     private struct State: Sendable {
         var users = RecentlyUsed<TokenDigest, Entry>(limit: KakaoAccessTokens.limit)
-        /// Apart from the users', which a flood of bad tokens must not drive out.
-        var refused = RecentlyUsed<TokenDigest, Entry>(limit: KakaoAccessTokens.limit)
+        /// Until when a refusal is remembered. Apart from the users', which a flood of bad tokens must not drive out.
+        var refused = RecentlyUsed<TokenDigest, ContinuousClock.Instant>(limit: KakaoAccessTokens.limit)
+        /// When these users' tokens were revoked.
+        var revoked: [Int64: ContinuousClock.Instant] = [:]
+        /// When anybody's may have been.
+        var allRevoked = ContinuousClock.now
         /// Until then Kakao is not asked, because a quota is used up.
         var pauseEnd: ContinuousClock.Instant?
+
+        /// Whether none of a user's tokens was revoked since Kakao was asked about one.
+        func holds(for userID: Int64, since asked: ContinuousClock.Instant) -> Bool {
+            allRevoked < asked && revoked[userID].map { $0 < asked } ?? true
+        }
+
+        mutating func revokeAll() {
+            users = RecentlyUsed(limit: KakaoAccessTokens.limit)
+            revoked = [:]
+            allRevoked = .now
+        }
     }
 
     private let appID: Int64
@@ -74,16 +96,32 @@ final class KakaoAccessTokens: Sendable {
         }
     }
 
+    /// Some server has said whose tokens were revoked, or may have said so unheard.
+    func heard(_ event: PostgresListener.Event) {
+        switch event {
+        case .listening:
+            state.withLock { $0.revokeAll() }
+        case .notification(channel: Self.channel, let payload):
+            guard let userID = Int64(decimal: payload) else { return }
+            state.withLock { state in
+                if state.revoked.count >= Self.limit { state.revokeAll() }
+                state.revoked[userID] = .now
+            }
+        case .notification:
+            break
+        }
+    }
+
     /// What is remembered of a token.
     private func known(_ digest: TokenDigest) -> Verdict? {
         let now = ContinuousClock.now
         return state.withLock { state in
             if let entry = state.users.value(digest) {
-                if entry.end > now, let userID = entry.userID { return .user(userID) }
+                if entry.end > now, state.holds(for: entry.userID, since: entry.asked) { return .user(entry.userID) }
                 state.users.remove(digest)
             }
-            if let entry = state.refused.value(digest) {
-                if entry.end > now { return .refused }
+            if let end = state.refused.value(digest) {
+                if end > now { return .refused }
                 state.refused.remove(digest)
             }
             if let end = state.pauseEnd, end > now {
@@ -97,12 +135,17 @@ final class KakaoAccessTokens: Sendable {
     private func ask(_ token: String, _ digest: TokenDigest, _ kakao: KakaoUserAPI) async -> Verdict {
         // It may have been answered in the moment between looking and asking.
         if let verdict = known(digest) { return verdict }
+        let asked = ContinuousClock.now
         do throws(KakaoError) {
             let info = try await kakao.accessTokenInfo(token)
             guard info.appID == appID, let userID = info.userID, userID > 0 else { return refuse(digest) }
             let trust = min(.seconds(info.expiresInSeconds), Self.trust)
-            state.withLock { $0.users.set(Entry(userID: userID, end: .now + trust), for: digest) }
-            return .user(userID)
+            return state.withLock { state in
+                // Revoked while Kakao was asked: nobody knows which came first. The next one who comes asks again.
+                guard state.holds(for: userID, since: asked) else { return .unknown(retrySeconds: 1) }
+                state.users.set(Entry(userID: userID, asked: asked, end: .now + trust), for: digest)
+                return .user(userID)
+            }
         } catch {
             if error.refusesToken { return refuse(digest) }
             if error.disposition == .wait {
@@ -115,7 +158,7 @@ final class KakaoAccessTokens: Sendable {
     }
 
     private func refuse(_ digest: TokenDigest) -> Verdict {
-        state.withLock { $0.refused.set(Entry(userID: nil, end: .now + Self.refusalTime), for: digest) }
+        state.withLock { $0.refused.set(.now + Self.refusalTime, for: digest) }
         return .refused
     }
 

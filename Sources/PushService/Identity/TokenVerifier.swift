@@ -25,6 +25,18 @@ struct TokenVerifier: Sendable {
     let algorithms: Set<SignatureAlgorithm>
     let keys: Keys
 
+    /// Why a token is not its issuer's to us.
+    enum Objection: Sendable {
+        /// It names another issuer, or none.
+        case issuer
+        /// It is for others.
+        case audience
+        /// It is signed in another way than is accepted, or names no key, or one that the issuer does not have.
+        case key
+        /// It was not signed with the key that it names, or was changed since.
+        case signature
+    }
+
     /// The user whom a token is of; `nil` for one that is not believed.
     ///
     /// - Parameters:
@@ -32,13 +44,26 @@ struct TokenVerifier: Sendable {
     ///   - loop: The calling one.
     /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
     func user(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Int64? {
-        // The signature last: only what could be a token of this issuer is worth a fetch of its keys.
-        guard algorithms.contains(token.algorithm), token.claims["iss"]?.string == issuer,
-            isForUs(token.claims["aud"]), Self.isInForce(token.claims, at: Int64(time(nil))),
-            let userID = Self.userID(token.claims["sub"]),
-            let key = try await key(of: token, client, on: loop), token.isSigned(with: key)
+        guard Self.isInForce(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
+            try await objection(to: token, client, on: loop) == nil
         else { return nil }
         return userID
+    }
+
+    /// Why a token is not the issuer's to us; `nil` for one that is. When it is in force, and what it says, is not looked at here.
+    ///
+    /// - Parameters:
+    ///   - client: Of `loop`.
+    ///   - loop: The calling one.
+    /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
+    func objection(to token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Objection? {
+        // The signature last: only what could be a token of this issuer is worth a fetch of its keys.
+        guard token.claims["iss"]?.string == issuer else { return .issuer }
+        guard isForUs(token.claims["aud"]) else { return .audience }
+        guard algorithms.contains(token.algorithm), let key = try await key(of: token, client, on: loop) else {
+            return .key
+        }
+        return token.isSigned(with: key) ? nil : .signature
     }
 
     private func key(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> VerificationKey?
@@ -69,12 +94,12 @@ struct TokenVerifier: Sendable {
     }
 
     /// Seconds since 1970, which may have a fraction (RFC 7519 §2).
-    private static func seconds(_ value: JSONValue) -> Int64? {
+    static func seconds(_ value: JSONValue) -> Int64? {
         value.integer ?? value.number.flatMap { Double($0.text) }.flatMap { Int64(exactly: $0.rounded(.down)) }
     }
 
     /// A user's number, as text or as it is.
-    private static func userID(_ subject: JSONValue?) -> Int64? {
+    static func userID(_ subject: JSONValue?) -> Int64? {
         let number = subject?.string.flatMap { Int64(decimal: $0) } ?? subject?.integer
         return number.flatMap { $0 > 0 ? $0 : nil }
     }

@@ -4,9 +4,12 @@ internal import HTTPServer
 internal import JSON
 internal import KakaoAPI
 internal import Logging
+internal import Postgres
 
 /// The kinds of bearer token that a user may call with, as the settings switch them on: shared by all loops.
 final class UserCredentials: Sendable {
+    /// What Kakao signs for the app's keys, ID tokens and account events alike; `nil` without such a key.
+    let kakao: TokenVerifier?
     private let accessTokens: KakaoAccessTokens?
     /// Of those who issue JSON Web Tokens, each by its own name.
     private let verifiers: [TokenVerifier]
@@ -15,13 +18,14 @@ final class UserCredentials: Sendable {
     init(_ settings: Settings, logger: Logger) throws {
         let identity = settings.identity
         accessTokens = identity.acceptsKakaoAccessTokens ? settings.kakao.appID.map(KakaoAccessTokens.init) : nil
+        kakao = settings.kakao.loginKeys.isEmpty ? nil : Self.kakao(settings, logger)
         var verifiers: [TokenVerifier] = []
-        if identity.acceptsKakaoIDTokens { verifiers.append(Self.kakao(settings, logger)) }
+        if identity.acceptsKakaoIDTokens, let kakao { verifiers.append(kakao) }
         if let backend = identity.backend { verifiers.append(try Self.backend(backend, identity, logger)) }
         self.verifiers = verifiers
     }
 
-    /// Kakao, which signs ID tokens with RS256 and for the app key that the user logged in with.
+    /// Kakao, which signs with RS256: ID tokens for the app key that the user logged in with, account events for the REST API key.
     private static func kakao(_ settings: Settings, _ logger: Logger) -> TokenVerifier {
         let url = settings.kakao.authURL + "/.well-known/jwks.json"
         return TokenVerifier(
@@ -83,9 +87,16 @@ final class UserCredentials: Sendable {
         guard JSONWebToken.isLike(token) else {
             return try await accessTokens?.user(of: token, digest, kakao, on: loop)
         }
-        guard !verifiers.isEmpty, let token = JSONWebToken(token), let issuer = token.claims["iss"]?.string else {
+        guard !verifiers.isEmpty, let token = JSONWebToken(token, .credential),
+            let issuer = token.claims["iss"]?.string
+        else {
             return nil
         }
         return try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
+    }
+
+    /// Some server has said whose tokens were revoked, or may have said so unheard.
+    func heard(_ event: PostgresListener.Event) {
+        accessTokens?.heard(event)
     }
 }

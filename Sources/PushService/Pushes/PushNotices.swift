@@ -47,7 +47,11 @@ final class PushNotices: Sendable {
 
     /// Another server has said so, or may have said so unheard.
     func heard(_ event: PostgresListener.Event) {
-        if case .notification(_, serverID) = event { return }
+        if case .notification(let channel, let serverID) = event,
+            channel != Self.channel || serverID == self.serverID
+        {
+            return
+        }
         hear()
     }
 

@@ -41,7 +41,7 @@ enum SettingKey: String, CaseIterable {
     case kakaoAdminKey = "kakao.admin_key"
     /// The app's number at Kakao, 1 to 2^63-1; without it there is no `/kakao/unlink`.
     case kakaoAppID = "kakao.app_id"
-    /// The app's REST API key at Kakao.
+    /// The app's REST API key at Kakao, which account events are for; without any of the three keys there is no `/kakao/account-events`.
     case kakaoRESTAPIKey = "kakao.rest_api_key"
     /// The app's native app key at Kakao.
     case kakaoNativeAppKey = "kakao.native_app_key"

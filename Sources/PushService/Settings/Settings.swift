@@ -49,7 +49,7 @@ package struct Settings: Sendable {
         package var maximumConcurrentRequests = 32
         package var requestsPerSecond: Int?
 
-        /// The keys that a user may have logged in with: what an ID token is for.
+        /// The keys that a user may have logged in with: what an ID token is for, and an account event.
         var loginKeys: Set<String> { Set([restAPIKey, nativeAppKey, javaScriptKey].compactMap(\.self)) }
     }
 

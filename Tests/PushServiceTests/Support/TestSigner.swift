@@ -1,6 +1,7 @@
 import CLibssl
 import FoundationEssentials
 import JSON
+import Testing
 
 /// Makes JSON Web Tokens: right ones, and such as an attacker would make.
 enum TestSigner {
@@ -22,6 +23,18 @@ enum TestSigner {
             HMAC(EVP_sha256(), secret, Int32(secret.count), bytes, bytes.count, &code, &length)
             return code
         }
+    }
+
+    /// The header and claims of a token.
+    static func parts(of token: String) throws -> (header: JSONObject, claims: JSONObject) {
+        func object(_ part: Substring) throws -> JSONObject {
+            var text = String(part).replacing("-", with: "+").replacing("_", with: "/")
+            while text.count % 4 != 0 { text += "=" }
+            let data = try #require(Data(base64Encoded: text))
+            return try #require(try JSONValue(parsing: Array(data)).object)
+        }
+        let parts = token.split(separator: ".")
+        return (try object(parts[0]), try object(parts[1]))
     }
 
     static func base64URL(_ bytes: [UInt8]) -> String {

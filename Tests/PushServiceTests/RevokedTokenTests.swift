@@ -1,0 +1,155 @@
+import HTTPClient
+import HTTPTypes
+import KakaoSandbox
+import PushService
+import Testing
+
+/// Access tokens of which Kakao tells that they were revoked: what was remembered of them counts no more, on every server.
+@Suite(.timeLimit(.minutes(5))) struct RevokedTokenTests {
+    private static let path = "/v1/user/access_token_info"
+    private static let oauth = "https://schemas.openid.net/secevent/oauth/event-type/"
+    private static let risc = "https://schemas.openid.net/secevent/risc/event-type/"
+
+    private static func withIdentity(_ body: (TestService) async throws -> Void) async throws {
+        func adjust(_ settings: inout Settings) {
+            settings.kakao.appID = 123_456
+            settings.kakao.authURL = settings.kakao.apiURL
+            settings.kakao.restAPIKey = KakaoSandboxSettings().restAPIKey
+            settings.identity.acceptsKakaoAccessTokens = true
+        }
+        try await withService(adjust, body)
+    }
+
+    private static func questions(_ service: TestService) -> Int {
+        service.kakao.sandbox.stats.requests[path] ?? 0
+    }
+
+    private static func status(_ api: Caller, _ token: String) async throws -> Int {
+        try await api.with("Bearer \(token)").get("/v1/push/tokens").status
+    }
+
+    private static func send(_ service: TestService, _ type: String, of userID: Int64 = 7) async throws {
+        var event = AccountEvent(userID: userID)
+        event.type = type
+        #expect(try await service.kakao.sandbox.send(event).status == 202)
+    }
+
+    /// Waits until a server has heard of all that was sent so far. Asks Kakao twice.
+    ///
+    /// - Parameter userID: Nobody else's in the test.
+    private static func hear(_ service: TestService, _ userID: Int64) async throws {
+        let token = try #require(service.kakao.sandbox.accessToken(of: userID))
+        #expect(try await status(service.api, token) == 200)
+        service.kakao.sandbox.revokeAccessTokens(of: userID)
+        // Notifications come in the order in which they were committed.
+        try await send(service, oauth + "tokens-revoked", of: userID)
+        try await eventually("it is forgotten") { try await status(service.api, token) == 401 }
+    }
+
+    @Test(
+        "A user's tokens that are revoked are let in no more, on no server, and nobody else is asked about again",
+        arguments: [
+            oauth + "tokens-revoked", oauth + "token-revoked", risc + "sessions-revoked", oauth + "user-unlinked",
+            risc + "account-purged", risc + "account-disabled",
+        ]
+    )
+    func revoked(type: String) async throws {
+        try await Self.withIdentity { service in
+            try await RunningServer.with(service.settings) { other in
+                let sandbox = service.kakao.sandbox
+                let tokens = [try #require(sandbox.accessToken(of: 7)), try #require(sandbox.accessToken(of: 7))]
+                let somebodyElse = try #require(sandbox.accessToken(of: 8))
+                let servers = [service.api, other]
+                for server in servers {
+                    for token in tokens + [somebodyElse] { #expect(try await Self.status(server, token) == 200) }
+                }
+                sandbox.revokeAccessTokens(of: 7)
+                // It is not known yet.
+                for server in servers { #expect(try await Self.status(server, tokens[0]) == 200) }
+                #expect(Self.questions(service) == 6)
+                try await Self.send(service, type)
+                for server in servers {
+                    for token in tokens {
+                        try await eventually("it is forgotten") { try await Self.status(server, token) == 401 }
+                    }
+                    #expect(try await Self.status(server, somebodyElse) == 200)
+                }
+                #expect(Self.questions(service) == 10)
+
+                // Who has come back is let in, and remembered.
+                let new = try #require(sandbox.accessToken(of: 7))
+                for _ in 0..<3 { #expect(try await Self.status(other, new) == 200) }
+                #expect(Self.questions(service) == 11)
+            }
+        }
+    }
+
+    @Test("An unlink notice has them forgotten too; an event of another kind, and one that comes again, do not")
+    func notices() async throws {
+        try await Self.withIdentity { service in
+            let sandbox = service.kakao.sandbox
+            var event = AccountEvent(userID: 7)
+            event.type = Self.oauth + "tokens-revoked"
+            event.tokenID = "token-1"
+            #expect(try await sandbox.send(event).status == 202)
+            let token = try #require(sandbox.accessToken(of: 7))
+            try await Self.hear(service, 8)
+            #expect(try await Self.status(service.api, token) == 200)
+            let before = Self.questions(service)
+            #expect(try await sandbox.send(event).status == 202)
+            try await Self.send(service, Self.oauth + "user-scope-withdraw")
+            try await Self.hear(service, 9)
+            #expect(try await Self.status(service.api, token) == 200)
+            #expect(Self.questions(service) == before + 2)
+
+            sandbox.revokeAccessTokens(of: 7)
+            #expect(await sandbox.unlink(UnlinkNotice(userID: 7)).status == 200)
+            try await eventually("it is forgotten") { try await Self.status(service.api, token) == 401 }
+        }
+    }
+
+    @Test("An answer of Kakao's that was under way when the tokens were revoked is not believed")
+    func underWay() async throws {
+        try await Self.withIdentity { service in
+            let sandbox = service.kakao.sandbox
+            let token = try #require(sandbox.accessToken(of: 7))
+            var latency = Fault(.latency)
+            latency.path = Self.path
+            latency.milliseconds = 2000
+            latency.userIDs = [7]
+            sandbox.add(latency)
+            let before = Self.questions(service)
+            async let late = service.api.with("Bearer \(token)").get("/v1/push/tokens")
+            try await eventually("Kakao is asked") { Self.questions(service) == before + 1 }
+            sandbox.revokeAccessTokens(of: 7)
+            try await Self.send(service, Self.oauth + "tokens-revoked", of: 7)
+            try await Self.hear(service, 8)
+            // Kakao had found it in force. An app is not to log its user out, and not let in either.
+            let answer = try await late
+            #expect(answer.status == 503)
+            #expect(answer.headerFields[.retryAfter] == "1")
+            #expect(try await Self.status(service.api, token) == 401)
+        }
+    }
+
+    @Test("When the connection was lost that others are heard on, what is remembered counts no more")
+    func reconnection() async throws {
+        try await Self.withIdentity { service in
+            let sandbox = service.kakao.sandbox
+            let token = try #require(sandbox.accessToken(of: 7))
+            for _ in 0..<2 { #expect(try await Self.status(service.api, token) == 200) }
+            #expect(Self.questions(service) == 1)
+            sandbox.revokeAccessTokens(of: 7)
+            let ended = try await service.database.integer(
+                """
+                SELECT count(pg_terminate_backend(pid))
+                FROM pg_stat_activity
+                WHERE datname = current_database()
+                    AND query LIKE 'LISTEN %'
+                """
+            )
+            #expect(ended == 1)
+            try await eventually("it is asked again") { try await Self.status(service.api, token) == 401 }
+        }
+    }
+}
