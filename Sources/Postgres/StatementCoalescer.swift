@@ -142,7 +142,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
 
     private func send(_ entries: [Entry]) {
         underWay += 1
-        pool.run(statement, parameters(entries.map(\.item)), connections) { result in
+        pool.run(statement, parameters(entries.map { $0.item }), connections) { result in
             self.assumeIsolated { $0.answered(entries, result) }
         }
     }

@@ -80,14 +80,10 @@ import Testing
 
     @Test("A withdrawal does not overtake a repetition that Kakao is slow to answer")
     func withdrawal() async throws {
-        try await withService { service in
-            _ = try await service.api.register(1, "token")
-            service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 500 }
-            async let repetition = service.api.register(1, "token")
-            try await eventually("Kakao is being told") { service.kakao.requests("register") == 2 }
+        try await withSlowRepetition { service in
             #expect(try await service.api.deregister(1).status == 202)
             #expect(service.kakao.requests("deregister") == 0)
-            #expect(try await repetition.status == 200)
+        } afterwards: { service in
             try await eventually("the device is gone") { try await service.database.count("devices") == 0 }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
             #expect(service.kakao.calls == ["register 200", "register 200", "deregister 200"])
@@ -96,18 +92,30 @@ import Testing
 
     @Test("Another user who takes the token during a repetition has it in the end")
     func otherUser() async throws {
-        try await withService { service in
-            _ = try await service.api.register(1, "token")
-            service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 500 }
-            async let repetition = service.api.register(1, "token")
-            try await eventually("Kakao is being told") { service.kakao.requests("register") == 2 }
+        try await withSlowRepetition { service in
             #expect(try await service.api.register(2, "token").status == 202)
-            #expect(try await repetition.status == 200)
+        } afterwards: { service in
             try await eventually("the second user has it") {
                 try await service.kakao.tokens(of: 2) == ["phone gcm token"]
             }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
             #expect(try await service.database.count("devices") == 1)
+        }
+    }
+
+    /// Runs `meanwhile` while Kakao has been told of a repetition and has not answered.
+    private func withSlowRepetition(
+        _ meanwhile: (TestService) async throws -> Void,
+        afterwards: (TestService) async throws -> Void
+    ) async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 500 }
+            async let repetition = service.api.register(1, "token")
+            try await eventually("Kakao is being told") { service.kakao.requests("register") == 2 }
+            try await meanwhile(service)
+            #expect(try await repetition.status == 200)
+            try await afterwards(service)
         }
     }
 }

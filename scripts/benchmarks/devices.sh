@@ -35,23 +35,21 @@ VACUUM ANALYZE;
 CHECKPOINT;
 SQL
     DATABASE_URL=${databases[$size]} HTTP_PORT=0 KAKAO_API_URL=http://127.0.0.1:$kakao_port KAKAO_APP_ID=1 \
-        IDENTITY_KAKAO_ACCESS_TOKEN=true LOG_LEVEL=notice start "serve-$size" "$program" serve
+        IDENTITY_KAKAO_ACCESS_TOKEN=true LOG_LEVEL=notice \
+        DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0 start "serve-$size" "$program" serve
     wait_for "serve-$size" grep -q Ready "$work/serve-$size.log" "$work/serve-$size.out"
     urls[$size]=http://$(grep -ohE '127\.0\.0\.1:[0-9]+' "$work/serve-$size.log" "$work/serve-$size.out" | head -1)
+    # The requests are made before the first is sent, so that wrk has little to do but send them.
     cat >"$work/common-$size.lua" <<LUA
-local md5 = {}
-local number = 0
-local stride = $size / $callers
+local requests = {}
 function init()
     math.randomseed(os.time())
-    -- What an app sends at its start: what it has sent before.
     for line in io.lines("$work/tokens-$size") do
-        local id, token = line:match("(%d+) (%w+)")
-        md5[#md5 + 1] = {id = id, token = token}
+        requests[#requests + 1] = format(line:match("(%d+) (%w+)"))
     end
 end
-local function caller()
-    return md5[math.random(#md5)]
+function request()
+    return requests[math.random(#requests)]
 end
 function done(summary)
     local errors = summary.errors
@@ -62,18 +60,17 @@ LUA
         SELECT user_id, push_token
         FROM generate_series(0, $callers - 1) AS place
         JOIN devices ON user_id = 1 + place * ($size / $callers)"
+    # What an app sends at its start: what it has sent before.
     cat "$work/common-$size.lua" - >"$work/register-$size.lua" <<'LUA'
-function request()
-    local phone = caller()
+function format(id, token)
     return wrk.format("POST", "/v1/push/register",
-        {["Authorization"] = "Bearer user-" .. phone.id, ["Content-Type"] = "application/x-www-form-urlencoded"},
-        "device_id=phone&push_type=gcm&locale=ko-KR&timezone=Asia%2FSeoul&app_version=3.1.4&push_token=" .. phone.token)
+        {["Authorization"] = "Bearer user-" .. id, ["Content-Type"] = "application/x-www-form-urlencoded"},
+        "device_id=phone&push_type=gcm&locale=ko-KR&timezone=Asia%2FSeoul&app_version=3.1.4&push_token=" .. token)
 end
 LUA
     cat "$work/common-$size.lua" - >"$work/tokens-$size.lua" <<'LUA'
-function request()
-    local phone = caller()
-    return wrk.format("GET", "/v1/push/tokens?uuid=" .. phone.id, {["Authorization"] = "Bearer user-" .. phone.id})
+function format(id)
+    return wrk.format("GET", "/v1/push/tokens?uuid=" .. id, {["Authorization"] = "Bearer user-" .. id})
 end
 LUA
     cat >"$work/upsert-$size.sql" <<SQL
