@@ -43,6 +43,7 @@ package final class PushServer: Service {
     private let events = PushEvents()
     private let syncWorker: DeviceSyncWorker
     private let renewer: DeviceRenewer
+    private let importPacer: ImportedDevicePacer
     private let databaseSettings: PostgresSettings
     private let onListening: @Sendable (PushServer) throws -> Void
 
@@ -99,6 +100,8 @@ package final class PushServer: Service {
         // Where it listens is known once it does.
         let returnURL = Locked<String?>(nil)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
+        let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
+        let importWakeup = Wakeup(loop: last.loop)
         let metricsRoutes = MetricsRoutes(
             authenticator: Self.authenticator(settings, users, first),
             metrics: metrics,
@@ -126,6 +129,13 @@ package final class PushServer: Service {
             HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
             metricsRoutes.add(to: &router)
             DeviceRoutes(authenticator: authenticator, store: devices, sync: sync).add(to: &router)
+            DeviceTransferRoutes(
+                authenticator: authenticator,
+                imports: DeviceImportStore(pool: own.pool, renewal: renewal),
+                exports: DeviceExportStore(pool: own.pool),
+                uploads: imports,
+                importWakeup: importWakeup
+            ).add(to: &router)
             PushRoutes(
                 authenticator: authenticator,
                 store: pushes,
@@ -214,6 +224,13 @@ package final class PushServer: Service {
             activeWithinDays: settings.activeWithinDays,
             logger: logger
         )
+        importPacer = ImportedDevicePacer(
+            loop: last.loop,
+            store: DeviceImportStore(pool: last.pool, renewal: renewal),
+            wakeup: importWakeup,
+            syncWakeup: syncWakeup,
+            logger: logger
+        )
     }
 
     private static func authenticator(
@@ -274,14 +291,15 @@ package final class PushServer: Service {
         }
         listener.start()
         let background = Task(executorPreference: loops.loops[0]) {
-            [sender, preparer, syncWorker, renewer, housekeeper, notices] in
+            [sender, preparer, syncWorker, renewer, importPacer, housekeeper, notices] in
             async let sending: Void = sender.run()
             async let preparing: Void = preparer.run()
             async let syncing: Void = syncWorker.run()
             async let renewing: Void = renewer.run()
+            async let pacing: Void = importPacer.run()
             async let housekeeping: Void = housekeeper.run()
             async let telling: Void = notices.run()
-            _ = await (sending, preparing, syncing, renewing, housekeeping, telling)
+            _ = await (sending, preparing, syncing, renewing, pacing, housekeeping, telling)
         }
         try? await gracefulShutdown()
         await shutdown(background)
@@ -324,6 +342,7 @@ package final class PushServer: Service {
         notices.stop()
         await sender.stop()
         await renewer.stop()
+        await importPacer.stop()
         await syncWorker.stop()
         await housekeeper.stop()
         let patience = Task(executorPreference: loops.loops[0]) { [loops, services] in
