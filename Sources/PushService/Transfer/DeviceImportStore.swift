@@ -147,15 +147,17 @@ struct DeviceImportStore: Sendable {
     }
 
     /// Runs a statement again that met others.
+    ///
+    /// - Throws: What `body` throws; ``PostgresError/Code/timedOut`` when there is always somebody.
     private func givingWay(_ body: () async throws -> PostgresRows) async throws -> PostgresRows {
-        for _ in 1..<Self.maximumAttempts {
+        for _ in 1...Self.maximumAttempts {
             do {
                 return try await body()
             } catch let error as PostgresError where ["55P03", "40P01"].contains(error.sqlState) {
                 try await pool.loop.sleep(for: .milliseconds(20))
             }
         }
-        return try await body()
+        throw PostgresError(.timedOut, detail: "rows of an import are held by others")
     }
 
     /// A line counts if it is newer than what is known here of its device and of its token; one without a time is older than anything.
