@@ -61,6 +61,14 @@ extension Date {
         return "\(CivilDate(unixSeconds: seconds).rfc3339).\((milliseconds - seconds * 1000).padded(3))Z"
     }
 
+    /// RFC 3339 in UTC with microseconds, which is all that PostgreSQL keeps: `2026-11-21T08:15:30.123456Z`.
+    var rfc3339Microseconds: String {
+        let microseconds = Int((timeIntervalSince1970 * 1_000_000).rounded())
+        let fraction = (microseconds % 1_000_000 + 1_000_000) % 1_000_000
+        let seconds = (microseconds - fraction) / 1_000_000
+        return "\(CivilDate(unixSeconds: seconds).rfc3339).\(fraction.padded(6))Z"
+    }
+
     /// RFC 3339 in UTC to the second, as Kakao writes times: `2014-07-29T06:24:12Z`.
     var rfc3339Seconds: String {
         "\(CivilDate(unixSeconds: Int(timeIntervalSince1970.rounded(.down))).rfc3339)Z"

@@ -48,6 +48,7 @@ package final class PushServer: Service {
     private let syncWorker: DeviceSyncWorker
     private let renewer: DeviceRenewer
     private let keyUseWriter: KeyUseWriter
+    private let importPacer: ImportedDevicePacer
     private let databaseSettings: PostgresSettings
     private let onListening: @Sendable (PushServer) throws -> Void
 
@@ -110,6 +111,8 @@ package final class PushServer: Service {
         // Where it listens is known once it does.
         let returnURL = Locked<String?>(nil)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
+        let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
+        let importWakeup = Wakeup(loop: last.loop)
         let metricsRoutes = MetricsRoutes(
             authenticator: Self.authenticator(settings, operators, users, limits, first),
             metrics: metrics,
@@ -138,6 +141,13 @@ package final class PushServer: Service {
             metricsRoutes.add(to: &router)
             KakaoDeviceRoutes(authenticator: authenticator, sync: sync).add(to: &router)
             DeviceRoutes(authenticator: authenticator, sync: sync).add(to: &router)
+            DeviceTransferRoutes(
+                authenticator: authenticator,
+                imports: DeviceImportStore(pool: own.pool, renewal: renewal),
+                exports: DeviceExportStore(pool: own.pool),
+                uploads: imports,
+                importWakeup: importWakeup
+            ).add(to: &router)
             PushRoutes(
                 authenticator: authenticator,
                 store: pushes,
@@ -239,6 +249,13 @@ package final class PushServer: Service {
             store: OperatorKeyStore(pool: last.pool),
             logger: logger
         )
+        importPacer = ImportedDevicePacer(
+            loop: last.loop,
+            store: DeviceImportStore(pool: last.pool, renewal: renewal),
+            wakeup: importWakeup,
+            syncWakeup: syncWakeup,
+            logger: logger
+        )
     }
 
     private static func authenticator(
@@ -307,15 +324,16 @@ package final class PushServer: Service {
             throw error
         }
         let background = Task(executorPreference: loops.loops[0]) {
-            [sender, preparer, syncWorker, renewer, housekeeper, keyUseWriter, notices] in
+            [sender, preparer, syncWorker, renewer, importPacer, housekeeper, keyUseWriter, notices] in
             async let sending: Void = sender.run()
             async let preparing: Void = preparer.run()
             async let syncing: Void = syncWorker.run()
             async let renewing: Void = renewer.run()
+            async let pacing: Void = importPacer.run()
             async let housekeeping: Void = housekeeper.run()
             async let writing: Void = keyUseWriter.run()
             async let telling: Void = notices.run()
-            _ = await (sending, preparing, syncing, renewing, housekeeping, writing, telling)
+            _ = await (sending, preparing, syncing, renewing, pacing, housekeeping, writing, telling)
         }
         try? await gracefulShutdown()
         await shutdown(background)
@@ -358,6 +376,7 @@ package final class PushServer: Service {
         notices.stop()
         await sender.stop()
         await renewer.stop()
+        await importPacer.stop()
         await syncWorker.stop()
         await housekeeper.stop()
         let patience = Task(executorPreference: loops.loops[0]) { [loops, services] in

@@ -1,4 +1,5 @@
 import EventLoop
+import FoundationEssentials
 import Glibc
 import Locking
 import Testing
@@ -53,6 +54,47 @@ import Testing
                     #expect(sum == 49_995_000)
                 }
                 #expect(try await rows(pool) == 10_000)
+            }
+        }
+    }
+
+    @Test("Values of every kind arrive as they are, in a table of a session, whose statements have their time again")
+    func binaryRows() async throws {
+        try await withTable { pool, _ in
+            let values: [(Int64, String?, [String], Bool, Date?)] = [
+                (
+                    .max, "tab\t, \"quote\" and 여행", ["a", "", "b,c"], true,
+                    Date(timeIntervalSince1970: 1_700_000_000.000001)
+                ),
+                (-1, "", [], false, nil), (0, nil, ["\\N"], true, Date(timeIntervalSince1970: -86_400)),
+            ]
+            try await pool.withConnection(statementTimeout: .seconds(77)) { session in
+                try await session.execute(
+                    script: """
+                        CREATE TEMPORARY TABLE every (
+                            number bigint, text text, texts text[], flag boolean, time timestamptz
+                        )
+                        """
+                )
+                let count = try await session.copy("COPY every FROM STDIN (FORMAT binary)") { writer in
+                    var rows = PostgresCopyRows()
+                    for (number, text, texts, flag, time) in values {
+                        try rows.append([.int64(number), .text(text), .texts(texts), .bool(flag), .timestamp(time)])
+                        try await writer.write(rows.take())
+                    }
+                    #expect(throws: PostgresError.self) { try rows.append([.text("a\0b")]) }
+                    _ = rows.take()
+                    rows.end()
+                    try await writer.write(rows.take())
+                }
+                #expect(count == 3)
+                let rows = try await session.query("SELECT * FROM every")
+                for (row, value) in zip(rows, values) {
+                    let read = try row.decode(Int64.self, String?.self, [String].self, Bool.self, Date?.self)
+                    #expect(read == value)
+                }
+                let timeout = try await session.query("SHOW statement_timeout").first?.decode(String.self)
+                #expect(timeout == "77s")
             }
         }
     }

@@ -94,39 +94,56 @@ package struct Router: Sendable {
     ///
     /// - Throws: ``FormURLEncoded/ParseError`` when a segment that a pattern names cannot be decoded.
     func match(_ method: HTTPRequest.Method, path: String) throws(FormURLEncoded.ParseError) -> Match {
-        var parameters: [(name: String, value: String)] = []
-        var found = literalPaths[path]
-        if found == nil, path.hasPrefix("/") {
-            let segments = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
-            found = try matchSegments(segments[...], below: 0, &parameters)
-        }
-        guard let found, !nodes[found].handlers.isEmpty else { return .notFound }
         let wanted: HTTPRequest.Method = method == .head ? .get : method
-        if let (_, handler) = nodes[found].handlers.first(where: { $0.method == wanted }) {
-            return .found(handler, pathParameters: parameters)
+        if let node = literalPaths[path], let handler = handler(at: node, wanted) {
+            return .found(handler, pathParameters: [])
         }
-        var allowed = nodes[found].handlers.map(\.method.rawValue)
-        if allowed.contains("GET") { allowed.append("HEAD") }
-        return .methodNotAllowed(allowed: allowed.joined(separator: ", "))
+        guard path.hasPrefix("/") else { return .notFound }
+        let segments = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        var search = Search(method: wanted)
+        if let handler = try find(segments[...], below: 0, &search) {
+            return .found(handler, pathParameters: search.parameters)
+        }
+        guard !search.allowed.isEmpty else { return .notFound }
+        if search.allowed.contains("GET") { search.allowed.append("HEAD") }
+        return .methodNotAllowed(allowed: search.allowed.joined(separator: ", "))
     }
 
-    /// The node at the end of `segments`. A literal is tried before a name, and given up for it when it leads nowhere.
-    private func matchSegments(
+    /// A look-up under way.
+    private struct Search {
+        let method: HTTPRequest.Method
+        var parameters: [(name: String, value: String)] = []
+        /// The methods of patterns that fit the path, while none is the method's.
+        var allowed: [String] = []
+    }
+
+    private func handler(at node: Int, _ method: HTTPRequest.Method) -> Handler? {
+        nodes[node].handlers.first { $0.method == method }?.handler
+    }
+
+    /// The handler at the end of `segments`. A literal is tried before a name, and given up for it when it leads nowhere.
+    private func find(
         _ segments: ArraySlice<Substring>,
         below node: Int,
-        _ parameters: inout [(name: String, value: String)]
-    ) throws(FormURLEncoded.ParseError) -> Int? {
-        guard let segment = segments.first else { return nodes[node].handlers.isEmpty ? nil : node }
+        _ search: inout Search
+    ) throws(FormURLEncoded.ParseError) -> Handler? {
+        guard let segment = segments.first else {
+            if let handler = handler(at: node, search.method) { return handler }
+            for (method, _) in nodes[node].handlers where !search.allowed.contains(method.rawValue) {
+                search.allowed.append(method.rawValue)
+            }
+            return nil
+        }
         if let child = nodes[node].literals[String(segment)],
-            let found = try matchSegments(segments.dropFirst(), below: child, &parameters)
+            let handler = try find(segments.dropFirst(), below: child, &search)
         {
-            return found
+            return handler
         }
         guard let (name, child) = nodes[node].parameter, !segment.isEmpty else { return nil }
         let value = try FormURLEncoded.percentDecoded(Array(segment.utf8)[...], plusIsSpace: false)
-        parameters.append((name, value))
-        if let found = try matchSegments(segments.dropFirst(), below: child, &parameters) { return found }
-        parameters.removeLast()
+        search.parameters.append((name, value))
+        if let handler = try find(segments.dropFirst(), below: child, &search) { return handler }
+        search.parameters.removeLast()
         return nil
     }
 }

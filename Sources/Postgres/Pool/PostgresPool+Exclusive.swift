@@ -21,7 +21,7 @@ extension PostgresPool {
             _ = try await session.uninterruptedQuery("BEGIN")
             if let statementTimeout {
                 session.statementTimeout = statementTimeout
-                try await session.setStatementTimeout(statementTimeout)
+                try await session.setStatementTimeout(statementTimeout, isLocal: true)
             }
             let result = try await body(PostgresTransaction(session: session))
             try Task.checkCancellation()
@@ -45,13 +45,20 @@ extension PostgresPool {
     /// The connection is closed afterwards, and with it goes whatever `body` has left behind: settings, temporary
     /// tables, locks.
     ///
+    /// - Parameter statementTimeout: How long each of its statements may take; `nil` for
+    ///   ``PostgresSettings/statementTimeout``.
     /// - Throws: what `body` throws; ``PostgresError``; `CancellationError`.
     package func withConnection<Result: Sendable>(
+        statementTimeout: Duration? = nil,
         _ body: (PostgresSession) async throws -> Result
     ) async throws -> Result {
-        let session = try await lease()
-        loop.execute { session.connection.assumeIsolated { $0.mark() } }
+        var session = try await lease()
+        loop.execute { [connection = session.connection] in connection.assumeIsolated { $0.mark() } }
         defer { release(session) }
+        if let statementTimeout {
+            session.statementTimeout = statementTimeout
+            try await session.setStatementTimeout(statementTimeout, isLocal: false)
+        }
         return try await body(session)
     }
 

@@ -45,12 +45,31 @@ package struct PostgresSession: Sendable {
         }
     }
 
-    /// Has the server cancel a statement of this transaction after `timeout`; `nil` for never.
-    func setStatementTimeout(_ timeout: Duration?) async throws {
+    /// Has the server cancel a statement after `timeout`; `nil` for never.
+    ///
+    /// - Parameter isLocal: Until the end of the transaction, and not of the session.
+    func setStatementTimeout(_ timeout: Duration?, isLocal: Bool) async throws {
         try await query(
-            "SELECT set_config('statement_timeout', $1, true)",
-            [.text("\(timeout?.wholeMilliseconds ?? 0)")]
+            "SELECT set_config('statement_timeout', $1, $2)",
+            [.text("\(timeout?.wholeMilliseconds ?? 0)"), .bool(isLocal)]
         )
+    }
+
+    /// Runs a `COPY … FROM STDIN` as a transaction of its own: see ``PostgresTransaction/copy(_:writing:)``.
+    package func copy(_ sql: String, writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Int {
+        try await copy(sql, isLocal: false, writing: body)
+    }
+
+    fileprivate func copy(
+        _ sql: String,
+        isLocal: Bool,
+        writing body: (PostgresCopyWriter) async throws -> Void
+    ) async throws -> Int {
+        // The server would count from the first byte to the last.
+        try await setStatementTimeout(nil, isLocal: isLocal)
+        let rows = try await copyRows(sql, writing: body)
+        try await setStatementTimeout(statementTimeout, isLocal: isLocal)
+        return rows.affectedRows
     }
 
     private func command(
@@ -62,7 +81,7 @@ package struct PostgresSession: Sendable {
     }
 
     /// Runs one `COPY … FROM STDIN`. Whatever becomes of it, the connection is out of it afterwards, or closed.
-    func copy(
+    private func copyRows(
         _ sql: String,
         writing body: (PostgresCopyWriter) async throws -> Void
     ) async throws -> PostgresRows {
@@ -145,10 +164,6 @@ package struct PostgresTransaction: Sendable {
     /// - Throws: what `body` throws; ``PostgresError``, also for data that the server refuses; `CancellationError`. In
     ///   each case the transaction can only be rolled back.
     package func copy(_ sql: String, writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Int {
-        // The server would count from the first byte to the last.
-        try await session.setStatementTimeout(nil)
-        let rows = try await session.copy(sql, writing: body)
-        try await session.setStatementTimeout(session.statementTimeout)
-        return rows.affectedRows
+        try await session.copy(sql, isLocal: true, writing: body)
     }
 }

@@ -3,7 +3,7 @@ internal import Postgres
 /// Tokens that are registered again before Kakao drops them.
 extension DeviceStore {
     /// Devices of which Kakao may have yet to hear before no more are renewed. What apps ask for has to come through soon, also when
-    /// Kakao was away for a while.
+    /// Kakao was away for a while. Those of an import whose turn has not come (``DeviceImportStore``) hold nobody up.
     static let maximumUnsettled: Int32 = 1200
     /// Renewals that one server asks for in a second: with tokens that live 30 days, 50 million devices.
     static let renewalsPerSecond = 20.0
@@ -19,7 +19,13 @@ extension DeviceStore {
             """
             WITH waiting AS (
                 SELECT count(*) AS devices
-                FROM (SELECT FROM devices WHERE kakao_revision < revision LIMIT $1) AS unsettled
+                FROM (
+                    SELECT
+                    FROM devices
+                    WHERE kakao_revision < revision
+                        AND next_attempt_at < 'infinity'
+                    LIMIT $1
+                ) AS unsettled
             ),
             due AS (
                 SELECT user_id, device_id, push_type, renew_at, updated_at >= now() - make_interval(days => $2) AS is_active

@@ -239,13 +239,15 @@ struct Parameters {
         }
     }
 
-    private static func isText(_ text: String, _ length: ClosedRange<Int>) -> Bool {
+    /// Whether it is a text of `length` characters without control characters.
+    static func isText(_ text: String, _ length: ClosedRange<Int>) -> Bool {
         // Counted in Unicode scalars, as PostgreSQL and Kakao's Java count; bounded in bytes first, since counting is linear.
         text.utf8.count <= length.upperBound * 4 && length.contains(text.unicodeScalars.count)
             && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
     }
 
-    private static func allowedText(_ length: ClosedRange<Int>) -> String {
+    /// What such a text is, as it reads after "must be".
+    static func allowedText(_ length: ClosedRange<Int>) -> String {
         "a text of \(length.lowerBound) to \(length.upperBound) characters, without control characters"
     }
 }

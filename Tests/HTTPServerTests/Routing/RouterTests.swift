@@ -67,6 +67,15 @@ struct RouterTests {
         #expect(try ask(patterns, .get, "/a/b/f") == "not found")
     }
 
+    @Test("A literal that has other methods is given up for a name, and a method of neither is told those of both")
+    func methodsBesideName() throws {
+        let patterns: [(HTTPRequest.Method, String)] = [(.post, "/a/import"), (.put, "/a/{x}"), (.delete, "/a/{x}")]
+        #expect(try ask(patterns, .post, "/a/import") == "found")
+        #expect(try ask(patterns, .put, "/a/import") == "found x=import")
+        #expect(try ask(patterns, .get, "/a/import") == "allowed: POST, PUT, DELETE")
+        #expect(try ask(patterns, .get, "/a/b") == "allowed: PUT, DELETE")
+    }
+
     @Test("A route of several names has each of them, in order")
     func severalNames() throws {
         let found = try ask([(.get, "/{a}/x/{b}")], .get, "/1/x/2")

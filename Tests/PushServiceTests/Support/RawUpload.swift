@@ -13,8 +13,14 @@ final class RawUpload: Sendable {
         let code: Int32
     }
 
-    /// Connects and sends the head of a `PUT` of a body of so many bytes.
-    init(_ api: Caller, _ path: String, length: Int) throws {
+    /// Connects and sends the head of a request with a body of so many bytes.
+    init(
+        _ api: Caller,
+        _ path: String,
+        length: Int,
+        method: String = "PUT",
+        type: String = "text/plain"
+    ) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -30,8 +36,8 @@ final class RawUpload: Sendable {
         var yes: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
         let head = [
-            "PUT \(path) HTTP/1.1", "Host: test", "Authorization: \(api.authorization ?? "")",
-            "Content-Type: text/plain", "Content-Length: \(length)", "Connection: close", "", "",
+            "\(method) \(path) HTTP/1.1", "Host: test", "Authorization: \(api.authorization ?? "")",
+            "Content-Type: \(type)", "Content-Length: \(length)", "Connection: close", "", "",
         ]
         try send(Array(head.joined(separator: "\r\n").utf8))
     }
@@ -64,16 +70,18 @@ final class RawUpload: Sendable {
 
     /// The whole answer, up to the end of the connection.
     func answer() async throws -> String {
-        try await withCheckedThrowingContinuation { continuation in
+        var answer: [UInt8] = []
+        while let piece = await receive(4096) { answer += piece }
+        return String(decoding: answer, as: UTF8.self)
+    }
+
+    /// What comes next of the answer, up to so many bytes; `nil` at its end.
+    func receive(_ limit: Int) async -> [UInt8]? {
+        await withCheckedContinuation { continuation in
             EventLoop.blocking.async {
-                var answer: [UInt8] = []
-                var buffer = [UInt8](repeating: 0, count: 4096)
-                while true {
-                    let count = recv(self.descriptor, &buffer, buffer.count, 0)
-                    guard count > 0 else { break }
-                    answer += buffer[..<count]
-                }
-                continuation.resume(returning: String(decoding: answer, as: UTF8.self))
+                var buffer = [UInt8](repeating: 0, count: limit)
+                let count = recv(self.descriptor, &buffer, buffer.count, 0)
+                continuation.resume(returning: count > 0 ? Array(buffer[..<count]) : nil)
             }
         }
     }

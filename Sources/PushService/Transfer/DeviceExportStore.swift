@@ -1,0 +1,71 @@
+internal import FoundationEssentials
+internal import KakaoAPI
+internal import Postgres
+
+/// All devices, page by page in the order of their key.
+struct DeviceExportStore: Sendable {
+    private let pool: PostgresPool
+
+    init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    /// The devices after a key, at most `limit` of them, without those that were withdrawn.
+    ///
+    /// A token whose renewal is under way is Kakao's until then, as it was before.
+    func devices(after key: DeviceKey?, limit: Int) async throws -> [TransferredDevice] {
+        let rows = try await pool.read(
+            """
+            SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
+                expires_at, kakao_revision = revision OR renewal_revision IS NOT DISTINCT FROM revision
+            FROM devices
+            WHERE (user_id, device_id, push_type) > ($1, $2, $3)
+                AND NOT withdrawn
+            ORDER BY user_id, device_id, push_type
+            LIMIT $4
+            """,
+            [
+                .int64(key?.userID ?? 0), .text(key?.deviceID ?? ""), .text(key?.pushType.storedName ?? ""),
+                .int64(Int64(limit)),
+            ]
+        )
+        return try rows.map(Self.device)
+    }
+
+    private static func device(_ row: PostgresRow) throws -> TransferredDevice {
+        let (
+            userID, deviceID, storedType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
+            expiresAt,
+            isAtKakao
+        ) = try row.decode(
+            Int64.self,
+            String.self,
+            String.self,
+            String.self,
+            String?.self,
+            String?.self,
+            String?.self,
+            [String].self,
+            Date.self,
+            Date.self,
+            Date?.self,
+            Bool.self
+        )
+        guard let pushType = PushType(storedName: storedType) else {
+            throw PostgresError(.decoding, detail: "no type of push token")
+        }
+        return TransferredDevice(
+            registration: DeviceRegistration(
+                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                pushToken: pushToken,
+                locale: locale,
+                timezone: timezone,
+                appVersion: appVersion,
+                tags: tags
+            ),
+            createdAt: createdAt,
+            updatedAt: updatedAt,
+            expiry: isAtKakao ? expiresAt.map { .date($0) } ?? .never : nil
+        )
+    }
+}

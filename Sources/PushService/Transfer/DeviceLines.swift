@@ -1,0 +1,184 @@
+internal import FoundationEssentials
+internal import JSON
+
+/// Reads devices, one a line, from pieces that may be cut anywhere.
+///
+/// A line ends with LF or CR LF; the last one may also end with the text. An empty line counts as a line and is passed over, and so is
+/// a byte order mark at the beginning. Pure.
+struct DeviceLines {
+    /// A line that holds no device.
+    struct BadLine: Equatable, Sendable {
+        /// Counted from 1.
+        let number: Int64
+        /// What is wrong with it. Holds nothing of the line, in which there is a push token.
+        let reason: String
+    }
+
+    /// A line of the longest texts that a device may have, all of them escaped, is shorter.
+    static let maximumLineBytes = 128 * 1024
+    /// Bad lines that are looked for: enough to see what is wrong with a file.
+    private static let maximumBadLines = 10
+    /// Bytes after the first bad line in which others are looked for.
+    private static let maximumBytesAfterBadLine = 1 << 20
+    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
+
+    /// The first bad lines.
+    private(set) var badLines: [BadLine] = []
+    /// Devices that were read.
+    private(set) var count: Int64 = 0
+    private let format: TransferFormat
+    private let now: Date
+    /// Of CSV, once its header has been read.
+    private var columns: [TransferredDevice.Column]?
+    /// What has come of the line so far, up to the longest that a line may be and one more.
+    private var line: [UInt8] = []
+    private var number: Int64 = 1
+    private var bytesAfterBadLine = 0
+    private var hasBadHeader = false
+
+    /// - Parameter now: No device was registered later.
+    init(_ format: TransferFormat, now: Date) {
+        self.format = format
+        self.now = now
+    }
+
+    /// There are bad lines, and it is not worth looking for more.
+    var isHopeless: Bool {
+        hasBadHeader || badLines.count == Self.maximumBadLines || bytesAfterBadLine > Self.maximumBytesAfterBadLine
+    }
+
+    /// Reads a piece and calls `body` with each device whose line ends in it, and the line's number.
+    ///
+    /// - Throws: What `body` throws.
+    mutating func read<Failure: Error>(
+        _ piece: [UInt8],
+        _ body: (TransferredDevice, Int64) throws(Failure) -> Void
+    ) throws(Failure) {
+        if !badLines.isEmpty { bytesAfterBadLine += piece.count }
+        var rest = piece[...]
+        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+            if line.isEmpty {
+                try take(rest[..<end], body)
+            } else {
+                keep(rest[..<end])
+                try takeKept(body)
+            }
+            rest = rest[(end + 1)...]
+        }
+        keep(rest)
+    }
+
+    /// There is no further piece.
+    ///
+    /// - Throws: What `body` throws.
+    mutating func end<Failure: Error>(
+        _ body: (TransferredDevice, Int64) throws(Failure) -> Void
+    ) throws(Failure) {
+        try takeKept(body)
+        guard format == .csv, columns == nil, badLines.isEmpty else { return }
+        badLines.append(BadLine(number: 1, reason: Self.headerFault.reason))
+    }
+
+    private mutating func keep(_ bytes: ArraySlice<UInt8>) {
+        line += bytes.prefix(Self.maximumLineBytes + 1 - line.count)
+    }
+
+    private mutating func takeKept<Failure: Error>(
+        _ body: (TransferredDevice, Int64) throws(Failure) -> Void
+    ) throws(Failure) {
+        var kept: [UInt8] = []
+        swap(&kept, &line)
+        try take(kept[...], body)
+    }
+
+    /// Takes a line without its LF.
+    private mutating func take<Failure: Error>(
+        _ bytes: ArraySlice<UInt8>,
+        _ body: (TransferredDevice, Int64) throws(Failure) -> Void
+    ) throws(Failure) {
+        defer { number += 1 }
+        var bytes = bytes
+        if number == 1, bytes.starts(with: Self.byteOrderMark) { bytes = bytes.dropFirst(Self.byteOrderMark.count) }
+        if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
+        guard !bytes.isEmpty, !hasBadHeader else { return }
+        let device: TransferredDevice?
+        do throws(LineFault) {
+            guard bytes.count <= Self.maximumLineBytes else {
+                throw LineFault("it must be of \(Self.maximumLineBytes) bytes at most")
+            }
+            device = try read(bytes)
+        } catch {
+            refuse(error)
+            return
+        }
+        guard let device else { return }
+        count += 1
+        try body(device, number)
+    }
+
+    private mutating func refuse(_ fault: LineFault) {
+        if badLines.count < Self.maximumBadLines { badLines.append(BadLine(number: number, reason: fault.reason)) }
+    }
+
+    // MARK: One line
+
+    /// What a line says; `nil` for the header.
+    private mutating func read(_ line: ArraySlice<UInt8>) throws(LineFault) -> TransferredDevice? {
+        switch format {
+        case .ndjson:
+            return try readJSON(line)
+        case .csv:
+            if let columns { return try readRecord(line, columns) }
+            do throws(LineFault) {
+                columns = try Self.header(line)
+            } catch {
+                hasBadHeader = true
+                throw error
+            }
+            return nil
+        }
+    }
+
+    private func readJSON(_ line: ArraySlice<UInt8>) throws(LineFault) -> TransferredDevice {
+        let value: JSONValue
+        do {
+            value = try JSONValue(parsing: line.span, maximumDepth: 2)
+        } catch {
+            throw LineFault("it must be JSON: \(error)")
+        }
+        guard let object = value.object else { throw LineFault("it must be a JSON object") }
+        // A misspelt expires_at would have Kakao told of everything again.
+        guard object.members.allSatisfy({ TransferredDevice.Column(rawValue: $0.name) != nil }) else {
+            throw LineFault("its members must be among \(TransferredDevice.Column.names)")
+        }
+        return try TransferredDevice(now: now) { column in
+            object[column.rawValue].flatMap { $0.isNull ? nil : .json($0) }
+        }
+    }
+
+    private func readRecord(
+        _ line: ArraySlice<UInt8>,
+        _ columns: [TransferredDevice.Column]
+    ) throws(LineFault) -> TransferredDevice {
+        let fields = try CSVRecord.fields(of: line)
+        guard fields.count == columns.count else {
+            throw LineFault("it must have as many fields as the header, \(columns.count)")
+        }
+        return try TransferredDevice(now: now) { column in
+            columns.firstIndex(of: column).flatMap { fields[$0].isEmpty ? nil : .text(fields[$0]) }
+        }
+    }
+
+    private static let headerFault = LineFault(
+        "the header must name columns among \(TransferredDevice.Column.names), each once and in any order; the first four are required"
+    )
+
+    private static func header(_ line: ArraySlice<UInt8>) throws(LineFault) -> [TransferredDevice.Column] {
+        let names = try CSVRecord.fields(of: line)
+        let columns = names.compactMap { TransferredDevice.Column(rawValue: $0) }
+        guard columns.count == names.count, Set(columns).count == columns.count,
+            Set(columns).isSuperset(of: TransferredDevice.Column.required)
+        else { throw headerFault }
+        return columns
+    }
+}

@@ -1,0 +1,130 @@
+internal import EventLoop
+internal import FoundationEssentials
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import Postgres
+
+/// `POST /v1/devices/import` and `GET /v1/devices/export`: all devices at once, for services that come from another system.
+struct DeviceTransferRoutes: Sendable {
+    /// Imports that a server takes at a time: one may have any length.
+    static let maximumImports = 1
+    /// So many bytes go to PostgreSQL at a time.
+    private static let bytesAtATime = 64 * 1024
+    /// Devices that are read at a time, of some hundred bytes each.
+    private static let pageSize = 500
+
+    let authenticator: Authenticator
+    let imports: DeviceImportStore
+    let exports: DeviceExportStore
+    let uploads: UploadLimit
+    /// Has Kakao told of what was imported.
+    let importWakeup: Wakeup
+
+    func add(to router: inout Router) {
+        router.on(.post, "/v1/devices/import", streaming: importDevices)
+        router.on(.get, "/v1/devices/export", exportDevices)
+    }
+
+    // MARK: Import
+
+    /// 200 and what became of the lines, once all of them are applied.
+    private func importDevices(_ request: Request, _ body: RequestBody) async throws -> Response {
+        try await authenticator.requireOperator(request, .devices)
+        guard let format = TransferFormat(contentType: request.contentType) else {
+            throw Problem(
+                .unsupportedMediaType,
+                "The body must be application/x-ndjson or text/csv, as Content-Type says: a device a line."
+            )
+        }
+        guard uploads.take() else {
+            throw Problem(
+                .serviceUnavailable,
+                kind: "too-many-uploads",
+                "This server takes one import at a time. Try again.",
+                headerFields: [.retryAfter: "30"]
+            )
+        }
+        // What was applied before it failed is told to Kakao as well.
+        defer {
+            uploads.giveBack()
+            importWakeup.signal()
+        }
+        let result = try await imports.importDevices { try await copy(body, format, to: $0) }
+        var json = JSONWriter()
+        json.object { json in
+            json.member("lines", result.lines)
+            json.member("created", result.created)
+            json.member("updated", result.updated)
+            json.member("unchanged", result.unchanged)
+            json.member("displaced", result.displaced)
+        }
+        return .json(json.bytes)
+    }
+
+    /// - Throws: ``Problem`` 400 for lines that are no devices.
+    private func copy(_ body: RequestBody, _ format: TransferFormat, to writer: PostgresCopyWriter) async throws {
+        let now = Date()
+        var lines = DeviceLines(format, now: now)
+        var rows = PostgresCopyRows()
+        func append(_ device: TransferredDevice, _ line: Int64) throws(PostgresError) {
+            try imports.append(device, line: line, now: now, to: &rows)
+        }
+        for try await piece in body {
+            try lines.read(piece, append)
+            if lines.isHopeless { break }
+            // Nothing is kept once a line is bad.
+            if !lines.badLines.isEmpty {
+                _ = rows.take()
+            } else if rows.bytes.count >= Self.bytesAtATime {
+                try await writer.write(rows.take())
+            }
+        }
+        if !lines.isHopeless { try lines.end(append) }
+        guard lines.badLines.isEmpty else { throw Self.badLines(lines.badLines) }
+        rows.end()
+        try await writer.write(rows.take())
+    }
+
+    private static func badLines(_ lines: [DeviceLines.BadLine]) -> Problem {
+        let list = lines.map { "\($0.number) (\($0.reason))" }.joined(separator: ", ")
+        return Problem(
+            .badRequest,
+            kind: "invalid-lines",
+            "Nothing was changed. The first lines that are wrong: \(list).",
+            members: [
+                "lines": .array(lines.map { .integer($0.number) }),
+                "reasons": .array(lines.map { .string($0.reason) }),
+            ]
+        )
+    }
+
+    // MARK: Export
+
+    /// All devices that are not withdrawn, as fast as they are taken.
+    ///
+    /// A key has to have both scopes: `devices` for the tokens, `read` for the list of everybody.
+    private func exportDevices(_ request: Request) async throws -> Response {
+        try await authenticator.requireOperator(request, .read)
+        try await authenticator.requireOperator(request, .devices)
+        let format = try TransferFormat(askedFor: request)
+        // Before the answer begins, so that a database that is away is told.
+        let first = try await exports.devices(after: nil, limit: Self.pageSize)
+        return Response(
+            .ok,
+            contentType: "\(format.contentType);charset=UTF-8",
+            headerFields: [.cacheControl: "no-store"]
+        ) { [exports] writer in
+            var bytes: [UInt8] = []
+            TransferredDevice.writeHeader(format, to: &bytes)
+            var page = first
+            while true {
+                for device in page { device.write(format, to: &bytes) }
+                try await writer.write(bytes)
+                bytes.removeAll(keepingCapacity: true)
+                guard page.count == Self.pageSize, let last = page.last else { return }
+                page = try await exports.devices(after: last.registration.key, limit: Self.pageSize)
+            }
+        }
+    }
+}
