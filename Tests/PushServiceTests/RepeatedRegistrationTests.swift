@@ -78,6 +78,36 @@ import Testing
         }
     }
 
+    @Test("A repetition that Kakao refuses is answered so, and the device is withdrawn")
+    func refusal() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            service.kakao.fail("register", status: 400, code: -2, times: 1)
+            let answer = try await service.api.register(1, "token")
+            #expect(answer.status == 400)
+            #expect(answer.json?["code"] == -2)
+            try await eventually("the device is gone") { try await service.database.count("devices") == 0 }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+        }
+    }
+
+    @Test("A repetition whose answer was lost with the server leaves nothing to be told, and the next one may follow")
+    func lostAnswer() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            // What a server leaves that dies while Kakao is being told.
+            try await service.database.pool.write(
+                "UPDATE devices SET lease = gen_random_uuid(), lease_ends_at = now() + interval '1 second'"
+            )
+            #expect(try await service.database.count("devices WHERE kakao_revision < revision") == 0)
+            try await eventually("the lease ends") {
+                try await service.database.count("devices WHERE lease_ends_at > now()") == 0
+            }
+            #expect(try await service.api.register(1, "token").status == 200)
+            #expect(try await revisions(service) == "1 1")
+        }
+    }
+
     @Test("A withdrawal does not overtake a repetition that Kakao is slow to answer")
     func withdrawal() async throws {
         try await withSlowRepetition { service in
