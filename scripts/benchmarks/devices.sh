@@ -97,14 +97,12 @@ pgbench_rate() {
 }
 
 for size in "${sizes[@]}"; do
-    # So that the tokens are known.
+    # So that the tokens are known, and the log holds each page that is written since the last checkpoint.
     drive unmeasured "serve-$size" --script "$work/register-$size.lua" "${urls[$size]}"
 done
 for round in $(seq "$rounds"); do
     for size in "${sizes[@]}"; do
-        psql --quiet "${databases[$size]}" --command 'VACUUM devices' --command CHECKPOINT
         drive "register-$size" "serve-$size" --script "$work/register-$size.lua" "${urls[$size]}"
-        psql --quiet "${databases[$size]}" --command 'VACUUM devices' --command CHECKPOINT
         pgbench_rate upsert "$size" upsert
         drive "tokens-$size" "serve-$size" --script "$work/tokens-$size.lua" "${urls[$size]}"
         pgbench_rate select "$size" select
