@@ -23,7 +23,7 @@ final class UserCredentials: Sendable {
 
     /// Kakao, which signs ID tokens with RS256 and for the app key that the user logged in with.
     private static func kakao(_ settings: Settings, _ logger: Logger) -> TokenVerifier {
-        let url = settings.kakao.authURL + "/.well-known/jwks.json"
+        let url = settings.kakao.keysURL
         return TokenVerifier(
             issuer: settings.kakao.authURL,
             audiences: settings.kakao.loginKeys,
