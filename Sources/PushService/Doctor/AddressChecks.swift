@@ -27,6 +27,7 @@ struct AddressChecks: Sendable {
         }
         let address = WebAddress(url)
         guard !address.host.isEmpty else { return finding(.wrong, "\(url) is no address: https://push.example.com") }
+        guard address.isHTTPS else { return finding(.wrong, "Kakao calls https:// only: have a certificate made") }
         guard !address.isPrivateName else {
             return finding(.wrong, "Kakao does not know \(address.host): use a public name")
         }
@@ -41,7 +42,6 @@ struct AddressChecks: Sendable {
                     + "is looked up as from outside"
             )
         }
-        guard address.isHTTPS else { return finding(.wrong, "Kakao calls https:// only: have a certificate made") }
         return finding(.ok, "\(numbers.joined(separator: ", ")); for Kakao's console: \(consoleAddresses(url))")
     }
 
@@ -100,7 +100,7 @@ struct AddressChecks: Sendable {
     private static func verdict(_ status: Int, isOurs: Bool) -> (Finding.State, String) {
         switch (status, isOurs) {
         case (401, true): (.ok, "push-server answers there")
-        case (_, true): (.warning, "push-server answers there, with \(status): ask it for /readyz")
+        case (429, true), (500..., true): (.warning, "push-server answers there, with \(status): ask it for /readyz")
         case (502, _), (503, _), (504, _):
             (.warning, "what stands before push-server answers \(status): start push-server, then ask again")
         case (300..<400, _): (.wrong, "it redirects, and Kakao does not follow: set http.public_url to where it leads")

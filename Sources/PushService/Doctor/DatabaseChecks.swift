@@ -66,7 +66,8 @@ struct DatabaseChecks: Sendable {
     private static func words(_ error: any Error) -> String {
         guard let error = error as? PostgresError else { return "\(error)" }
         let words = error.code == .migration ? error.message : error.detail ?? error.message
-        return words.hasSuffix(".") ? String(words.dropLast()) : words
+        let line = words.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        return line.hasSuffix(".") ? String(line.dropLast()) : line
     }
 
     // MARK: Checks
@@ -214,10 +215,12 @@ struct DatabaseChecks: Sendable {
             ARRAY(
                 SELECT relname::text
                 FROM own
-                WHERE NOT is_migrations
+                WHERE NOT has_table_privilege(oid, 'SELECT')
+                    OR NOT is_migrations
                     AND NOT (
-                        has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-                        AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')
+                        has_table_privilege(oid, 'INSERT')
+                        AND has_table_privilege(oid, 'UPDATE')
+                        AND has_table_privilege(oid, 'DELETE')
                     )
                 ORDER BY relname
             )

@@ -8,8 +8,10 @@ extension HTTPClientError {
         switch code {
         case .cannotResolve:
             "\(message): mend the address, or the name servers of this machine"
-        case .cannotConnect, .timedOut, .connectionLost:
+        case .cannotConnect, .timedOut:
             "\(message): let this machine reach it; no proxy is used, whatever the environment says"
+        case .connectionLost:
+            "\(message): it hangs up, or something on the way; ask again, then look at firewalls"
         case .tls:
             "\(message): \(certificate)"
         case .badResponse, .responseTooLarge:

@@ -57,7 +57,12 @@ struct IssuerChecks: Sendable {
 
     /// `2 keys for RS256`.
     private static func text(_ keys: KeySet, _ algorithms: [SignatureAlgorithm]) -> String {
-        algorithms.filter { keys.count(of: $0) > 0 }
-            .map { "\(keys.count(of: $0)) for \($0.rawValue)" }.joined(separator: ", ")
+        algorithms.compactMap { algorithm in
+            switch keys.count(of: algorithm) {
+            case 0: nil
+            case 1: "1 key for \(algorithm.rawValue)"
+            case let count: "\(count) keys for \(algorithm.rawValue)"
+            }
+        }.joined(separator: ", ")
     }
 }

@@ -170,7 +170,8 @@ extension Settings.Kakao {
     /// What to do when Kakao's certificate is not trusted.
     var certificateCure: String {
         caCertificateFile == nil
-            ? "install the system's certificates (apt-get install ca-certificates), and see that the clock is right"
+            ? "install the system's certificates (ca-certificates), and see that the clock is right; the sandbox's belong into "
+                + "kakao.ca_certificate_file"
             : "it is not among those of kakao.ca_certificate_file, which is for the sandbox: unset it for Kakao"
     }
 }

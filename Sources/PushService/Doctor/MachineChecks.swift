@@ -33,9 +33,9 @@ struct MachineChecks {
             }
             if case .given(let url) = settings.publicURL, !context.certificateNames(WebAddress(url).host) {
                 return Finding(
-                    .wrong,
+                    .warning,
                     subject,
-                    "the certificate is not for the host of http.public_url: have one made for it"
+                    "the certificate is not for the host of http.public_url: have one made for it, unless a proxy stands between"
                 )
             }
             guard validity.upperBound - now > Self.warningDays * 86_400 else {
