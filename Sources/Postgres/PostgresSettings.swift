@@ -20,6 +20,8 @@ package struct PostgresSettings: Sendable {
     package var writeConnections = 2
     /// Connections a loop, at most, for transactions and scripts. They are opened when they are first wanted.
     package var exclusiveConnections = 4
+    /// Connections a loop, of all kinds, at most.
+    package var maximumConnections: Int { sharedConnections + writeConnections + exclusiveConnections }
     /// What `pg_stat_activity` calls us, unless the connection string says otherwise.
     package var applicationName = "push-server"
     /// Silence after which the kernel asks whether the peer is still there, and the time between its questions.

@@ -81,12 +81,7 @@ package final class PushServer: Service {
                 ),
                 loop: loop
             )
-            let kakaoSettings = KakaoAPISettings(
-                apiURL: settings.kakao.apiURL,
-                adminKey: AdminKey(settings.kakao.adminKey.revealed),
-                pushVersion: settings.kakao.pushVersion
-            )
-            let kakao = KakaoClient(settings: kakaoSettings, client: client) { metrics.count($0) }
+            let kakao = KakaoClient(settings: settings.kakao.api, client: client) { metrics.count($0) }
             return LoopServices(
                 loop: loop,
                 pool: PostgresPool(settings: databaseSettings, loop: loop, logger: logger),
@@ -258,6 +253,14 @@ package final class PushServer: Service {
         )
     }
 
+    /// The most connections to PostgreSQL that a server opens: those of each loop, and the listener's.
+    static func maximumDatabaseConnections(
+        _ settings: PostgresSettings,
+        loopCount: Int = EventLoopGroup.coreCount
+    ) -> Int {
+        loopCount * settings.maximumConnections + 1
+    }
+
     private static func authenticator(
         _ settings: Settings,
         _ operators: OperatorKeys,
@@ -423,7 +426,7 @@ extension Settings {
     }
 
     /// Certificate and key as their files have them now; `nil` for plain HTTP.
-    fileprivate func tlsContext() throws -> TLSContext? {
+    func tlsContext() throws -> TLSContext? {
         guard let certificateFile, let privateKeyFile else { return nil }
         func contents(_ path: String, _ key: SettingKey) throws -> [UInt8] {
             guard let bytes = FileContents.read(path) else {

@@ -12,7 +12,7 @@ struct PushServerCommand: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
-            HealthCommand.self,
+            HealthCommand.self, DoctorCommand.self,
         ]
     )
 }

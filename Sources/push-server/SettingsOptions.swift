@@ -36,6 +36,12 @@ struct SettingsOptions: ParsableArguments {
         )
     }
 
+    /// Where ``load(environment:)`` reads from, for people.
+    var source: String {
+        let path = file ?? Self.defaultFile
+        return FileContents.read(path) == nil ? "the environment" : "\(path) and the environment"
+    }
+
     /// The folder of the migrations: beside where we are, or on the way up from the program, as in a clone or an image.
     func migrationsFolder() throws -> String {
         if let migrations { return migrations }

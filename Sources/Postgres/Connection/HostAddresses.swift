@@ -42,7 +42,7 @@ actor HostResolver {
 }
 
 /// Numeric addresses of hosts.
-enum HostAddresses {
+package enum HostAddresses {
     /// The addresses of a host that needs no resolver, or `nil` for a name.
     static func withoutLookUp(_ host: String) -> [String]? {
         // A directory; "@" is the abstract name space (libpq manual, "host").
@@ -53,7 +53,7 @@ enum HostAddresses {
     }
 
     /// The addresses of all hosts, `nil` for a name that nobody knows; a failure when none is known. Blocks.
-    static func lookUp(_ hosts: [String]) -> Swift.Result<[[String]?], PostgresError> {
+    package static func lookUp(_ hosts: [String]) -> Swift.Result<[[String]?], PostgresError> {
         var failure = "no host"
         let found = hosts.map { host -> [String]? in
             if let known = withoutLookUp(host) { return known }

@@ -163,7 +163,7 @@ final class KakaoAccessTokens: Sendable {
     }
 
     /// Whether it may be sent as a bearer token (RFC 6750 §2.1), and is no longer than one may be expected to be.
-    private static func isToken(_ token: String) -> Bool {
+    static func isToken(_ token: String) -> Bool {
         (1...2048).contains(token.utf8.count)
             && token.utf8.allSatisfy { octet in
                 switch octet {

@@ -17,6 +17,11 @@ struct KeySet: Sendable {
 
     var isEmpty: Bool { keys.isEmpty }
 
+    /// How many of them sign in this way.
+    func count(of algorithm: SignatureAlgorithm) -> Int {
+        keys.values.count { $0.algorithm == algorithm }
+    }
+
     /// The key of a `kid`.
     func key(_ keyID: String) -> VerificationKey? {
         keys[keyID]

@@ -27,7 +27,7 @@ final class UserCredentials: Sendable {
 
     /// Kakao, which signs with RS256: ID tokens for the app key that the user logged in with, account events for the REST API key.
     private static func kakao(_ settings: Settings, _ logger: Logger) -> TokenVerifier {
-        let url = settings.kakao.authURL + "/.well-known/jwks.json"
+        let url = settings.kakao.keysURL
         return TokenVerifier(
             issuer: settings.kakao.authURL,
             audiences: settings.kakao.loginKeys,

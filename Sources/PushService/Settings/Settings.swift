@@ -51,6 +51,14 @@ package struct Settings: Sendable {
 
         /// The keys that a user may have logged in with: what an ID token is for, and an account event.
         var loginKeys: Set<String> { Set([restAPIKey, nativeAppKey, javaScriptKey].compactMap(\.self)) }
+
+        /// Where Kakao publishes the keys that it signs ID tokens with.
+        var keysURL: String { authURL + "/.well-known/jwks.json" }
+
+        /// Where Kakao's REST API is, and as whom to call it.
+        var api: KakaoAPISettings {
+            KakaoAPISettings(apiURL: apiURL, adminKey: AdminKey(adminKey.revealed), pushVersion: pushVersion)
+        }
     }
 
     /// Which tokens users' apps may call with.

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import HTTPServer
@@ -44,6 +45,20 @@ struct TLSContextTests {
     func chain() throws {
         let (leaf, issuer) = (try SelfSignedCertificate(), try SelfSignedCertificate())
         _ = try TLSContext(certificateChain: leaf.certificate + issuer.certificate, privateKey: leaf.privateKey)
+    }
+
+    @Test("How long a certificate is valid, and for whom, is told")
+    func certificate() throws {
+        let made = try SelfSignedCertificate(days: 5)
+        let now = time(nil)
+        let context = try TLSContext(certificateChain: made.certificate, privateKey: made.privateKey)
+        let validity = try #require(context.certificateValidity)
+        #expect(validity.contains(now - 3600))
+        #expect(!validity.contains(now - 2 * 86_400))
+        #expect(validity.contains(now + 5 * 86_400 - 60))
+        #expect(!validity.contains(now + 6 * 86_400))
+        for host in ["localhost", "127.0.0.1", "::1"] { #expect(context.certificateNames(host)) }
+        for host in ["localhos", "push.example.com", "127.0.0.2", ""] { #expect(!context.certificateNames(host)) }
     }
 
     @Test("An error leaves nothing behind that the next one would repeat")

@@ -1,8 +1,13 @@
+import Dispatch
+import EventLoop
 import Glibc
 import Locking
 
-/// Stands before a server and hands each request on, but loses the first answer: its client's connection is closed instead.
-final class LossyRelay: Sendable {
+/// Stands before a server and hands each request on, one a connection, and the answer back as a test wants it.
+final class Relay: Sendable {
+    /// Makes what the client gets of the server's answer, the first of which has the number 1; `nil` to hang up instead.
+    typealias Change = @Sendable (_ number: Int, _ answer: [UInt8]) -> [UInt8]?
+
     /// Its own address.
     let url: String
     private let listener: Int32
@@ -12,7 +17,7 @@ final class LossyRelay: Sendable {
     var requests: Int { count.withLock { $0 } }
 
     /// - Parameter url: The server's, at 127.0.0.1.
-    init(to url: String) throws {
+    init(to url: String, _ change: @escaping Change) throws {
         let port = url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         self.listener = listener
@@ -25,12 +30,12 @@ final class LossyRelay: Sendable {
         guard isListening, isNamed else { throw Failure(code: errno) }
         self.url = "http://127.0.0.1:\(UInt16(bigEndian: address.sin_port))"
         let count = count
-        // Ends when the listener is shut down.
-        Task.detached {
+        // Ends when the listener is shut down. It blocks, so that it has no place among the tasks: they share a few threads.
+        EventLoop.blocking.async {
             while true {
                 let client = accept(listener, nil, nil)
                 guard client >= 0 else { break }
-                Self.relay(client, port, count)
+                Self.relay(client, port, count, change)
                 close(client)
             }
             close(listener)
@@ -42,7 +47,7 @@ final class LossyRelay: Sendable {
     }
 
     /// One request of a connection, and its answer.
-    private static func relay(_ client: Int32, _ port: UInt16, _ count: Locked<Int>) {
+    private static func relay(_ client: Int32, _ port: UInt16, _ count: Locked<Int>, _ change: Change) {
         let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer { close(server) }
         var address = address(port)
@@ -60,7 +65,7 @@ final class LossyRelay: Sendable {
             count += 1
             return count
         }
-        guard number > 1 else { return }
+        guard let answer = change(number, answer) else { return }
         _ = send(client, answer, answer.count, Int32(MSG_NOSIGNAL))
     }
 

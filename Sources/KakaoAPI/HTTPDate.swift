@@ -1,0 +1,37 @@
+internal import Glibc
+
+/// The one form in which dates are to be sent in header fields: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+package enum HTTPDate {
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+    /// Reads a date, in seconds since 1970; `nil` for anything else.
+    package static func unixSeconds(_ value: String) -> Int? {
+        let words = value.split(separator: " ")
+        guard words.count == 6, words[5] == "GMT" else { return nil }
+        let clock = words[4].split(separator: ":").compactMap { number($0) }
+        guard let day = number(words[1]), let month = months.firstIndex(of: String(words[2])),
+            let year = number(words[3]), clock.count == 3
+        else {
+            return nil
+        }
+        var parts = tm()
+        parts.tm_year = Int32(clamping: year - 1900)
+        parts.tm_mon = Int32(clamping: month)
+        parts.tm_mday = Int32(clamping: day)
+        parts.tm_hour = Int32(clamping: clock[0])
+        parts.tm_min = Int32(clamping: clock[1])
+        parts.tm_sec = Int32(clamping: clock[2])
+        return timegm(&parts)
+    }
+
+    /// Reads digits and nothing else; more than nine of them count as nine nines.
+    static func number(_ digits: some StringProtocol) -> Int? {
+        guard !digits.isEmpty else { return nil }
+        var number = 0
+        for byte in digits.utf8 {
+            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+            number = min(number * 10 + Int(byte - UInt8(ascii: "0")), 999_999_999)
+        }
+        return number
+    }
+}

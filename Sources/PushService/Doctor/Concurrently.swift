@@ -1,0 +1,9 @@
+/// Does several things at the same time, and returns what came of them, in their order.
+func concurrently<Result: Sendable>(_ work: [@Sendable () async -> Result]) async -> [Result] {
+    await withTaskGroup(of: (Int, Result).self) { tasks in
+        for (index, step) in work.enumerated() { tasks.addTask { (index, await step()) } }
+        var results = [Result?](repeating: nil, count: work.count)
+        for await (index, result) in tasks { results[index] = result }
+        return results.compactMap(\.self)
+    }
+}

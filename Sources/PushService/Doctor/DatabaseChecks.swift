@@ -1,0 +1,252 @@
+internal import EventLoop
+internal import FoundationEssentials
+internal import Logging
+internal import Postgres
+
+/// Whether the database is there, up to date, and lets the server do its work.
+struct DatabaseChecks: Sendable {
+    /// The oldest version of PostgreSQL that is still looked after: 14.
+    private static let oldestVersion = 140_000
+
+    let settings: Settings
+    let migrations: Result<String, any Error>
+    let loop: EventLoop
+
+    func findings() async -> [Finding] {
+        var postgres: PostgresSettings
+        do {
+            postgres = try PostgresSettings(url: settings.databaseURL.revealed)
+        } catch {
+            return unreachable("\(Self.words(error)): mend database.url")
+        }
+        postgres.statementTimeout = .seconds(3)
+        postgres.applicationName = "push-server doctor"
+        let logger = Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() }
+        let pool = PostgresPool(settings: postgres, loop: loop, logger: logger)
+        pool.start()
+        let findings = await findings(pool, postgres)
+        await pool.shutdown(within: .seconds(1))
+        return findings
+    }
+
+    private func findings(_ pool: PostgresPool, _ postgres: PostgresSettings) async -> [Finding] {
+        let server: Finding
+        do {
+            server = try await self.server(pool)
+        } catch {
+            return unreachable("\(Self.words(error)): start PostgreSQL, let this machine in, or mend database.url")
+        }
+        let others: [@Sendable () async -> Finding] = [
+            { await self.check("clock.database") { try await self.clock(pool) } },
+            { await self.check("database.migrations") { try await self.pending(pool) } },
+            { await self.check("database.role") { try await self.role(pool) } },
+            { await self.check("database.connections") { try await self.connections(pool, postgres) } },
+            { await self.check("database.durability") { try await self.durability(pool) } },
+            { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
+        ]
+        return await [server] + concurrently(others)
+    }
+
+    private func unreachable(_ text: String) -> [Finding] {
+        let others = ["migrations", "role", "connections", "durability", "autovacuum"].map { "database.\($0)" }
+        return [Finding(.wrong, "database", text)]
+            + (["clock.database"] + others).map { Finding(.skipped, $0, "the database is not reached") }
+    }
+
+    private func check(_ subject: String, _ body: () async throws -> (Finding.State, String)) async -> Finding {
+        do {
+            let (state, text) = try await body()
+            return Finding(state, subject, text)
+        } catch {
+            return Finding(.wrong, subject, Self.words(error))
+        }
+    }
+
+    /// What the server or libpq said, which holds no password.
+    private static func words(_ error: any Error) -> String {
+        guard let error = error as? PostgresError else { return "\(error)" }
+        let words = error.code == .migration ? error.message : error.detail ?? error.message
+        let line = words.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        return line.hasSuffix(".") ? String(line.dropLast()) : line
+    }
+
+    // MARK: Checks
+
+    private func server(_ pool: PostgresPool) async throws -> Finding {
+        let row = try await pool.read(Self.selectServer)
+        guard let (version, number, encoding) = try row.first?.decode(String.self, Int32.self, String.self) else {
+            throw PostgresError(.decoding)
+        }
+        guard number >= Self.oldestVersion else {
+            return Finding(.wrong, "database", "PostgreSQL \(version) is too old: 14 or newer is needed")
+        }
+        guard encoding == "UTF8" else {
+            return Finding(
+                .wrong,
+                "database",
+                "its encoding is \(encoding), which not every text fits: make it with ENCODING 'UTF8' TEMPLATE template0"
+            )
+        }
+        let start = ContinuousClock.now
+        _ = try await pool.read("SELECT 1")
+        let time = (ContinuousClock.now - start).inMilliseconds
+        return Finding(.ok, "database", "PostgreSQL \(version), a round trip takes \(time)")
+    }
+
+    private func clock(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let begin = Date()
+        let row = try await pool.read("SELECT clock_timestamp()")
+        let end = Date()
+        guard let time = try row.first?.decode(Date.self) else { throw PostgresError(.decoding) }
+        let finding = ClockCheck(subject: "clock.database", other: "the database's clock")
+            .finding(time...time, askedAt: begin, answeredAt: end)
+        return (finding.state, finding.text)
+    }
+
+    private func pending(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let pending = try await Migrator(directory: migrations.get()).pending(pool)
+        guard let first = pending.first else { return (.ok, "all have run") }
+        let text = "\(pending.count) have not run, from \(first.fileName) on"
+        return settings.migratesOnStart
+            ? (.ok, "\(text); serve runs them when it starts") : (.wrong, "\(text): push-server migrate")
+    }
+
+    /// Whether the role may do what is asked of it.
+    private func role(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        // Not as the reads are, which may never write.
+        let writes = try await pool.write(Self.selectWritability).first?.decode(Bool.self, Bool.self)
+        guard let (isStandby, isReadOnly) = writes, !isStandby else {
+            return (.wrong, "this is a standby, which takes no writes: name the primary in database.url")
+        }
+        guard !isReadOnly else {
+            return (.wrong, "it may not write: default_transaction_read_only is on for the role or the database")
+        }
+        let row = try await pool.read(Self.selectRole)
+        guard
+            let (role, schema, mayCreate, mayUseTemporary, mayAlter, denied) = try row.first?
+                .decode(String.self, String?.self, Bool.self, Bool.self, Bool.self, [String].self)
+        else { throw PostgresError(.decoding) }
+        guard let schema else {
+            return (.wrong, "\(role) has no schema: GRANT USAGE ON SCHEMA public TO it, or mend its search_path")
+        }
+        guard denied.isEmpty else {
+            return (
+                .wrong,
+                "\(role) may not read and write \(denied.joined(separator: ", ")): GRANT SELECT, INSERT, UPDATE, DELETE ON them"
+            )
+        }
+        guard mayUseTemporary else {
+            return (.wrong, "\(role) may make no temporary tables, which uploads need: GRANT TEMPORARY ON DATABASE")
+        }
+        // Who only serves needs no more than that.
+        guard settings.migratesOnStart else { return (.ok, "\(role) may read and write the tables of \(schema)") }
+        guard mayCreate else {
+            return (
+                .wrong, "\(role) may make no tables: GRANT CREATE ON SCHEMA \(schema), or set database.migrate to false"
+            )
+        }
+        guard mayAlter else {
+            return (.wrong, "\(role) does not own the tables, and cannot alter them: set database.migrate to false")
+        }
+        return (.ok, "\(role) may migrate, read and write in \(schema)")
+    }
+
+    private func connections(_ pool: PostgresPool, _ postgres: PostgresSettings) async throws -> (Finding.State, String)
+    {
+        let row = try await pool.read(Self.selectConnections)
+        guard let (allowed, used) = try row.first?.decode(Int32.self, Int64.self) else {
+            throw PostgresError(.decoding)
+        }
+        let needed = PushServer.maximumDatabaseConnections(postgres)
+        guard needed <= allowed else {
+            return (
+                .wrong,
+                "a server here takes up to \(needed), and \(allowed) are allowed: raise max_connections, or the limit of the role "
+                    + "or the database"
+            )
+        }
+        return (.ok, "a server here takes up to \(needed) of \(allowed); \(used) are open now")
+    }
+
+    private func durability(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let off = try await pool.read(Self.selectDurability).map { try $0.decode(String.self) }
+        guard off.isEmpty else {
+            return (
+                .warning, "\(off.joined(separator: ", ")) is off: what was answered with success can be lost; set it on"
+            )
+        }
+        return (.ok, "what is answered with success is on disk")
+    }
+
+    private func autovacuum(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let off = try await pool.read(Self.selectAutovacuum).map { try $0.decode(String.self) }
+        guard off.isEmpty else {
+            return (.warning, "\(off.joined(separator: ", ")) is off: the tables of pushes grow without end; set it on")
+        }
+        return (.ok, "on")
+    }
+
+    // MARK: SQL
+
+    private static let selectServer = """
+        SELECT split_part(current_setting('server_version'), ' ', 1),
+            current_setting('server_version_num')::integer,
+            current_setting('server_encoding')
+        """
+
+    private static let selectWritability = """
+        SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean
+        """
+
+    /// The server's own tables are those in the schema of `schema_migrations` that belong to whoever has migrated.
+    private static let selectRole = """
+        WITH own AS (
+            SELECT relation.oid, relation.relname, relation.relowner, relation.oid = migrations.oid AS is_migrations
+            FROM pg_class AS migrations
+            JOIN pg_class AS relation USING (relnamespace, relowner)
+            WHERE migrations.oid = to_regclass('schema_migrations')
+                AND relation.relkind = 'r'
+        )
+        SELECT current_user::text,
+            current_schema()::text,
+            coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
+            has_database_privilege(current_database(), 'TEMPORARY'),
+            (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM own),
+            ARRAY(
+                SELECT relname::text
+                FROM own
+                WHERE NOT has_table_privilege(oid, 'SELECT')
+                    OR NOT is_migrations
+                    AND NOT (
+                        has_table_privilege(oid, 'INSERT')
+                        AND has_table_privilege(oid, 'UPDATE')
+                        AND has_table_privilege(oid, 'DELETE')
+                    )
+                ORDER BY relname
+            )
+        """
+
+    /// Of the connections that are there, some are kept for administrators; -1 is no limit.
+    private static let selectConnections = """
+        SELECT least(
+                current_setting('max_connections')::integer
+                    - current_setting('superuser_reserved_connections')::integer
+                    - coalesce(current_setting('reserved_connections', true)::integer, 0),
+                (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
+                (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
+            ),
+            (SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database)
+        """
+
+    private static let selectDurability = """
+        SELECT name
+        FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) AS name
+        WHERE current_setting(name) = 'off'
+        """
+
+    private static let selectAutovacuum = """
+        SELECT name
+        FROM unnest(ARRAY['autovacuum', 'track_counts']) AS name
+        WHERE current_setting(name) = 'off'
+        """
+}
