@@ -118,7 +118,7 @@ struct ExecutorTests {
                     var answered = 0
                     for _ in 0..<5000 {
                         loop.execute { asked.signal() }
-                        guard asked.wait(timeout: .now() + 10) == .success else { break }
+                        guard asked.wait(timeout: .now() + 60) == .success else { break }
                         answered += 1
                     }
                     answer.yield(answered)
