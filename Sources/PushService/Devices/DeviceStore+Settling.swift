@@ -246,20 +246,14 @@ extension DeviceStore {
 
     /// Kakao could not be reached: another try is made after `delay`, also of what was only repeated and is thereby asked for anew.
     func postpone(_ device: UnsettledDevice, by delay: Duration) async throws {
-        _ = try await pool.write(
-            """
-            UPDATE devices
-            SET revision = CASE WHEN kakao_revision = revision THEN revision + 1 ELSE revision END,
+        try await release(
+            device,
+            setting: """
+                revision = CASE WHEN kakao_revision = revision THEN revision + 1 ELSE revision END,
                 attempts = attempts + 1,
-                next_attempt_at = now() + make_interval(secs => $5),
-                lease = NULL,
-                lease_ends_at = NULL
-            WHERE user_id = $1
-                AND device_id = $2
-                AND push_type = $3
-                AND lease = $4
-            """,
-            key(device) + [.uuid(device.lease), .float64(delay.inSeconds)]
+                next_attempt_at = now() + make_interval(secs => $5)
+                """,
+            .float64(delay.inSeconds)
         )
     }
 
@@ -269,32 +263,45 @@ extension DeviceStore {
     /// A renewal that is refused withdraws nothing: Kakao has the token, until it expires. It is tried again in a day.
     func refuse(_ device: UnsettledDevice) async throws {
         guard !device.isRenewal else { return try await giveUpRenewal(device) }
-        _ = try await pool.write(
-            """
-            UPDATE devices
-            SET withdrawn = withdrawn OR revision = $5,
+        try await release(
+            device,
+            setting: """
+                withdrawn = withdrawn OR revision = $5,
                 revision = CASE WHEN revision = $5 THEN revision + 1 ELSE revision END,
                 attempts = 0,
-                next_attempt_at = now(),
-                lease = NULL,
-                lease_ends_at = NULL
-            WHERE user_id = $1
-                AND device_id = $2
-                AND push_type = $3
-                AND lease = $4
-            """,
-            key(device) + [.uuid(device.lease), .int64(device.revision)]
+                next_attempt_at = now()
+                """,
+            .int64(device.revision)
         )
     }
 
     private func giveUpRenewal(_ device: UnsettledDevice) async throws {
+        try await release(
+            device,
+            setting: """
+                kakao_revision = $5,
+                renew_at = now() + interval '1 day',
+                attempts = 0,
+                next_attempt_at = now()
+                """,
+            .int64(device.revision)
+        )
+    }
+
+    /// Gives a device's lease up, if it still is the one that holds the row, and changes the row with that.
+    ///
+    /// - Parameters:
+    ///   - changes: What is set besides, as SQL of ours.
+    ///   - parameter: `$5` of it.
+    private func release(
+        _ device: UnsettledDevice,
+        setting changes: String,
+        _ parameter: PostgresValue
+    ) async throws {
         _ = try await pool.write(
             """
             UPDATE devices
-            SET kakao_revision = $5,
-                renew_at = now() + interval '1 day',
-                attempts = 0,
-                next_attempt_at = now(),
+            SET \(changes),
                 lease = NULL,
                 lease_ends_at = NULL
             WHERE user_id = $1
@@ -302,12 +309,11 @@ extension DeviceStore {
                 AND push_type = $3
                 AND lease = $4
             """,
-            key(device) + [.uuid(device.lease), .int64(device.revision)]
+            [
+                .int64(device.key.userID), .text(device.key.deviceID), .text(device.key.pushType.storedName),
+                .uuid(device.lease), parameter,
+            ]
         )
-    }
-
-    private func key(_ device: UnsettledDevice) -> [PostgresValue] {
-        [.int64(device.key.userID), .text(device.key.deviceID), .text(device.key.pushType.storedName)]
     }
 }
 

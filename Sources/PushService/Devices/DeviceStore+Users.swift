@@ -42,16 +42,7 @@ extension DeviceStore {
                     FOR UPDATE
                 )
                 UPDATE devices AS device
-                SET withdrawn = true,
-                    revision = device.revision + CASE WHEN device.withdrawn THEN 0 ELSE 1 END,
-                    updated_at = now(),
-                    attempts = 0,
-                    next_attempt_at = now(),
-                    lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE $2 END,
-                    lease_ends_at = CASE
-                        WHEN device.lease_ends_at > now() THEN device.lease_ends_at
-                        ELSE now() + make_interval(secs => $3)
-                    END
+                SET \(Self.withdrawal(lease: "$2", seconds: "$3"))
                 FROM held
                 WHERE (device.user_id, device.device_id, device.push_type) = (held.user_id, held.device_id, held.push_type)
                 RETURNING device.device_id, device.push_type, device.push_token, device.revision, device.lease,

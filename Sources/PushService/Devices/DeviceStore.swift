@@ -69,6 +69,23 @@ final class DeviceStore: Sendable {
         try await retryingDeadlocks { try await registrations.submit(registration) }
     }
 
+    /// What a withdrawal sets in a row `device`: under a lease that nobody holds yet, or under the one that somebody holds, who will see
+    /// that there is more to tell Kakao.
+    static func withdrawal(lease: String, seconds: String) -> String {
+        """
+        withdrawn = true,
+        revision = device.revision + CASE WHEN device.withdrawn THEN 0 ELSE 1 END,
+        updated_at = now(),
+        attempts = 0,
+        next_attempt_at = now(),
+        lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE \(lease) END,
+        lease_ends_at = CASE
+            WHEN device.lease_ends_at > now() THEN device.lease_ends_at
+            ELSE now() + make_interval(secs => \(seconds))
+        END
+        """
+    }
+
     /// Whether Kakao has the token already, as this device's, and nobody is telling Kakao about the device: what nearly every start of
     /// an app comes to. There is nothing then that Kakao must hear of, the call only begins the token's time anew; so the revision
     /// stays, and with it every column that an index knows.
@@ -92,16 +109,7 @@ final class DeviceStore: Sendable {
         ),
         displaced AS (
             UPDATE devices AS device
-            SET withdrawn = true,
-                revision = device.revision + CASE WHEN device.withdrawn THEN 0 ELSE 1 END,
-                updated_at = now(),
-                attempts = 0,
-                next_attempt_at = now(),
-                lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE $11 END,
-                lease_ends_at = CASE
-                    WHEN device.lease_ends_at > now() THEN device.lease_ends_at
-                    ELSE now() + make_interval(secs => $12)
-                END
+            SET \(withdrawal(lease: "$11", seconds: "$12"))
             FROM given
             WHERE given.holds_token
                 AND device.push_token = given.push_token
