@@ -11,11 +11,7 @@ extension AccountEvent {
     /// - Throws: ``Problem`` that names the field.
     init(bodyOf request: Request) throws(Problem) {
         let input = try ControlInput(bodyOf: request, known: Self.names)
-        guard let userID = try input.integer("user_id", in: 1...Int64.max) else {
-            let allowed = "1 to \(Int64.max)"
-            throw ControlInput.problem("user_id", "must be an integer from \(allowed)", allowed: allowed)
-        }
-        self.init(userID: userID)
+        self.init(userID: try input.requiredInteger("user_id", in: 1...Int64.max))
         if let type = try input.string("type") { self.type = type }
         reason = try input.string("reason")
         appKey = try input.string("app_key")

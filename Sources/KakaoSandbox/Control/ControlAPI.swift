@@ -95,10 +95,7 @@ struct ControlAPI: Sendable {
 
     private func moveClock(_ request: Request) throws -> Response {
         let input = try ControlInput(bodyOf: request, known: ["seconds"])
-        guard let seconds = try input.integer("seconds", in: 1...Ledger.maximumClockSeconds) else {
-            let allowed = "1 to \(Ledger.maximumClockSeconds)"
-            throw ControlInput.problem("seconds", "must be an integer from \(allowed)", allowed: allowed)
-        }
+        let seconds = try input.requiredInteger("seconds", in: 1...Ledger.maximumClockSeconds)
         var json = JSONWriter()
         json.object {
             $0.member("now", WallClock.text(unixMilliseconds: ledger.moveClock(bySeconds: seconds)))

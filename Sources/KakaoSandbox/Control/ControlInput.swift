@@ -72,8 +72,13 @@ struct ControlInput {
 
     /// An integer, which may also come as a string of digits.
     func integer(_ name: String, in range: ClosedRange<Int64>) throws(Problem) -> Int64? {
-        guard let value = value(name) else { return nil }
-        let integer = value.integer ?? value.string.flatMap { JSONNumber($0)?.int64 }
+        value(name) == nil ? nil : try requiredInteger(name, in: range)
+    }
+
+    /// The same for one that may not be left out.
+    func requiredInteger(_ name: String, in range: ClosedRange<Int64>) throws(Problem) -> Int64 {
+        let value = value(name)
+        let integer = value?.integer ?? value?.string.flatMap { JSONNumber($0)?.int64 }
         guard let integer, range.contains(integer) else {
             let allowed = "\(range.lowerBound) to \(range.upperBound)"
             throw Self.problem(name, "must be an integer from \(allowed)", allowed: allowed)

@@ -7,11 +7,7 @@ extension UnlinkNotice {
     /// - Throws: ``Problem`` that names the field.
     init(bodyOf request: Request) throws(Problem) {
         let input = try ControlInput(bodyOf: request, known: ["user_id", "method", "referrer_type", "callback_url"])
-        guard let userID = try input.integer("user_id", in: 1...Int64.max) else {
-            let allowed = "1 to \(Int64.max)"
-            throw ControlInput.problem("user_id", "must be an integer from \(allowed)", allowed: allowed)
-        }
-        self.init(userID: userID)
+        self.init(userID: try input.requiredInteger("user_id", in: 1...Int64.max))
         if let method: Method = try input.choice("method") { self.method = method }
         if let referrerType = try input.string("referrer_type") { self.referrerType = referrerType }
         callbackURL = try input.string("callback_url")
