@@ -245,7 +245,9 @@ import Testing
             let (api, database) = (service.api, service.database)
             service.kakao.fail("*", .down)
             #expect(try await Self.importing(api, (1...3).map { Self.line($0, "old-\($0)") }) == "3 0 0 0")
-            try await database.pool.write("UPDATE devices SET next_attempt_at = 'infinity', lease_ends_at = NULL")
+            try await database.pool.write(
+                "UPDATE devices SET next_attempt_at = 'infinity', lease = NULL, lease_ends_at = NULL"
+            )
             service.kakao.sandbox.removeFaults()
             #expect(try await api.register(1, "new-1").text == "30")
             #expect(try await api.register(7, "old-2").text == "30")
