@@ -22,6 +22,11 @@ static inline CURLcode clibcurl_set_string(CURL *easy, CURLoption option, const 
     return curl_easy_setopt(easy, option, value);
 }
 
+// libcurl copies the bytes.
+static inline CURLcode clibcurl_set_bytes(CURL *easy, CURLoption option, const void *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+
 // libcurl keeps the pointer.
 static inline CURLcode clibcurl_set_pointer(CURL *easy, CURLoption option, void *value) {
     return curl_easy_setopt(easy, option, value);

@@ -63,9 +63,9 @@ extension EasyHandle {
         switch request.method {
         case .post, .put, .patch:
             // With a length even when it is 0 (RFC 9110 §8.6).
-            try setBody(request.body)
+            try setBody(of: request)
         default:
-            if hasBody { try setBody(request.body) } else { try set(CURLOPT_HTTPGET, 1) }
+            if hasBody { try setBody(of: request) } else { try set(CURLOPT_HTTPGET, 1) }
         }
         if request.method == .head { try set(CURLOPT_NOBODY, 1) }
         let isImplied =
@@ -74,15 +74,20 @@ extension EasyHandle {
     }
 
     /// The body is asked for when the head has left, so that a kept connection that turns out to be dead is known
-    /// before: libcurl does not see that one was reset, and fails with the head.
-    private func setBody(_ body: [UInt8]) throws(HTTPClientError) {
+    /// before: libcurl does not see that one was reset, and fails with the head. Only what may be sent twice leaves with the head.
+    private func setBody(of request: HTTPClientRequest) throws(HTTPClientError) {
         try set(CURLOPT_POST, 1)
-        try set(CURLOPT_POSTFIELDSIZE_LARGE, offset: body.count)
+        try set(CURLOPT_POSTFIELDSIZE_LARGE, offset: request.body.count)
         // An empty body would be asked for, too.
-        try set(CURLOPT_COPYPOSTFIELDS, body.isEmpty ? "" : nil)
+        if request.isIdempotent || request.body.isEmpty {
+            try copy(CURLOPT_COPYPOSTFIELDS, request.body)
+        } else {
+            try set(CURLOPT_COPYPOSTFIELDS, nil)
+        }
     }
 
     private func setHead(of request: HTTPClientRequest, _ settings: HTTPClientSettings) throws(HTTPClientError) {
+        guard !hasHead(request.headerFields) else { return }
         try set(CURLOPT_USERAGENT, request.headerFields[.userAgent] == nil ? settings.userAgent : nil)
         // libcurl adds these by itself; a name without a value takes a field away.
         try addHeader("Expect:")
@@ -92,7 +97,7 @@ extension EasyHandle {
             // And a semicolon stands for an empty value.
             try addHeader(field.value.isEmpty ? "\(field.name.rawName);" : "\(field.name.rawName): \(field.value)")
         }
-        try setHeaders()
+        try setHeaders(request.headerFields)
     }
 
     // MARK: Callbacks

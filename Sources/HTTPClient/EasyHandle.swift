@@ -1,4 +1,5 @@
 internal import CLibcurl
+internal import HTTPTypes
 
 /// libcurl's handle of one transfer, which is made once and used for one request after another: making one is dear.
 final class EasyHandle {
@@ -6,6 +7,8 @@ final class EasyHandle {
     let pointer: UnsafeMutableRawPointer
     private let errorText: UnsafeMutableBufferPointer<CChar>
     private var headers: UnsafeMutablePointer<curl_slist>?
+    /// What ``headers`` were made of: one request after another has the same.
+    private var headerFields: HTTPFields?
 
     /// - Parameter sockets: What opens and closes sockets. A connection outlives its handle, so that this must outlive libcurl's
     ///   multi handle.
@@ -24,10 +27,8 @@ final class EasyHandle {
         errorText.deallocate()
     }
 
-    /// Forgets the request's head and what was said of it. Everything else is set anew by the next request, or the same for all.
+    /// Forgets what was said of the request. Everything else is set anew by the next request, or the same for all.
     func clear() {
-        curl_slist_free_all(headers)
-        headers = nil
         errorText[0] = 0
     }
 
@@ -69,14 +70,33 @@ final class EasyHandle {
         try check(clibcurl_set_pointer(pointer, CURLOPT_ERRORBUFFER, errorText.baseAddress))
     }
 
-    /// Adds a line to the head; libcurl is told with ``setHeaders()``.
+    /// libcurl copies the bytes, as many as it was told of.
+    func copy(_ option: CURLoption, _ bytes: [UInt8]) throws(HTTPClientError) {
+        // An empty array may have no address, and that would mean no bytes at all.
+        guard !bytes.isEmpty else { return try set(option, "") }
+        try check(bytes.withUnsafeBytes { clibcurl_set_bytes(pointer, option, $0.baseAddress) })
+    }
+
+    /// Whether the head is of these fields already; if not, it is empty after this.
+    func hasHead(_ fields: HTTPFields) -> Bool {
+        if headerFields == fields { return true }
+        curl_slist_free_all(headers)
+        (headers, headerFields) = (nil, nil)
+        return false
+    }
+
+    /// Adds a line to the head; libcurl is told with ``setHeaders(_:)``.
     func addHeader(_ line: String) throws(HTTPClientError) {
         guard let longer = curl_slist_append(headers, line) else { throw Curl.failure(CURLE_OUT_OF_MEMORY) }
         headers = longer
     }
 
-    func setHeaders() throws(HTTPClientError) {
+    /// The head is complete.
+    ///
+    /// - Parameter fields: What it was made of, for ``hasHead(_:)``.
+    func setHeaders(_ fields: HTTPFields) throws(HTTPClientError) {
         try check(clibcurl_set_list(pointer, CURLOPT_HTTPHEADER, headers))
+        headerFields = fields
     }
 
     /// For what libcurl returns when it is told of a callback.

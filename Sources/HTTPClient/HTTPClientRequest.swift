@@ -9,6 +9,9 @@ package struct HTTPClientRequest: Sendable {
     /// client's own, and are refused here.
     package var headerFields: HTTPFields
     package var body: [UInt8]
+    /// To make the request twice comes to the same as to make it once (RFC 9110 §9.2.2), whatever the method says. It is sent again when
+    /// a kept connection dies under it, and its head and body leave together.
+    package var isIdempotent: Bool
     /// The time in which this request must be answered, instead of ``HTTPClientSettings/totalTimeout``.
     package var totalTimeout: Duration?
 
@@ -17,28 +20,14 @@ package struct HTTPClientRequest: Sendable {
         url: String,
         headerFields: HTTPFields = [:],
         body: [UInt8] = [],
+        isIdempotent: Bool = false,
         totalTimeout: Duration? = nil
     ) {
         self.method = method
         self.url = url
         self.headerFields = headerFields
         self.body = body
+        self.isIdempotent = isIdempotent
         self.totalTimeout = totalTimeout
-    }
-}
-
-/// A response, whole.
-package struct HTTPClientResponse: Sendable {
-    /// The status code, 200 to 999. A redirect is a response like any other: it is not followed.
-    package var status: Int
-    /// The fields of the head; what follows a chunked body is left out.
-    package var headerFields: HTTPFields
-    /// The body as it was sent: chunks are put together, compression is left as it is.
-    package var body: [UInt8]
-
-    package init(status: Int, headerFields: HTTPFields = [:], body: [UInt8] = []) {
-        self.status = status
-        self.headerFields = headerFields
-        self.body = body
     }
 }

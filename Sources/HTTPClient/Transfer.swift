@@ -44,21 +44,22 @@ final class Transfer: @unchecked Sendable {
 
     /// See ``HTTPClientError/bodyBytesLeft``.
     var mayHaveLeft: Bool {
-        request.body.isEmpty ? hasBegunHead : hasHandedOverBody
+        request.body.isEmpty || request.isIdempotent ? hasBegunHead : hasHandedOverBody
     }
 
     /// A response's bound was crossed, which libcurl reports as a failed write.
     var isResponseTooLarge: Bool { response.isTooLarge }
 
     func makeResponse(status: Int) -> HTTPClientResponse {
-        HTTPClientResponse(status: status, headerFields: response.headerFields, body: response.body)
+        HTTPClientResponse(status: status, head: response.head, body: response.body)
     }
 
     // MARK: What libcurl asks
 
     /// Whether the request may go out, for the first time or again. Reading twice is harmless, whatever had left.
     var mayBeAttempted: Bool {
-        !mayHaveLeft || (request.body.isEmpty && (request.method == .get || request.method == .head))
+        !mayHaveLeft || request.isIdempotent
+            || (request.body.isEmpty && (request.method == .get || request.method == .head))
     }
 
     /// A connection stands; the head is about to be written. Returns whether it may.

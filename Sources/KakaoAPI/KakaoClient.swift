@@ -32,15 +32,18 @@ package struct KakaoClient: Sendable {
 
     /// Posts a form, and returns what `decode` makes of the body of an answer of success (2xx).
     ///
-    /// - Parameter decode: Returns `nil` for a body that is not what the documents say.
+    /// - Parameters:
+    ///   - isIdempotent: To call twice comes to the same as to call once.
+    ///   - decode: Returns `nil` for a body that is not what the documents say.
     /// - Throws: ``KakaoError``
     func post<Answer>(
         _ api: KakaoCall.API,
         _ path: String,
         _ form: FormBody,
+        isIdempotent: Bool = false,
         decode: ([UInt8]) -> Answer?
     ) async throws(KakaoError) -> Answer {
-        try await call(api, request(path, form), decode: decode)
+        try await call(api, request(path, form, isIdempotent: isIdempotent), decode: decode)
     }
 
     /// Asks in a user's name, and returns what `decode` makes of the body of an answer of success (2xx).
@@ -92,8 +95,14 @@ package struct KakaoClient: Sendable {
         return response.body
     }
 
-    /// The request that ``post(_:_:_:decode:)`` sends.
-    func request(_ path: String, _ form: FormBody) -> HTTPClientRequest {
-        HTTPClientRequest(method: .post, url: baseURL + path, headerFields: headerFields, body: form.bytes)
+    /// The request that ``post(_:_:_:isIdempotent:decode:)`` sends.
+    func request(_ path: String, _ form: FormBody, isIdempotent: Bool = false) -> HTTPClientRequest {
+        HTTPClientRequest(
+            method: .post,
+            url: baseURL + path,
+            headerFields: headerFields,
+            body: form.bytes,
+            isIdempotent: isIdempotent
+        )
     }
 }

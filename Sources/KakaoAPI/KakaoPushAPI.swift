@@ -53,7 +53,9 @@ package struct KakaoPushAPI: Sendable {
         form.append("device_id", deviceID)
         form.append("push_type", pushType.name(in: version))
         form.append("push_token", pushToken)
-        return try await client.post(.pushRegister, version.path + "/register", form) { TokenLifetime(answer: $0) }
+        return try await client.post(.pushRegister, version.path + "/register", form, isIdempotent: true) {
+            TokenLifetime(answer: $0)
+        }
     }
 
     /// The phones of users, in Kakao's order; none for a user who has none: `POST …/tokens`.
@@ -63,7 +65,9 @@ package struct KakaoPushAPI: Sendable {
     package func tokens(userIDs: [Int64]) async throws(KakaoError) -> [PushToken] {
         var form = FormBody()
         form.append("uuids", utf8: Self.list(userIDs))
-        return try await client.post(.pushTokens, version.path + "/tokens", form) { PushToken.list(answer: $0) }
+        return try await client.post(.pushTokens, version.path + "/tokens", form, isIdempotent: true) {
+            PushToken.list(answer: $0)
+        }
     }
 
     /// Takes a user's phone back: `POST …/deregister`.
@@ -75,7 +79,7 @@ package struct KakaoPushAPI: Sendable {
         form.append("device_id", deviceID)
         form.append("push_type", pushType.name(in: version))
         // Success has no body, whatever its content type says.
-        try await client.post(.pushDeregister, version.path + "/deregister", form) { _ in () }
+        try await client.post(.pushDeregister, version.path + "/deregister", form, isIdempotent: true) { _ in () }
     }
 
     /// Sends a message to all phones of some users: `POST …/send`.

@@ -107,6 +107,44 @@ import Testing
         }
     }
 
+    @Test("A request that says it may be sent twice is sent again, whole, when its kept connection dies")
+    func repeatedIdempotent() async throws {
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            if connection.number == 1 {
+                guard connection.readRequest() != nil else { return }
+                connection.answer("first")
+                _ = connection.readRequest()
+            } else {
+                Script.echo(connection)
+            }
+        }
+        try await withServer(script) { server in
+            try await withClient { client, _ in
+                var request = Self.post(server)
+                request.isIdempotent = true
+                #expect(await status(client, request) == 200)
+                #expect(await status(client, request) == 200)
+                // Another's after it is not taken for one of these.
+                #expect(await status(client, Self.post(server)) == 200)
+            }
+            #expect(server.requests.map { String(decoding: $0.body, as: UTF8.self) } == ["a=b", "a=b", "a=b", "a=b"])
+            #expect(server.connectionCount == 2)
+        }
+    }
+
+    @Test("A request that says it may be sent twice, and whose body is NUL and other bytes or none, arrives as it is")
+    func idempotentBodies() async throws {
+        try await withServer(Script.echo) { server in
+            try await withClient { client, _ in
+                for body in [[0, 1, 0, 255], [], Array(repeating: 65, count: 300_000)] as [[UInt8]] {
+                    let request = HTTPClientRequest(method: .post, url: server.url(), body: body, isIdempotent: true)
+                    #expect(await status(client, request) == 200)
+                    #expect(server.requests.last?.body == body)
+                }
+            }
+        }
+    }
+
     @Test("A POST without a body is not sent again either", arguments: [HTTPRequest.Method.post, .delete])
     func noSecondSendingOfHead(method: HTTPRequest.Method) async throws {
         let script: @Sendable (RawConnection) -> Void = { connection in
