@@ -37,6 +37,11 @@ package struct PostgresSettings: Sendable {
     /// Whether the server is to refuse statements that change something.
     var isReadOnly = false
 
+    /// Whether the server is to plan a statement once, whatever its parameters. There is one way to run a write: by its key. To plan it
+    /// each time costs more than to run it, and that is what the server does with arrays, for a plan that does not know their length
+    /// seems worse to it. What is read by several conditions has more than one way.
+    var plansOnce = false
+
     /// The connection string's own parameters, as libpq has parsed them.
     private var connection: [String: String]
 
@@ -94,6 +99,7 @@ package struct PostgresSettings: Sendable {
         // Every statement of a service has its index. But a plan is made of statistics, which lag behind a table that grows by
         // thousands of rows a second, and is kept: one that reads a table through because it was empty once would be fatal.
         var options = ["-c enable_seqscan=off", "-c jit=off"]
+        if plansOnce { options.append("-c plan_cache_mode=force_generic_plan") }
         // Behind ours, so that the URL has the last word.
         if let own = connection["options"] { options.append(own) }
         if let statementTimeout { options.append("-c statement_timeout=\(milliseconds(statementTimeout))") }

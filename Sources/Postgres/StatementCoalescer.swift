@@ -171,7 +171,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
                     statement: statement
                 )
             }
-            for (entry, output) in zip(entries, outputs) { entry.promise.answer(.success(output)) }
+            for index in entries.indices { entries[index].promise.answer(.success(outputs[index])) }
         } catch {
             let error = error as? PostgresError ?? PostgresError(.decoding, detail: "\(error)", statement: statement)
             for entry in entries { entry.promise.answer(.failure(error)) }

@@ -53,8 +53,11 @@ import Testing
         #expect(parameters["application_name"] == "push-server")
         settings = try PostgresSettings(url: "postgres://h/d?application_name=mine")
         settings.statementTimeout = nil
+        settings.plansOnce = true
         parameters = Dictionary(uniqueKeysWithValues: settings.parameters(addresses: []).map { ($0.keyword, $0.value) })
-        #expect(parameters["options"] == "-c enable_seqscan=off -c jit=off")
+        #expect(
+            parameters["options"] == "-c enable_seqscan=off -c jit=off -c plan_cache_mode=force_generic_plan"
+        )
         #expect(parameters["application_name"] == "mine")
     }
 

@@ -30,6 +30,7 @@ package final class PostgresPool: Sendable {
         func lanes(_ kind: PostgresLane.Kind) -> [PostgresLane] {
             var settings = settings
             settings.isReadOnly = kind == .reads
+            settings.plansOnce = kind == .writes
             let count = kind == .reads ? settings.sharedConnections : settings.writeConnections
             return (0..<max(1, count)).map { _ in
                 PostgresLane(kind: kind, settings: settings, loop: loop, resolver: resolver, logger: logger)

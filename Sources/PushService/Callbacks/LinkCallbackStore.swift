@@ -53,21 +53,21 @@ final class LinkCallbackStore: Sendable {
                     FROM link_callbacks
                     WHERE id > $1
                     ORDER BY id
-                    LIMIT $2
+                    LIMIT \(Self.step)
                 ),
                 changed AS (
                     UPDATE link_callbacks AS callback
-                    SET args = callback.args - $3
+                    SET args = callback.args - $2
                     FROM step
                     WHERE callback.key = step.key
-                        AND step.args ->> $3 = $4
+                        AND step.args ->> $2 = $3
                 )
                 SELECT id
                 FROM step
                 ORDER BY id DESC
                 LIMIT 1
                 """,
-                [.uuid(last), .int32(Self.step), .text(argument), .text(String(userID))]
+                [.uuid(last), .text(argument), .text(String(userID))]
             )
             after = try rows.first?.decode(UUID.self)
         }
