@@ -137,6 +137,42 @@ import Testing
         }
     }
 
+    @Test("Another repetition meanwhile is noted, and Kakao is not told a third time")
+    func twice() async throws {
+        try await withSlowRepetition { service in
+            let answer = try await service.api.post(
+                "/v1/push/register",
+                form: ["uuid": "1", "device_id": "phone", "push_type": "gcm", "push_token": "token", "locale": "ko-KR"]
+            )
+            #expect(answer.status == 202)
+        } afterwards: { service in
+            let settled = "devices WHERE locale = 'ko-KR' AND lease IS NULL AND revision = 1 AND kakao_revision = 1"
+            let devices = try await service.database.count(settled)
+            #expect(devices == 1)
+            #expect(service.kakao.calls == ["register 200", "register 200"])
+        }
+    }
+
+    @Test("Of many at a time each is answered, and the device stands as one of them says")
+    func many() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            let statuses = try await withThrowingTaskGroup { group in
+                for _ in 1...40 { group.addTask { try await service.api.register(1, "token").status } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(statuses.contains(200))
+            #expect(statuses.allSatisfy { $0 == 200 || $0 == 202 })
+            try await eventually("nothing is left to be told") {
+                try await service.database.count(
+                    "devices WHERE revision = kakao_revision AND lease IS NULL AND NOT withdrawn"
+                ) == 1
+            }
+            let tokens = try await service.kakao.tokens(of: 1)
+            #expect(tokens == ["phone gcm token"])
+        }
+    }
+
     /// Runs `meanwhile` while Kakao has been told of a repetition and has not answered.
     private func withSlowRepetition(
         _ meanwhile: (TestService) async throws -> Void,

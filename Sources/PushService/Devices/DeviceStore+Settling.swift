@@ -36,7 +36,7 @@ extension DeviceStore {
             RETURNING device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.revision,
                 device.lease, device.attempts, device.renewal_revision IS NOT DISTINCT FROM device.revision AS is_renewal
             """,
-            [.int32(Int32(limit)), .uuid(UUID()), .float64(Double(Self.leaseSeconds))]
+            [.int32(Int32(limit)), .uuid(.v7()), .float64(Double(Self.leaseSeconds))]
         )
         return try rows.compactMap { row in
             let (userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, attempts, isRenewal) =
@@ -187,61 +187,6 @@ extension DeviceStore {
             if results.indices.contains(Int(place) - 1) { results[Int(place) - 1] = isUnsettled }
         }
         return somebodyLost ? [Bool](repeating: true, count: count) : results
-    }
-
-    /// Kakao has begun the time of a token anew that it had already.
-    ///
-    /// - Parameters:
-    ///   - expiresAt: When Kakao drops the token; `nil` for never.
-    ///   - renewAt: When it is registered again before that.
-    /// - Returns: Whether something else was asked for the device meanwhile, which Kakao has yet to hear.
-    func extend(_ device: UnsettledDevice, expiresAt: Date?, renewAt: Date?) async throws -> Bool {
-        let confirmation = Confirmation(device: device, expiresAt: expiresAt, renewAt: renewAt)
-        return try await retryingDeadlocks { try await extensions.submit(confirmation) }
-    }
-
-    /// A renewal within a day of the one that is due is as good, and no index has to follow it.
-    static let extendStatement = """
-        UPDATE devices AS device
-        SET expires_at = given.expires_at,
-            renew_at = CASE
-                WHEN device.kakao_revision < device.revision
-                    OR given.renew_at BETWEEN device.renew_at - interval '1 day' AND device.renew_at + interval '1 day'
-                    THEN device.renew_at
-                ELSE given.renew_at
-            END,
-            lease = NULL,
-            lease_ends_at = NULL
-        FROM (
-            SELECT *
-            FROM unnest($1::bigint[], $2::text[], $3::text[], $4::uuid[], $5::timestamptz[], $6::timestamptz[])
-                WITH ORDINALITY AS item (user_id, device_id, push_type, lease, expires_at, renew_at, place)
-            ORDER BY user_id, device_id, push_type
-        ) AS given
-        WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
-            AND device.lease = given.lease
-        RETURNING given.place, device.kakao_revision < device.revision AS is_unsettled
-        """
-
-    static func extendParameters(_ items: [Confirmation]) -> [PostgresValue] {
-        [
-            .int64s(items.map(\.device.key.userID)),
-            .texts(items.map(\.device.key.deviceID)),
-            .texts(items.map(\.device.key.pushType.storedName)),
-            .uuids(items.map(\.device.lease)),
-            .timestamps(items.map(\.expiresAt)),
-            .timestamps(items.map(\.renewAt)),
-        ]
-    }
-
-    static func decodeExtended(_ rows: PostgresRows, _ count: Int) throws -> [Bool] {
-        // A row that is missing was held under a lease that had ended: its new holder tells Kakao.
-        var results = [Bool](repeating: true, count: count)
-        for row in rows {
-            let (place, isUnsettled) = try row.decode(Int64.self, Bool.self)
-            if results.indices.contains(Int(place) - 1) { results[Int(place) - 1] = isUnsettled }
-        }
-        return results
     }
 
     /// Kakao could not be reached: another try is made after `delay`, also of what was only repeated and is thereby asked for anew.

@@ -48,7 +48,7 @@ extension DeviceStore {
                 RETURNING device.device_id, device.push_type, device.push_token, device.revision, device.lease,
                     device.lease = $2
                 """,
-                [.int64(userID), .uuid(UUID()), .float64(Double(Self.leaseSeconds))]
+                [.int64(userID), .uuid(.v7()), .float64(Double(Self.leaseSeconds))]
             )
         }
         var unsettled: [UnsettledDevice] = []

@@ -15,7 +15,7 @@ final class DeviceStore: Sendable {
     let pool: PostgresPool
     private let registrations: StatementCoalescer<DeviceRegistration, [UnsettledDevice]>
     let confirmations: StatementCoalescer<Confirmation, Bool>
-    let extensions: StatementCoalescer<Confirmation, Bool>
+    let repetitions: StatementCoalescer<Repetition, Repeated?>
     let lookUps: StatementCoalescer<[Int64], [PushToken]>
 
     /// What Kakao has confirmed of a device.
@@ -39,11 +39,11 @@ final class DeviceStore: Sendable {
             parameters: Self.confirmParameters,
             decode: Self.decodeConfirmed
         )
-        extensions = StatementCoalescer(
+        repetitions = StatementCoalescer(
             pool: pool,
-            statement: Self.extendStatement,
-            parameters: Self.extendParameters,
-            decode: Self.decodeExtended
+            statement: Self.repeatStatement,
+            parameters: Self.repeatParameters,
+            decode: Self.decodeRepeated
         )
         lookUps = StatementCoalescer(
             pool: pool,
@@ -66,7 +66,8 @@ final class DeviceStore: Sendable {
     /// - Returns: What the caller is to tell Kakao, in this order; empty when somebody else is telling Kakao about this device at the
     ///   moment, and will go on with this.
     func register(_ registration: DeviceRegistration) async throws -> [UnsettledDevice] {
-        try await retryingDeadlocks { try await registrations.submit(registration) }
+        if let unsettled = try await noteRepeated(registration) { return unsettled }
+        return try await retryingDeadlocks { try await registrations.submit(registration) }
     }
 
     /// What a withdrawal sets in a row `device`: under a lease that nobody holds yet, or under the one that somebody holds, who will see
@@ -85,15 +86,6 @@ final class DeviceStore: Sendable {
         END
         """
     }
-
-    /// Whether Kakao has the token already, as this device's, and nobody is telling Kakao about the device: what nearly every start of
-    /// an app comes to. There is nothing then that Kakao must hear of, the call only begins the token's time anew; so the revision
-    /// stays, and with it every column that an index knows.
-    private static let isRepeated = """
-        device.push_token = excluded.push_token AND device.kakao_revision = device.revision
-            AND NOT device.withdrawn AND NOT excluded.withdrawn
-            AND COALESCE(device.expires_at > now(), true) AND COALESCE(device.lease_ends_at <= now(), true)
-        """
 
     /// Rows are locked in the order of their key, so that two of these statements never wait for each other in a circle. Of two
     /// registrations of one device in the same statement the later one counts, and so of two of one token.
@@ -120,7 +112,7 @@ final class DeviceStore: Sendable {
                         = (device.user_id, device.device_id, device.push_type)
                 )
             RETURNING given.place, device.user_id, device.device_id, device.push_type, device.push_token, true AS withdrawn,
-                device.revision, false AS is_repeat, device.lease, device.lease = $11 AS is_ours
+                device.revision, device.lease, device.lease = $11 AS is_ours
         ),
         stored AS (
             INSERT INTO devices AS device (
@@ -140,21 +132,21 @@ final class DeviceStore: Sendable {
                 created_at = CASE WHEN device.withdrawn THEN now() ELSE device.created_at END,
                 updated_at = now(),
                 withdrawn = excluded.withdrawn,
-                revision = device.revision + CASE WHEN \(isRepeated) THEN 0 ELSE 1 END,
+                revision = device.revision + 1,
                 attempts = 0,
-                next_attempt_at = CASE WHEN \(isRepeated) THEN device.next_attempt_at ELSE now() END,
+                next_attempt_at = now(),
                 failures = 0,
                 last_failure_at = NULL,
                 lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
                 lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END
             RETURNING device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.revision,
-                device.kakao_revision = device.revision AS is_repeat, device.lease
+                device.lease
         )
-        SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, is_repeat, lease, is_ours
+        SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, lease, is_ours
         FROM displaced
         UNION ALL
         SELECT given.place, stored.user_id, stored.device_id, stored.push_type, stored.push_token, stored.withdrawn,
-            stored.revision, stored.is_repeat, stored.lease, stored.lease = $11
+            stored.revision, stored.lease, stored.lease = $11
         FROM stored
         JOIN given USING (user_id, device_id, push_type)
         WHERE given.is_last
@@ -169,7 +161,14 @@ final class DeviceStore: Sendable {
             isLast[index] = keys.insert(items[index].key).inserted
             holdsToken[index] = tokens.insert(items[index].pushToken).inserted
         }
-        return [
+        return arrays(items) + [
+            .bools(isLast), .bools(holdsToken), .uuid(.v7()), .float64(Double(leaseSeconds)),
+        ]
+    }
+
+    /// What apps say of their devices, an array for each column.
+    static func arrays(_ items: [DeviceRegistration]) -> [PostgresValue] {
+        [
             .int64s(items.map(\.key.userID)),
             .texts(items.map(\.key.deviceID)),
             .texts(items.map(\.key.pushType.storedName)),
@@ -178,10 +177,6 @@ final class DeviceStore: Sendable {
             .texts(items.map(\.timezone)),
             .texts(items.map(\.appVersion)),
             .jsonbs(items.map { JSONValue.array($0.tags.map { .string($0) }).bytes() }),
-            .bools(isLast),
-            .bools(holdsToken),
-            .uuid(UUID()),
-            .float64(Double(leaseSeconds)),
         ]
     }
 
@@ -190,7 +185,7 @@ final class DeviceStore: Sendable {
         /// Who tells Kakao of the withdrawals of a token: the place of one of these registrations, or -1 for somebody else.
         var withdrawals: [String: Set<Int>] = [:]
         for row in rows {
-            let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, isRepeat, lease, isOurs) =
+            let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs) =
                 try row.decode(
                     Int64.self,
                     Int64.self,
@@ -199,7 +194,6 @@ final class DeviceStore: Sendable {
                     String.self,
                     Bool.self,
                     Int64.self,
-                    Bool.self,
                     UUID.self,
                     Bool.self
                 )
@@ -213,8 +207,7 @@ final class DeviceStore: Sendable {
                 isWithdrawn: isWithdrawn,
                 revision: revision,
                 lease: lease,
-                attempts: 0,
-                isRepeat: isRepeat
+                attempts: 0
             )
             results[index].append(device)
         }
@@ -235,7 +228,7 @@ final class DeviceStore: Sendable {
     ///
     /// - Returns: What the caller is to tell Kakao; `nil` when somebody else is at it.
     func withdraw(_ key: DeviceKey) async throws -> UnsettledDevice? {
-        let lease = UUID()
+        let lease = UUID.v7()
         let rows = try await pool.write(
             """
             INSERT INTO devices AS device (
