@@ -128,6 +128,18 @@ import Testing
         }
     }
 
+    @Test("Arrays of different lengths travel as literals and come back as they were")
+    func arrayLiterals() async throws {
+        try await TestDatabase.withPool { pool, _ in
+            let arrays = [[], ["a"], [""], ["NULL", "null"], Self.texts, [#"a"b\c,d{e}'f"#, #"\\"#, " ", "\n\t"]]
+            let rows = try await pool.read("SELECT item::text[] FROM unnest($1) AS item", [.textArrayLiterals(arrays)])
+            #expect(try rows.map { try $0.decode([String].self) } == arrays)
+            await #expect(throws: PostgresError.self) {
+                try await pool.read("SELECT $1", [.textArrayLiterals([["a\0"]])])
+            }
+        }
+    }
+
     @Test("Narrower integers and reals are read as wider ones")
     func widening() async throws {
         try await TestDatabase.withPool { pool, _ in

@@ -32,6 +32,21 @@ extension PostgresValue {
         return array(TypeOID.textArray, of: TypeOID.text, values, width: nil) { $1.append(contentsOf: $0.utf8) }
     }
 
+    /// A `text[]` of the literals of arrays, each to be cast to `text[]`: arrays of different lengths make no array of arrays, and
+    /// `unnest` would take them all apart (manual, "Array Value Input").
+    package static func textArrayLiterals(_ values: [[String]]) -> PostgresValue {
+        texts(values.map { "{" + $0.map(quoted).joined(separator: ",") + "}" })
+    }
+
+    private static func quoted(_ element: String) -> String {
+        var text = "\""
+        for character in element.unicodeScalars {
+            if character == "\"" || character == "\\" { text.append("\\") }
+            text.unicodeScalars.append(character)
+        }
+        return text + "\""
+    }
+
     /// A `bytea[]`.
     package static func byteas(_ values: [[UInt8]?]) -> PostgresValue {
         array(TypeOID.byteaArray, of: TypeOID.bytea, values, width: nil) { $1.append(contentsOf: $0) }

@@ -8,6 +8,13 @@ struct DeviceKey: Hashable, Sendable {
     let pushType: PushType
 }
 
+extension DeviceKey: Comparable {
+    static func < (key: DeviceKey, other: DeviceKey) -> Bool {
+        (key.userID, key.deviceID, key.pushType.storedName)
+            < (other.userID, other.deviceID, other.pushType.storedName)
+    }
+}
+
 /// A device as its app describes it.
 struct DeviceRegistration: Sendable {
     let key: DeviceKey

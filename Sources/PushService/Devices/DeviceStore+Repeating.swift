@@ -11,6 +11,25 @@ extension DeviceStore {
     enum Repetition: Sendable {
         case asked(DeviceRegistration)
         case answered(Confirmation)
+
+        fileprivate var registration: DeviceRegistration {
+            switch self {
+            case .asked(let registration): registration
+            case .answered(let confirmation):
+                DeviceRegistration(key: confirmation.device.key, pushToken: confirmation.device.pushToken)
+            }
+        }
+
+        /// Rows are locked in the order of their key, so that two statements never wait for each other in a circle. A row is updated once by
+        /// a statement: that is the answer.
+        fileprivate func precedes(_ other: Repetition) -> Bool {
+            let (key, otherKey) = (registration.key, other.registration.key)
+            return key == otherKey ? confirmation != nil && other.confirmation == nil : key < otherKey
+        }
+
+        fileprivate var confirmation: Confirmation? {
+            if case .answered(let confirmation) = self { confirmation } else { nil }
+        }
     }
 
     /// A device after either.
@@ -58,14 +77,13 @@ extension DeviceStore {
 
     /// Whoever holds the lease of a settled device is telling Kakao the same as is asked for again.
     ///
-    /// A row is updated once by a statement: the answer comes first, and what is asked for the same device is none of these. A renewal
-    /// within a day of the one that is due is as good, and no index has to follow it.
+    /// A renewal within a day of the one that is due is as good, and no index has to follow it.
     static let repeatStatement = """
         UPDATE devices AS device
         SET locale = CASE WHEN is_answered THEN device.locale ELSE given.locale END,
             timezone = CASE WHEN is_answered THEN device.timezone ELSE given.timezone END,
             app_version = CASE WHEN is_answered THEN device.app_version ELSE given.app_version END,
-            tags = CASE WHEN is_answered THEN device.tags ELSE ARRAY(SELECT jsonb_array_elements_text(given.tags)) END,
+            tags = CASE WHEN is_answered THEN device.tags ELSE given.tags::text[] END,
             updated_at = CASE WHEN is_answered THEN device.updated_at ELSE now() END,
             failures = CASE WHEN is_answered THEN device.failures ELSE 0 END,
             last_failure_at = CASE WHEN is_answered THEN device.last_failure_at END,
@@ -85,19 +103,15 @@ extension DeviceStore {
             lease_ends_at = CASE
                 WHEN is_answered THEN NULL
                 WHEN device.lease_ends_at > now() THEN device.lease_ends_at
-                ELSE now() + make_interval(secs => $13)
+                ELSE now() + make_interval(secs => $14)
             END
-        FROM (
-            SELECT *
-            FROM unnest(
-                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::boolean[],
-                $10::uuid[], $11::timestamptz[], $12::timestamptz[]
-            ) WITH ORDINALITY AS item (
-                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, is_answered, lease, expires_at,
-                renew_at, place
-            )
-            ORDER BY user_id, device_id, push_type, is_answered DESC
-        ) AS given
+        FROM unnest(
+            $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
+            $10::uuid[], $11::timestamptz[], $12::timestamptz[], $13::integer[]
+        ) AS given (
+            user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, is_answered, lease, expires_at,
+            renew_at, place
+        )
         WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
             AND CASE
                 WHEN is_answered THEN device.lease = given.lease
@@ -112,21 +126,14 @@ extension DeviceStore {
 
     static func repeatParameters(_ items: [Repetition]) -> [PostgresValue] {
         let lease = UUID.v7()
-        let registrations = items.map { item in
-            switch item {
-            case .asked(let registration): registration
-            case .answered(let confirmation):
-                DeviceRegistration(key: confirmation.device.key, pushToken: confirmation.device.pushToken)
-            }
-        }
-        let confirmations: [Confirmation?] = items.map {
-            if case .answered(let confirmation) = $0 { confirmation } else { nil }
-        }
-        return arrays(registrations) + [
+        let places = items.indices.sorted { items[$0].precedes(items[$1]) }
+        let confirmations = places.map { items[$0].confirmation }
+        return arrays(places.map { items[$0].registration }) + [
             .bools(confirmations.map { $0 != nil }),
             .uuids(confirmations.map { $0?.device.lease ?? lease }),
             .timestamps(confirmations.map { $0?.expiresAt }),
             .timestamps(confirmations.map { $0?.renewAt }),
+            .int32s(places.map { Int32($0) }),
             .float64(Double(leaseSeconds)),
         ]
     }
@@ -135,9 +142,9 @@ extension DeviceStore {
         var results = [Repeated?](repeating: nil, count: count)
         for row in rows {
             let (place, revision, isUnsettled, lease, isOurs) =
-                try row.decode(Int64.self, Int64.self, Bool.self, UUID?.self, Bool.self)
-            guard results.indices.contains(Int(place) - 1) else { continue }
-            results[Int(place) - 1] = Repeated(
+                try row.decode(Int32.self, Int64.self, Bool.self, UUID?.self, Bool.self)
+            guard results.indices.contains(Int(place)) else { continue }
+            results[Int(place)] = Repeated(
                 revision: revision,
                 isUnsettled: isUnsettled,
                 lease: lease,

@@ -1,5 +1,4 @@
 internal import FoundationEssentials
-internal import JSON
 internal import KakaoAPI
 internal import Postgres
 
@@ -93,7 +92,7 @@ final class DeviceStore: Sendable {
         WITH given AS (
             SELECT *
             FROM unnest(
-                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[], $9::boolean[],
+                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
                 $10::boolean[]
             ) WITH ORDINALITY AS item (
                 user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, is_last, holds_token, place
@@ -119,7 +118,7 @@ final class DeviceStore: Sendable {
                 user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, withdrawn, lease, lease_ends_at
             )
             SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version,
-                ARRAY(SELECT jsonb_array_elements_text(tags)), NOT holds_token, $11, now() + make_interval(secs => $12)
+                tags::text[], NOT holds_token, $11, now() + make_interval(secs => $12)
             FROM given
             WHERE is_last
             ORDER BY user_id, device_id, push_type
@@ -176,7 +175,7 @@ final class DeviceStore: Sendable {
             .texts(items.map(\.locale)),
             .texts(items.map(\.timezone)),
             .texts(items.map(\.appVersion)),
-            .jsonbs(items.map { JSONValue.array($0.tags.map { .string($0) }).bytes() }),
+            .textArrayLiterals(items.map(\.tags)),
         ]
     }
 
