@@ -8,6 +8,14 @@ import Testing
 /// libcurl sends a request again on its own when a kept connection dies before an answer; Kakao's `push/send` would
 /// notify people twice.
 @Suite struct LostConnectionTests {
+    /// The first connection answers once, and goes with the next request; others go on.
+    @Sendable private static func dyingUnderSecond(_ connection: RawConnection) {
+        guard connection.number == 1 else { return Script.echo(connection) }
+        guard connection.readRequest() != nil else { return }
+        connection.answer("first")
+        _ = connection.readRequest()
+    }
+
     private static func post(_ server: RawServer) -> HTTPClientRequest {
         HTTPClientRequest(method: .post, url: server.url(), body: Array("a=b".utf8))
     }
@@ -88,16 +96,7 @@ import Testing
 
     @Test("A GET on a kept connection that dies is read again on a new one")
     func repeatedGet() async throws {
-        let script: @Sendable (RawConnection) -> Void = { connection in
-            if connection.number == 1 {
-                guard connection.readRequest() != nil else { return }
-                connection.answer("first")
-                _ = connection.readRequest()
-            } else {
-                Script.echo(connection)
-            }
-        }
-        try await withServer(script) { server in
+        try await withServer(Self.dyingUnderSecond) { server in
             try await withClient { client, _ in
                 #expect(await status(client, HTTPClientRequest(url: server.url())) == 200)
                 let response = try await client.send(HTTPClientRequest(url: server.url("/again")))
@@ -109,16 +108,7 @@ import Testing
 
     @Test("A request that says it may be sent twice is sent again, whole, when its kept connection dies")
     func repeatedIdempotent() async throws {
-        let script: @Sendable (RawConnection) -> Void = { connection in
-            if connection.number == 1 {
-                guard connection.readRequest() != nil else { return }
-                connection.answer("first")
-                _ = connection.readRequest()
-            } else {
-                Script.echo(connection)
-            }
-        }
-        try await withServer(script) { server in
+        try await withServer(Self.dyingUnderSecond) { server in
             try await withClient { client, _ in
                 var request = Self.post(server)
                 request.isIdempotent = true
