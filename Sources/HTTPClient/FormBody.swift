@@ -14,14 +14,14 @@ package struct FormBody: Sendable {
     /// Adds a field. A name may be added more than once.
     package mutating func append(_ name: String, _ value: String) {
         appendName(name)
-        for byte in value.utf8 { appendEncoded(byte) }
+        var value = value
+        value.withUTF8 { appendEncoded($0) }
     }
 
     /// Adds a field whose value is text already in UTF-8.
     package mutating func append(_ name: String, utf8 value: [UInt8]) {
         appendName(name)
-        bytes.reserveCapacity(bytes.count + value.count * 2)
-        for byte in value { appendEncoded(byte) }
+        value.withUnsafeBufferPointer { appendEncoded($0) }
     }
 
     /// Adds the fields of another form as they are, so that what is sent often is encoded once.
@@ -32,20 +32,33 @@ package struct FormBody: Sendable {
 
     private mutating func appendName(_ name: String) {
         if !bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }
-        for byte in name.utf8 { appendEncoded(byte) }
+        var name = name
+        name.withUTF8 { appendEncoded($0) }
         bytes.append(UInt8(ascii: "="))
     }
 
-    private mutating func appendEncoded(_ byte: UInt8) {
+    /// Names and most values are unreserved from end to end, and copied.
+    private mutating func appendEncoded(_ text: UnsafeBufferPointer<UInt8>) {
+        var rest = text[...]
+        while !rest.isEmpty {
+            let end = rest.firstIndex { !Self.isUnreserved($0) } ?? rest.endIndex
+            bytes.append(contentsOf: rest[..<end])
+            rest = rest[end...]
+            guard let byte = rest.popFirst() else { return }
+            bytes.append(UInt8(ascii: "%"))
+            bytes.append(Self.digit(byte >> 4))
+            bytes.append(Self.digit(byte & 15))
+        }
+    }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"),
             UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
-            bytes.append(byte)
+            true
         default:
-            bytes.append(UInt8(ascii: "%"))
-            bytes.append(Self.digit(byte >> 4))
-            bytes.append(Self.digit(byte & 15))
+            false
         }
     }
 

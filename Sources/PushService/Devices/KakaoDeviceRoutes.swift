@@ -71,9 +71,8 @@ struct KakaoDeviceRoutes: Sendable {
     ) throws -> DeviceKey {
         let userID = try caller.userID(parameters)
         let deviceID = try parameters.text("device_id", length: DeviceKey.idLength)
-        let names = PushType.allCases.map { $0.name(in: version) }.joined(separator: " or ")
         guard let name = parameters.anyText("push_type"), let pushType = PushType(name: name, version: version) else {
-            throw Problem.field("push_type", names)
+            throw Problem.field("push_type", PushType.allCases.map { $0.name(in: version) }.joined(separator: " or "))
         }
         return DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType)
     }

@@ -57,9 +57,10 @@ struct Parameters {
     }
 
     private init(pairs: [(name: String, value: String)]) throws {
+        values.reserveCapacity(pairs.count)
+        names.reserveCapacity(pairs.count)
         for (name, value) in pairs {
-            guard values[name] == nil else { throw Problem.field(name, "given once") }
-            values[name] = .text(value)
+            guard values.updateValue(.text(value), forKey: name) == nil else { throw Problem.field(name, "given once") }
             names.append(name)
         }
     }
@@ -241,9 +242,15 @@ struct Parameters {
 
     /// Whether it is a text of `length` characters without control characters.
     static func isText(_ text: String, _ length: ClosedRange<Int>) -> Bool {
-        // Counted in Unicode scalars, as PostgreSQL and Kakao's Java count; bounded in bytes first, since counting is linear.
-        text.utf8.count <= length.upperBound * 4 && length.contains(text.unicodeScalars.count)
-            && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+        // Bounded in bytes first, since counting is linear.
+        guard text.utf8.count <= length.upperBound * 4 else { return false }
+        // In Unicode scalars, as PostgreSQL and Kakao's Java count: the bytes that continue none.
+        var count = 0
+        for byte in text.utf8 {
+            guard byte >= 0x20 && byte != 0x7F else { return false }
+            if byte & 0xC0 != 0x80 { count += 1 }
+        }
+        return length.contains(count)
     }
 
     /// What such a text is, as it reads after "must be".
