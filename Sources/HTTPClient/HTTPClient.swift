@@ -32,8 +32,9 @@ package final class HTTPClient: Sendable {
 
     /// Sends a request and returns its response, of whatever status.
     ///
-    /// A request is sent once, or not at all: what had left is never sent again. A cancelled task takes its request
-    /// along at once, and closes the connection that it was on.
+    /// A request is sent once, or not at all: what had left is never sent again, unless it only reads or says that it may be
+    /// (``HTTPClientRequest/isIdempotent``). A cancelled task takes its request along at once, and closes the connection that it
+    /// was on.
     ///
     /// - Throws: ``HTTPClientError`` when there is no response; its ``HTTPClientError/bodyBytesLeft`` tells whether the
     ///   host may have acted on the request all the same.

@@ -13,19 +13,21 @@ package struct HTTPClientResponse: Sendable {
     package var headerFields: HTTPFields {
         var fields = HTTPFields()
         for line in head.split(separator: UInt8(ascii: "\n")) {
-            guard let colon = line.firstIndex(of: UInt8(ascii: ":")),
-                let name = HTTPField.Name(Self.trimmed(line[..<colon]))
+            let text = Self.trimmed(line)
+            guard let colon = text.firstIndex(of: UInt8(ascii: ":")),
+                let name = HTTPField.Name(String(decoding: text[..<colon], as: UTF8.self))
             else { continue }
-            fields.append(HTTPField(name: name, value: Self.trimmed(line[(colon + 1)...])))
+            let value = String(decoding: Self.trimmed(text[(colon + 1)...]), as: UTF8.self)
+            fields.append(HTTPField(name: name, value: value))
         }
         return fields
     }
 
     /// Without white space and line ends at either end.
-    private static func trimmed(_ text: ArraySlice<UInt8>) -> String {
+    private static func trimmed(_ text: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
         let isSpace: (UInt8) -> Bool = { $0 == 0x20 || (0x09...0x0D).contains($0) }
         guard let first = text.firstIndex(where: { !isSpace($0) }), let last = text.lastIndex(where: { !isSpace($0) })
-        else { return "" }
-        return String(decoding: text[first...last], as: UTF8.self)
+        else { return [] }
+        return text[first...last]
     }
 }

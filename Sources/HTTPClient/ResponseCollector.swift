@@ -5,6 +5,7 @@ struct ResponseCollector {
     private static let maximumHeadBytes = 64 * 1024
 
     private let maximumBodyBytes: Int
+    private var headBytes = 0
     private var fieldCount = 0
     private var isHeadComplete = false
 
@@ -24,18 +25,21 @@ struct ResponseCollector {
     mutating func receiveHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
         if line.starts(with: "HTTP/".utf8) {
             head.removeAll(keepingCapacity: true)
-            fieldCount = 0
+            (headBytes, fieldCount) = (0, 0)
             isHeadComplete = false
-            return true
         }
-        if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") { isHeadComplete = true }
-        guard !isHeadComplete else { return true }
-        fieldCount += 1
-        guard head.count + line.count <= Self.maximumHeadBytes, fieldCount <= Self.maximumFields else {
+        // Trailer fields, too: a host that goes on with them would never be done.
+        headBytes += line.count
+        guard headBytes <= Self.maximumHeadBytes, fieldCount < Self.maximumFields else {
             isTooLarge = true
             return false
         }
-        head.append(contentsOf: line)
+        if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") {
+            isHeadComplete = true
+        } else if !isHeadComplete, line.contains(UInt8(ascii: ":")) {
+            fieldCount += 1
+            head.append(contentsOf: line)
+        }
         return true
     }
 

@@ -3,8 +3,9 @@ internal import HTTPTypes
 
 /// Kakao's REST API, called on one loop: with the Admin key, or in a user's name.
 ///
-/// Each family of the API is a file of its own, and a property of this client: ``push``, ``user``. Nothing is sent again here:
-/// what to do about an error is its caller's decision, for which ``KakaoError/disposition`` is made.
+/// Each family of the API is a file of its own, and a property of this client: ``push``, ``user``. Nothing is sent again here,
+/// but what is idempotent when a kept connection dies under it: what to do about an error is its caller's decision, for which
+/// ``KakaoError/disposition`` is made.
 package struct KakaoClient: Sendable {
     let settings: KakaoAPISettings
     private let client: HTTPClient

@@ -141,6 +141,20 @@ import Testing
         #expect(try await Self.code(answer) == .responseTooLarge)
     }
 
+    @Test("Trailer fields without end are refused")
+    func trailerLimit() async throws {
+        let trailers = String(repeating: "X-Late: \(String(repeating: "x", count: 80))\r\n", count: 1000)
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        #expect(try await Self.code(head + "0\r\n" + trailers + "\r\n") == .responseTooLarge)
+    }
+
+    @Test("A field with white space before its colon is none (RFC 9112 §5.1)")
+    func spacedName() async throws {
+        let response = try await Self.response("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nLocation : /\r\n\r\n")
+        #expect(response.headerFields[.location] == nil)
+        #expect(response.headerFields[.contentLength] == "0")
+    }
+
     @Test(
         "What is not HTTP/1 is refused",
         arguments: [
