@@ -14,7 +14,11 @@ import Testing
     /// That each of these users is in the batches of a push once, and nobody else.
     private static func expectPrepared(_ database: TestDatabase, _ push: String, users: Int) async throws {
         let id = push.split(separator: "/").last ?? ""
-        let all = "push_batches AS batch CROSS JOIN unnest(batch.user_ids) AS id WHERE push_id = '\(id)'"
+        let all = """
+            push_batches AS batch
+            CROSS JOIN unnest(COALESCE(batch.user_ids, push_part_users(push_id, number))) AS id
+            WHERE push_id = '\(id)'
+            """
         #expect(try await database.count(all) == users)
         #expect(try await database.integer("SELECT count(DISTINCT id) FROM \(all)") == users)
         let numbers = try await database.text(
@@ -112,6 +116,58 @@ import Testing
         }
     }
 
+    @Test(
+        "Users of many phones are reached once, wherever a step ends, if any of theirs counts",
+        arguments: ["everyone", "tags_any"]
+    )
+    func manyPhones(kind: String) async throws {
+        try await withService { service in
+            // A step looks at 1000 phones, and later at 20,000: the first ends within user 1, a later one within user 3. The message addresses
+            // the last phone of each, but for user 4, and it is the first that has the tag.
+            try await service.database.pool.write(
+                """
+                INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision, tags)
+                SELECT user_id, 'phone-' || to_char(place, 'FM00000'), CASE WHEN place = phones AND user_id <> 4 THEN 'fcm' ELSE 'apns' END,
+                    user_id || '-' || place, 1, CASE WHEN place = 1 THEN '{t}' ELSE '{}' END::text[]
+                FROM (VALUES (1, 1500), (2, 1), (3, 19998), (4, 3), (5, 2)) AS own (user_id, phones)
+                CROSS JOIN generate_series(1, phones) AS place
+                """
+            )
+            let push = try await service.api.create(kind == "everyone" ? ["everyone": true] : ["tags_any": ["t"]])
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(5, sent: 4, skipped: 1))
+            #expect(service.kakao.reachedOnce([1, 2, 3, 5]))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 4)
+        }
+    }
+
+    @Test("Batches that nobody has claimed yet are listed as waiting, with their users")
+    func listed() async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...1950)
+            service.kakao.fail("send", .latency) { $0.milliseconds = 200 }
+            let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
+            try await eventually("all is prepared") { try await service.database.count("push_parts") == 2 }
+            #expect(try await service.api.control(push, "pause") == 200)
+            try await eventually("nothing is under way") {
+                try await service.database.count("push_batches WHERE state = 'sending'") == 0
+            }
+            let items = try await service.api.get("\(push)/batches").json?["items"]?.array ?? []
+            #expect(items.map { $0["number"] } == (1...20).map { .integer($0) })
+            #expect(items.flatMap { $0["uuids"]?.array ?? [] } == (1...1950).map { .string("\($0)") })
+            let sent = try await service.database.count("push_batches WHERE state = 'sent'")
+            let claimed = try await service.database.count("push_batches")
+            #expect(claimed < 20)
+            let waiting = try await service.api.get("\(push)/batches?state=waiting&limit=7").json
+            #expect(waiting?["items"]?.array?.map { $0["number"] } == (sent + 1..<sent + 8).map { .integer($0) })
+            let next = try #require(waiting?["next"]?.string)
+            let rest = try await service.api.get("\(push)/batches?state=waiting&cursor=\(next)").json?["items"]?.array
+            #expect(rest?.map { $0["number"] } == (sent + 8...20).map { .integer($0) })
+            #expect(rest?.last?["attempts"] == 0)
+        }
+    }
+
     @Test("An audience of nobody, or of people without phones, is done at once")
     func nobody() async throws {
         try await withService { service in
@@ -136,14 +192,14 @@ import Testing
             let broken = try await service.api.create(uuids([1]), gcm("broken"), ["send_at": "2099-01-01T00:00:00Z"])
             let id = broken.split(separator: "/").last ?? ""
             try await service.database.pool.write(
-                "ALTER TABLE push_batches ADD CONSTRAINT broken CHECK (push_id <> '\(id)')"
+                "ALTER TABLE push_parts ADD CONSTRAINT broken CHECK (push_id <> '\(id)')"
             )
             try await service.database.pool.write("UPDATE pushes SET send_at = now()")
             try await service.api.waitUntilDone(service.api.create(["everyone": true]))
             try await eventually("it was tried") {
                 service.log.messages.contains { $0.contains("could not be prepared") }
             }
-            try await service.database.pool.write("ALTER TABLE push_batches DROP CONSTRAINT broken")
+            try await service.database.pool.write("ALTER TABLE push_parts DROP CONSTRAINT broken")
             try await service.api.waitUntilDone(broken)
             #expect(service.kakao.sandbox.timesReached(1, marker: "broken") == 1)
         }
@@ -203,7 +259,7 @@ import Testing
             process.send(SIGKILL)
             #expect(await process.ended() == .signaled(SIGKILL))
         }
-        #expect(try await database.count("push_batches WHERE state = 'waiting'") > 0)
+        #expect(try await database.count("push_parts WHERE claimed < batches") > 0)
         try await database.endLeases()
         kakao.sandbox.removeFaults()
         try await RunningServer.with(Settings.test(database.url, kakao: kakao.sandbox.url)) { api in

@@ -32,19 +32,23 @@ import Testing
             let store = HousekeepingStore(pool: service.database.pool)
             let push = try #require(try await store.expiredPush(retentionDays: 30))
             #expect("/v1/pushes/\(push.lowercased)" == old)
-            // In small steps; while batches are left the push stays.
+            // In small steps; while batches or parts are left the push stays.
             #expect(try await store.removeBatches(of: push, limit: 2) == 2)
             try await store.remove(push)
             #expect(try await service.api.get(old).status == 200)
             #expect(try await store.removeBatches(of: push, limit: 2) == 1)
             #expect(try await store.removeBatches(of: push, limit: 2) == 0)
             try await store.remove(push)
+            #expect(try await service.api.get(old).status == 200)
+            #expect(try await store.removeParts(of: push, limit: 2) == 1)
+            #expect(try await store.removeParts(of: push, limit: 2) == 0)
+            try await store.remove(push)
             #expect(try await store.expiredPush(retentionDays: 30) == nil)
 
             #expect(try await service.api.get(old).status == 404)
             #expect(try await service.api.get("\(old)/batches").status == 404)
             let id = old.split(separator: "/").last ?? ""
-            for table in ["push_batches", "push_counts", "idempotency_keys"] {
+            for table in ["push_batches", "push_parts", "push_counts", "idempotency_keys"] {
                 #expect(try await service.database.count("\(table) WHERE push_id = '\(id)'") == 0, "\(table)")
             }
             #expect(try await service.api.users(young) == counts(250, sent: 250))

@@ -54,7 +54,15 @@ post() {
     api "$url/v1/pushes" -H 'Content-Type: application/json' -d "{\"audience\":$1,\"message\":$message}" |
         sed -E 's/^\{"id":"([^"]*)".*/\1/'
 }
-is_done() { [ "$(sql --command "SELECT state FROM pushes WHERE id = '$1'")" = done ]; }
+# wait_done SECONDS ID: until the push is done. One session looks, for to start psql again and again takes a tenth of this machine.
+wait_done() {
+    sql >/dev/null --command "SET statement_timeout = '$1s'" --command "DO \$\$ BEGIN
+        WHILE (SELECT state FROM pushes WHERE id = '$2') <> 'done' LOOP
+            COMMIT;
+            PERFORM pg_sleep(0.02);
+        END LOOP;
+    END \$\$" || fail "the push was not done within $1 s"
+}
 metric() { api "$url/metrics" | awk -v name="$1" '$1 == name {printf "%d\n", $2}'; }
 
 # The request of a whole batch, for wrk.
@@ -79,13 +87,13 @@ SQL
 for round in $(seq "$rounds"); do
     # A server of its own for each million, so that the memory is that of one.
     stop_serving
-    sql --command 'VACUUM push_batches' --command CHECKPOINT >/dev/null
+    sql --command 'VACUUM push_batches, push_parts' --command CHECKPOINT >/dev/null
     serve "$port"
     statements=$(metric kakao_push_database_statements_total)
     wal=$(sql --command 'SELECT pg_current_wal_lsn()')
     before=$(cpu_ticks serve)
     id=$(post '{"everyone":true}')
-    wait_until 300 "The push to everyone" is_done "$id"
+    wait_done 300 "$id"
     read -r batches took < <(sql --field-separator ' ' --command "
         SELECT next_number - 1, extract(epoch FROM finished_at - created_at) FROM pushes WHERE id = '$id'
             AND $users = (SELECT sum(users) FROM push_counts WHERE push_id = '$id' AND state = 'sent')")
@@ -118,7 +126,7 @@ idle=$(($(metric kakao_push_database_statements_total) - idle - 1))
 : >"$work/sink.times"
 for number in $(seq "$small"); do
     id=$(post "{\"uuids\":[$number]}")
-    wait_until 10 "A push to one user" is_done "$id"
+    wait_done 10 "$id"
 done
 paste -d' ' <(sql --command "SELECT extract(epoch FROM created_at) FROM pushes ORDER BY id DESC LIMIT $small" | tac) "$work/sink.times" |
     awk '{printf "%.1f\n", ($2 - $1) * 1000}' >"$work/small.series"
@@ -129,7 +137,7 @@ for round in $(seq "$rounds"); do
     kill -USR1 "${processes[sink]}"
     sleep 1
     id=$(post '{"everyone":true}')
-    wait_until 300 "The push to everyone" is_done "$id"
+    wait_done 300 "$id"
     sql --command "SELECT extract(epoch FROM created_at) FROM pushes WHERE id = '$id'" |
         awk -v first="$(sort -n "$work/sink.times" | head -1)" '{printf "%.0f\n", (first - $1) * 1000}' >>"$work/first.series"
 done

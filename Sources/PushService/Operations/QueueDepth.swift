@@ -45,16 +45,25 @@ actor QueueDepth {
         let rows = try await pool.read(
             """
             SELECT
-                (
-                    SELECT count(*)
-                    FROM (
-                        SELECT
+                LEAST(
+                    $1,
+                    (
+                        SELECT count(*)
+                        FROM (
+                            SELECT
+                            FROM pushes
+                            JOIN push_batches AS batch ON batch.push_id = pushes.id
+                            WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+                                AND batch.state = 'waiting'
+                            LIMIT $1
+                        ) AS again
+                    ) + (
+                        SELECT COALESCE(sum(part.batches - part.claimed), 0)
                         FROM pushes
-                        JOIN push_batches AS batch ON batch.push_id = pushes.id
+                        JOIN push_parts AS part ON part.push_id = pushes.id
                         WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
-                            AND batch.state = 'waiting'
-                        LIMIT $1
-                    ) AS waiting
+                            AND part.claimed < part.batches
+                    )
                 ),
                 (
                     SELECT count(*)
@@ -69,12 +78,23 @@ actor QueueDepth {
                     SELECT greatest(0, extract(epoch FROM now() - min(first.next_attempt_at)))::float8
                     FROM pushes
                     CROSS JOIN LATERAL (
-                        SELECT next_attempt_at
-                        FROM push_batches
-                        WHERE push_id = pushes.id
-                            AND state = 'waiting'
-                        ORDER BY next_attempt_at
-                        LIMIT 1
+                        (
+                            SELECT next_attempt_at
+                            FROM push_batches
+                            WHERE push_id = pushes.id
+                                AND state = 'waiting'
+                            ORDER BY next_attempt_at
+                            LIMIT 1
+                        )
+                        UNION ALL
+                        (
+                            SELECT created_at
+                            FROM push_parts
+                            WHERE push_id = pushes.id
+                                AND claimed < batches
+                            ORDER BY number
+                            LIMIT 1
+                        )
                     ) AS first
                     WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
                 ),

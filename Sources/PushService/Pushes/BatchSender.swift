@@ -269,17 +269,18 @@ actor BatchSender {
         }
         var found = 0
         if !quick.isEmpty {
-            let claims = try await store.claim(quick, lease: lease)
-            found += take(claims, askedAt: now)
-            let counts = claims.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
-            for share in quick where counts[share.pushID, default: 0] < share.batches {
+            let claimed = try await store.claim(quick, lease: lease)
+            found += take(claimed.batches, askedAt: now)
+            let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
+            for share in quick
+            where counts[share.pushID, default: 0] < share.batches && !claimed.cutShort.contains(share.pushID) {
                 pushes[share.pushID]?.hasNothing(at: loop.now)
             }
         }
         for push in wanting where push.push.usersPerSecond != nil {
             let start = loop.now
-            let claims = try await store.claimSlowly(push.push.id, batches: share, lease: lease)
-            found += take(claims, askedAt: start)
+            let claimed = try await store.claimSlowly(push.push.id, batches: share, lease: lease)
+            found += take(claimed.batches, askedAt: start)
             // Twice in the time that the rate wants for a batch.
             let perSecond = UInt64(push.push.usersPerSecond ?? 1)
             push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(KakaoPushAPI.maximumUsers)) / perSecond)

@@ -31,10 +31,58 @@ extension BatchStore {
         """
     }
 
+    private static let claimColumns = """
+        batch.push_id, batch.number, COALESCE(batch.user_ids, push_part_users(batch.push_id, batch.number)) AS user_ids,
+            batch.attempts, batch.origin
+        """
+
+    /// The first part of a push of which there are batches to claim, locked, and how many. What another server claims of at this moment is
+    /// passed over.
+    private static func nextPart(of push: String) -> String {
+        """
+        SELECT number, batches - claimed AS unclaimed
+        FROM push_parts
+        WHERE push_id = \(push)
+            AND claimed < batches
+        ORDER BY number
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+        """
+    }
+
+    /// Claims as many batches of each part as `parts` says: now they get rows of their own. `first` has a row for those of each part.
+    ///
+    /// The part is found by its key, and not by its place: another server may have claimed of it since this statement began.
+    private static func firstClaim(of parts: String, lease: String) -> String {
+        """
+        first AS (
+            UPDATE push_parts AS part
+            SET claimed = part.claimed + claim.batches
+            FROM \(parts) AS claim
+            WHERE part.push_id = claim.push_id
+                AND part.number = claim.number
+            RETURNING part.push_id, part.number + part.claimed - claim.batches AS number, claim.batches, part.batch_users,
+                part.user_ids[(part.claimed - claim.batches) * part.batch_users + 1:part.claimed * part.batch_users] AS user_ids
+        ),
+        batch AS (
+            INSERT INTO push_batches (push_id, number, users, state, attempts, lease)
+            SELECT push_id, number + place, LEAST(batch_users, cardinality(user_ids) - place * batch_users), 'sending', 1, \(lease)
+            FROM first
+            CROSS JOIN generate_series(0, batches - 1) AS place
+        )
+        """
+    }
+
     /// How many batches of a push are wanted.
     struct Share: Sendable {
         let pushID: UUID
         let batches: Int
+    }
+
+    struct Claimed: Sendable {
+        private(set) var batches: [BatchClaim] = []
+        /// Pushes of which there may be more at once: a claim does not go beyond the end of a part.
+        private(set) var cutShort: Set<UUID> = []
     }
 
     /// Claims batches that are due, the longest waiting first, under a lease that this renews.
@@ -43,7 +91,9 @@ extension BatchStore {
     /// planner believes about the table.
     ///
     /// While a push is under probe (``split(_:_:)``), only what came of the refused batch is claimed.
-    func claim(_ shares: [Share], lease: UUID) async throws -> [BatchClaim] {
+    ///
+    /// - Returns: Also more than was asked for: as many that were tried before, and as many that were not.
+    func claim(_ shares: [Share], lease: UUID) async throws -> Claimed {
         let rows = try await pool.write(
             """
             WITH share AS MATERIALIZED (
@@ -91,39 +141,57 @@ extension BatchStore {
                 SELECT place
                 FROM probing
             ),
+            part AS (
+                SELECT share.push_id, part.number, LEAST(share.batches, part.unclaimed) AS batches
+                FROM share
+                CROSS JOIN LATERAL (
+                    \(Self.nextPart(of: "share.push_id"))
+                ) AS part
+                WHERE share.probe IS NULL
+            ),
             lease AS (
-                \(Self.renewal(of: "$3", seconds: "$4", ifAny: "chosen"))
-            )
-            UPDATE push_batches AS batch
-            SET state = 'sending',
-                attempts = batch.attempts + 1,
-                lease = $3
-            WHERE batch.ctid = ANY (ARRAY(SELECT place FROM chosen))
-            RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin
+                \(Self.renewal(of: "$3", seconds: "$4", ifAny: "(SELECT FROM chosen UNION ALL SELECT FROM part) AS claimed"))
+            ),
+            again AS (
+                UPDATE push_batches AS batch
+                SET state = 'sending',
+                    attempts = batch.attempts + 1,
+                    lease = $3
+                WHERE batch.ctid = ANY (ARRAY(SELECT place FROM chosen))
+                RETURNING \(Self.claimColumns)
+            ),
+            \(Self.firstClaim(of: "part", lease: "$3"))
+            SELECT push_id, number, user_ids, attempts, origin, NULL::int AS batch_users
+            FROM again
+            UNION ALL
+            SELECT push_id, number, user_ids, 1, NULL, batch_users
+            FROM first
             """,
             [
                 .uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease),
                 .float64(Self.leaseSeconds),
             ]
         )
-        return try rows.map { try Self.claim($0, lease) }
+        return try Claimed(rows, lease: lease)
     }
 
     /// Claims batches of a push that is sent to so many users a second, by all servers together; at most as many as that allows now.
-    func claimSlowly(_ id: UUID, batches: Int, lease: UUID) async throws -> [BatchClaim] {
+    func claimSlowly(_ id: UUID, batches: Int, lease: UUID) async throws -> Claimed {
         let rows = try await pool.write(
             """
             WITH push AS MATERIALIZED (
-                SELECT id, \(Self.probeInForce) AS probe, batch_users,
-                    LEAST(
+                SELECT id, \(Self.probeInForce) AS probe, allowed, floor(allowed / batch_users)::int AS allowed_batches
+                FROM pushes AS push
+                CROSS JOIN LATERAL (
+                    SELECT LEAST(
                         GREATEST(users_per_second / 10.0, batch_users),
                         rate_users + users_per_second * EXTRACT(epoch FROM clock_timestamp() - rate_at)
                     ) AS allowed
-                FROM pushes AS push
+                ) AS rate
                 WHERE id = $1
                     AND state IN ('preparing', 'sending')
                     AND (expires_at IS NULL OR expires_at > now())
-                FOR UPDATE SKIP LOCKED
+                FOR UPDATE OF push SKIP LOCKED
             ),
             due AS (
                 SELECT batch.place
@@ -136,17 +204,35 @@ extension BatchStore {
                         AND next_attempt_at <= now()
                         AND (push.probe IS NULL OR origin = push.probe)
                     ORDER BY next_attempt_at, number
-                    LIMIT LEAST($4, floor(push.allowed / push.batch_users)::int)
+                    LIMIT LEAST($4, push.allowed_batches)
                     FOR UPDATE SKIP LOCKED
                 ) AS batch
             ),
-            claimed AS (
+            again AS (
                 UPDATE push_batches AS batch
                 SET state = 'sending',
                     attempts = batch.attempts + 1,
                     lease = $2
                 WHERE batch.ctid = ANY (ARRAY(SELECT place FROM due))
-                RETURNING batch.push_id, batch.number, batch.user_ids, batch.attempts, batch.origin, batch.users
+                RETURNING \(Self.claimColumns), batch.users
+            ),
+            part AS (
+                SELECT push.id AS push_id, part.number, LEAST($4 - due.batches, push.allowed_batches - due.batches, part.unclaimed) AS batches
+                FROM push
+                CROSS JOIN (SELECT count(*)::int AS batches FROM due) AS due
+                CROSS JOIN LATERAL (
+                    \(Self.nextPart(of: "push.id"))
+                ) AS part
+                WHERE push.probe IS NULL
+                    AND due.batches < LEAST($4, push.allowed_batches)
+            ),
+            \(Self.firstClaim(of: "part", lease: "$2")),
+            claimed AS (
+                SELECT push_id, number, user_ids, attempts, origin, NULL::int AS batch_users, users
+                FROM again
+                UNION ALL
+                SELECT push_id, number, user_ids, 1, NULL, batch_users, cardinality(user_ids)
+                FROM first
             ),
             lease AS (
                 \(Self.renewal(of: "$2", seconds: "$3", ifAny: "claimed"))
@@ -159,29 +245,40 @@ extension BatchStore {
                 WHERE pushes.id = push.id
                     AND EXISTS (SELECT 1 FROM claimed)
             )
-            SELECT push_id, number, user_ids, attempts, origin
+            SELECT push_id, number, user_ids, attempts, origin, batch_users
             FROM claimed
             """,
             [.uuid(id), .uuid(lease), .float64(Self.leaseSeconds), .int32(Int32(clamping: batches))]
         )
-        return try rows.map { try Self.claim($0, lease) }
+        return try Claimed(rows, lease: lease)
     }
+}
 
-    private static func claim(_ row: PostgresRow, _ lease: UUID) throws -> BatchClaim {
-        let (pushID, number, userIDs, attempts, origin) = try row.decode(
-            UUID.self,
-            Int32.self,
-            [Int64].self,
-            Int32.self,
-            Int32?.self
-        )
-        return BatchClaim(
-            pushID: pushID,
-            number: number,
-            userIDs: userIDs,
-            attempts: Int(attempts),
-            origin: origin,
-            lease: lease
-        )
+extension BatchStore.Claimed {
+    fileprivate init(_ rows: PostgresRows, lease: UUID) throws {
+        for row in rows {
+            let (pushID, number, userIDs, attempts, origin, batchUsers) = try row.decode(
+                UUID.self,
+                Int32.self,
+                [Int64].self,
+                Int32.self,
+                Int32?.self,
+                Int32?.self
+            )
+            if batchUsers != nil { cutShort.insert(pushID) }
+            let size = batchUsers.map(Int.init) ?? userIDs.count
+            for (place, start) in stride(from: 0, to: userIDs.count, by: size).enumerated() {
+                batches.append(
+                    BatchClaim(
+                        pushID: pushID,
+                        number: number + Int32(place),
+                        userIDs: Array(userIDs[start..<min(start + size, userIDs.count)]),
+                        attempts: Int(attempts),
+                        origin: origin,
+                        lease: lease
+                    )
+                )
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ extension BatchStore {
         _ = try await pool.write(
             """
             WITH refused AS (
-                SELECT push_id, number, user_ids, users, users / 2 AS half, COALESCE(origin, number) AS origin, may_repeat
+                SELECT push_id, number, users, users / 2 AS half, COALESCE(origin, number) AS origin, may_repeat
                 FROM push_batches
                 WHERE push_id = $1
                     AND number = $2
@@ -34,13 +34,13 @@ extension BatchStore {
             ),
             second AS (
                 INSERT INTO push_batches (push_id, number, user_ids, users, state, origin, may_repeat)
-                SELECT refused.push_id, push.number, refused.user_ids[half + 1:], refused.users - half, 'waiting',
+                SELECT refused.push_id, push.number, ($7::bigint[])[half + 1:], refused.users - half, 'waiting',
                     refused.origin, refused.may_repeat
                 FROM refused
                 CROSS JOIN push
             )
             UPDATE push_batches AS batch
-            SET user_ids = refused.user_ids[:half],
+            SET user_ids = ($7::bigint[])[:refused.half],
                 users = refused.half,
                 state = 'waiting',
                 attempts = 0,
@@ -57,7 +57,7 @@ extension BatchStore {
             [
                 .uuid(claim.pushID), .int32(claim.number), .uuid(claim.lease),
                 .int32(result.status.map(Int32.init(clamping:))), .int32(result.code.map(Int32.init(clamping:))),
-                .text(result.message),
+                .text(result.message), .int64s(claim.userIDs),
             ]
         )
     }

@@ -42,7 +42,27 @@ struct HousekeepingStore: Sendable {
         return rows.affectedRows
     }
 
-    /// Removes a push, and what belongs to it, if no batches of it are left.
+    /// Removes up to `limit` parts. Returns how many there were.
+    func removeParts(of push: UUID, limit: Int) async throws -> Int {
+        let rows = try await pool.write(
+            """
+            DELETE FROM push_parts
+            WHERE push_id = $1
+                AND number IN (
+                    SELECT number
+                    FROM push_parts
+                    WHERE push_id = $1
+                    ORDER BY number
+                    LIMIT $2
+                    FOR UPDATE SKIP LOCKED
+                )
+            """,
+            [.uuid(push), .int64(Int64(limit))]
+        )
+        return rows.affectedRows
+    }
+
+    /// Removes a push, and what belongs to it, if no batches and parts of it are left.
     func remove(_ push: UUID) async throws {
         _ = try await pool.write(
             """
@@ -50,6 +70,7 @@ struct HousekeepingStore: Sendable {
                 DELETE FROM pushes
                 WHERE id = $1
                     AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1)
+                    AND NOT EXISTS (SELECT 1 FROM push_parts WHERE push_id = $1)
                 RETURNING id
             ),
             counts AS (

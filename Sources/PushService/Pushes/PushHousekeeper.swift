@@ -8,8 +8,9 @@ actor PushHousekeeper {
     private static let firstInterval = Duration.seconds(30)
     /// Rows that go in one statement; between two of them it lets others work.
     private static let step = 1000
-    /// Parts of audiences, of a thousand users each.
-    private static let parts = 100
+    /// Parts of audiences, of a thousand users each; and of pushes, of up to twenty thousand.
+    private static let audienceParts = 100
+    private static let pushParts = 5
     private static let pause = Duration.milliseconds(100)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -40,7 +41,9 @@ actor PushHousekeeper {
             wait = Self.interval
             do {
                 try await removePushes()
-                while !isStopping, try await audiences.removeUnusedParts(limit: Self.parts) == Self.parts {
+                while !isStopping,
+                    try await audiences.removeUnusedParts(limit: Self.audienceParts) == Self.audienceParts
+                {
                     try await loop.sleep(for: Self.pause)
                 }
             } catch {
@@ -58,6 +61,9 @@ actor PushHousekeeper {
     private func removePushes() async throws {
         while !isStopping, let push = try await store.expiredPush(retentionDays: retentionDays) {
             while !isStopping, try await store.removeBatches(of: push, limit: Self.step) == Self.step {
+                try await loop.sleep(for: Self.pause)
+            }
+            while !isStopping, try await store.removeParts(of: push, limit: Self.pushParts) == Self.pushParts {
                 try await loop.sleep(for: Self.pause)
             }
             guard !isStopping else { return }

@@ -107,12 +107,33 @@ extension PushStore {
     func batches(of id: UUID, state: String?, after: Int32, limit: Int) async throws -> [BatchSummary]? {
         let rows = try await pool.read(
             """
-            SELECT number, state, user_ids, attempts, may_repeat, kakao_status, kakao_code, kakao_message,
-                CASE WHEN state = 'waiting' THEN next_attempt_at END, finished_at
-            FROM push_batches
-            WHERE push_id = $1
-                AND ($2::text IS NULL OR state = $2)
-                AND number > $3
+            SELECT number, state, COALESCE(user_ids, push_part_users($1, number)), attempts, may_repeat, kakao_status, kakao_code,
+                kakao_message, CASE WHEN state = 'waiting' THEN next_attempt_at END, finished_at
+            FROM (
+                (
+                    SELECT number, state, user_ids, attempts, may_repeat, kakao_status, kakao_code, kakao_message, next_attempt_at,
+                        finished_at
+                    FROM push_batches
+                    WHERE push_id = $1
+                        AND ($2::text IS NULL OR state = $2)
+                        AND number > $3
+                    ORDER BY number
+                    LIMIT $4
+                )
+                UNION ALL
+                (
+                    -- Those that nobody has claimed yet.
+                    SELECT batch.number, 'waiting', NULL, 0, false, NULL, NULL, NULL, created_at, NULL
+                    FROM push_parts AS part
+                    CROSS JOIN generate_series(GREATEST(number + claimed, $3 + 1), number + batches - 1) AS batch (number)
+                    WHERE push_id = $1
+                        AND claimed < batches
+                        AND ($2::text IS NULL OR $2 = 'waiting')
+                        AND part.number + batches - 1 > $3
+                    ORDER BY part.number, batch.number
+                    LIMIT $4
+                )
+            ) AS batch
             ORDER BY number
             LIMIT $4
             """,
