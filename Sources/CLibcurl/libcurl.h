@@ -13,45 +13,14 @@ static inline CURLcode clibcurl_set_long(CURL *easy, CURLoption option, long val
     return curl_easy_setopt(easy, option, value);
 }
 
-static inline CURLcode clibcurl_set_offset(CURL *easy, CURLoption option, curl_off_t value) {
-    return curl_easy_setopt(easy, option, value);
-}
-
 // libcurl copies the string.
 static inline CURLcode clibcurl_set_string(CURL *easy, CURLoption option, const char *value) {
-    return curl_easy_setopt(easy, option, value);
-}
-
-// libcurl copies the bytes.
-static inline CURLcode clibcurl_set_bytes(CURL *easy, CURLoption option, const void *value) {
     return curl_easy_setopt(easy, option, value);
 }
 
 // libcurl keeps the pointer.
 static inline CURLcode clibcurl_set_pointer(CURL *easy, CURLoption option, void *value) {
     return curl_easy_setopt(easy, option, value);
-}
-
-// libcurl keeps the list.
-static inline CURLcode clibcurl_set_list(CURL *easy, CURLoption option, struct curl_slist *value) {
-    return curl_easy_setopt(easy, option, value);
-}
-
-// For CURLOPT_HEADERFUNCTION and CURLOPT_WRITEFUNCTION, which share a type.
-static inline CURLcode clibcurl_set_write_function(CURL *easy, CURLoption option, curl_write_callback function) {
-    return curl_easy_setopt(easy, option, function);
-}
-
-static inline CURLcode clibcurl_set_read_function(CURL *easy, curl_read_callback function) {
-    return curl_easy_setopt(easy, CURLOPT_READFUNCTION, function);
-}
-
-static inline CURLcode clibcurl_set_seek_function(CURL *easy, curl_seek_callback function) {
-    return curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, function);
-}
-
-static inline CURLcode clibcurl_set_prereq_function(CURL *easy, curl_prereq_callback function) {
-    return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, function);
 }
 
 static inline CURLcode clibcurl_set_open_function(CURL *easy, curl_opensocket_callback function) {
@@ -62,12 +31,8 @@ static inline CURLcode clibcurl_set_close_function(CURL *easy, curl_closesocket_
     return curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, function);
 }
 
-static inline CURLcode clibcurl_get_long(CURL *easy, CURLINFO info, long *value) {
+static inline CURLcode clibcurl_get_socket(CURL *easy, CURLINFO info, curl_socket_t *value) {
     return curl_easy_getinfo(easy, info, value);
-}
-
-static inline CURLMcode clibcurl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
-    return curl_multi_setopt(multi, option, value);
 }
 
 static inline CURLMcode clibcurl_multi_set_pointer(CURLM *multi, CURLMoption option, void *value) {

@@ -37,17 +37,19 @@ package struct FormBody: Sendable {
         bytes.append(UInt8(ascii: "="))
     }
 
-    /// Names and most values are unreserved from end to end, and copied.
     private mutating func appendEncoded(_ text: UnsafeBufferPointer<UInt8>) {
-        var rest = text[...]
-        while !rest.isEmpty {
-            let end = rest.firstIndex { !Self.isUnreserved($0) } ?? rest.endIndex
-            bytes.append(contentsOf: rest[..<end])
-            rest = rest[end...]
-            guard let byte = rest.popFirst() else { return }
-            bytes.append(UInt8(ascii: "%"))
-            bytes.append(Self.digit(byte >> 4))
-            bytes.append(Self.digit(byte & 15))
+        bytes += [UInt8](unsafeUninitializedCapacity: 3 * text.count) { output, count in
+            for byte in text {
+                if Self.isUnreserved(byte) {
+                    output[count] = byte
+                    count += 1
+                } else {
+                    output[count] = UInt8(ascii: "%")
+                    output[count + 1] = Self.digit(byte >> 4)
+                    output[count + 2] = Self.digit(byte & 15)
+                    count += 3
+                }
+            }
         }
     }
 

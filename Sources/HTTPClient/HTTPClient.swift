@@ -2,7 +2,8 @@ package import EventLoop
 
 /// Calls other servers over HTTP/1.1, with or without TLS, on one loop.
 ///
-/// Beneath it is libcurl's multi interface, which the loop drives. A client belongs to one loop: each loop of a process
+/// Connections are libcurl's, whose multi interface the loop drives: it looks names up, connects, and speaks TLS. What is said over them
+/// is ours (docs/decisions/0005). A client belongs to one loop: each loop of a process
 /// has its own, with connections of its own, so that a request is made and answered without a lock or a hop.
 /// ``send(_:)`` may be called from any task; from one that runs on the loop it costs no thread switch.
 ///
@@ -11,7 +12,6 @@ package import EventLoop
 ///
 /// A client is shut down with ``shutdown()`` before its loop is stopped; one that is dropped shuts itself down.
 package final class HTTPClient: Sendable {
-    private let settings: HTTPClientSettings
     private let loop: EventLoop
     private let transfers: TransferQueue
 
@@ -20,7 +20,6 @@ package final class HTTPClient: Sendable {
     /// - Throws: ``HTTPClientError`` with `invalidSettings` when the file of certificates cannot be read, with
     ///   `internalFailure` when libcurl is out of memory.
     package init(settings: HTTPClientSettings = HTTPClientSettings(), loop: EventLoop) throws(HTTPClientError) {
-        self.settings = settings
         self.loop = loop
         transfers = try TransferQueue(settings: settings, loop: loop)
     }
@@ -39,7 +38,7 @@ package final class HTTPClient: Sendable {
     /// - Throws: ``HTTPClientError`` when there is no response; its ``HTTPClientError/bodyBytesLeft`` tells whether the
     ///   host may have acted on the request all the same.
     package func send(_ request: HTTPClientRequest) async throws(HTTPClientError) -> HTTPClientResponse {
-        let transfer = Transfer(request, maximumResponseBytes: settings.maximumResponseBytes)
+        let transfer = Transfer(request)
         let outcome = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 loop.execute { [transfers] in transfers.begin(transfer, continuation) }

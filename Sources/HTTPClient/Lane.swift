@@ -1,14 +1,16 @@
 /// The requests of one origin: how many are under way, and which wait for one of those to end, first come, first
-/// served.
+/// served; and the connections that none of them needs now.
 struct Lane {
     /// Requests that have a connection or are getting one.
     private(set) var activeCount = 0
+    /// The one that was used last comes first: it is the least likely to have been closed.
+    private var idle: [Connection] = []
     private var waiting: [Transfer] = []
     /// Where in `waiting` the next one stands. What is before it is done with.
     private var head = 0
 
     /// Nothing to remember.
-    var isEmpty: Bool { activeCount == 0 && head == waiting.count }
+    var isEmpty: Bool { activeCount == 0 && head == waiting.count && idle.isEmpty }
 
     /// Places taken in the line. A request that was cancelled or timed out keeps its place until its turn comes.
     var waitingCount: Int { waiting.count - head }
@@ -42,6 +44,21 @@ struct Lane {
             }
         }
         return nil
+    }
+
+    /// Keeps a connection for the next request.
+    mutating func keep(_ connection: Connection) {
+        idle.append(connection)
+    }
+
+    /// A connection that was kept.
+    mutating func takeIdle() -> Connection? {
+        idle.popLast()
+    }
+
+    /// Forgets a connection that was kept.
+    mutating func removeIdle(_ connection: Connection) {
+        idle.removeAll { $0 === connection }
     }
 
     /// Empties the line and returns those who stood in it.

@@ -2,6 +2,9 @@
 struct Origin: Hashable, Sendable {
     /// `https://kapi.kakao.com`: safe to show.
     let text: String
+    /// What the field `Host` says: the authority, without a port that is the scheme's own (RFC 9110 §4.2).
+    let host: String
+    let isSecure: Bool
 
     /// Reads the origin of an absolute URL, or returns `nil` for a URL that this client does not call.
     ///
@@ -9,15 +12,31 @@ struct Origin: Hashable, Sendable {
     /// request's head. It must not carry a user's name, which would be a secret in a place where nobody looks for one.
     init?(url: String) {
         var url = url
-        let end: Int? = url.withUTF8 { bytes in
+        let range: Range<Int>? = url.withUTF8 { bytes in
             guard bytes.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
             guard let start = Self.lengthOfScheme(bytes) else { return nil }
             let end = bytes[start...].firstIndex { Self.endOfAuthority.contains($0) } ?? bytes.count
             let hasUser = bytes[start..<end].contains(UInt8(ascii: "@"))
-            return end > start && !hasUser ? end : nil
+            let hasPath = end == bytes.count || bytes[end] != UInt8(ascii: "\\")
+            return end > start && !hasUser && hasPath ? start..<end : nil
         }
-        guard let end else { return nil }
-        text = String(decoding: url.utf8.prefix(end), as: UTF8.self)
+        guard let range else { return nil }
+        text = String(decoding: url.utf8.prefix(range.upperBound), as: UTF8.self)
+        isSecure = range.lowerBound == Self.schemes[0].count
+        let authority = text.utf8.dropFirst(range.lowerBound)
+        let ownPort = isSecure ? ":443" : ":80"
+        host = String(
+            decoding: authority.suffix(ownPort.utf8.count).elementsEqual(ownPort.utf8)
+                ? authority.dropLast(ownPort.utf8.count) : authority,
+            as: UTF8.self
+        )
+    }
+
+    /// What stands behind the origin in one of its URLs: path and query, without a fragment (RFC 9112 §3.2.1).
+    func target(of url: String) -> String {
+        let target = url.utf8.dropFirst(text.utf8.count).prefix { $0 != UInt8(ascii: "#") }
+        let start = target.first == UInt8(ascii: "/") ? "" : "/"
+        return start + String(decoding: target, as: UTF8.self)
     }
 
     /// What ends an authority (RFC 3986 §3.2), and the backslash that some take for a slash.

@@ -1,12 +1,10 @@
 internal import EventLoop
 internal import HTTPTypes
 
-/// One request on its way: what libcurl's callbacks read from and write to, and who waits for the outcome.
+/// One request on its way, and who waits for the outcome.
 ///
-/// libcurl sends a request again by itself when a connection that was used before dies without a byte of an answer
-/// (`Curl_retry_request`). That is right as long as nothing of the request had left; after that, the host may have
-/// acted on it. So the body is handed over by a callback that keeps count, and every further attempt is refused once
-/// the count is not zero: when a socket is asked for, when the body is to be rewound, and before the head is written.
+/// A kept connection may die under a request without a byte of an answer. The request may go out on another one as long as nothing of
+/// its body had left; after that, the host may have acted on it. So it keeps count of what has left.
 final class Transfer: @unchecked Sendable {
     // Owned by the loop of its client: made anywhere, touched only there.
 
@@ -15,8 +13,8 @@ final class Transfer: @unchecked Sendable {
         case new
         /// In the lane of its origin, for want of a connection. Can transition to running and finished.
         case waiting
-        /// In libcurl's hands. Can transition to finished.
-        case running(EasyHandle)
+        /// It has a connection, or one is being made for it. Can transition to running on another one, and to finished.
+        case running(Connection)
         /// Its caller has the outcome. Final.
         case finished
     }
@@ -25,74 +23,33 @@ final class Transfer: @unchecked Sendable {
     var state = State.new
     var origin: Origin?
     var timer: TimerID?
-    /// Where sockets come from, while libcurl has it in hand.
-    var sockets: CurlSockets?
     var continuation: CheckedContinuation<Result<HTTPClientResponse, HTTPClientError>, Never>?
-
-    private var response: ResponseCollector
-    private var bodyPosition = 0
-    private var hasHandedOverBody = false
-    /// A connection stood, and the request's head was about to be written.
-    private(set) var hasBegunHead = false
-
-    init(_ request: HTTPClientRequest, maximumResponseBytes: Int) {
-        self.request = request
-        response = ResponseCollector(maximumBodyBytes: maximumResponseBytes)
-    }
-
-    // MARK: Outcome
-
+    /// The length of the request without its body.
+    var headBytes = 0
     /// See ``HTTPClientError/bodyBytesLeft``.
-    var mayHaveLeft: Bool {
-        request.body.isEmpty || request.isIdempotent ? hasBegunHead : hasHandedOverBody
+    private(set) var mayHaveLeft = false
+
+    init(_ request: HTTPClientRequest) {
+        self.request = request
     }
 
-    /// A response's bound was crossed, which libcurl reports as a failed write.
-    var isResponseTooLarge: Bool { response.isTooLarge }
-
-    func makeResponse(status: Int) -> HTTPClientResponse {
-        HTTPClientResponse(status: status, head: response.head, body: response.body)
+    /// So many bytes of it have left, or may have.
+    func noteSent(_ count: Int) {
+        if count > (request.body.isEmpty ? 0 : headBytes) { mayHaveLeft = true }
     }
 
-    // MARK: What libcurl asks
-
-    /// Whether the request may go out, for the first time or again. Reading twice is harmless, whatever had left.
-    var mayBeAttempted: Bool {
+    /// Whether it may go out again. Reading twice is harmless, whatever had left.
+    var mayBeSentAgain: Bool {
         !mayHaveLeft || request.isIdempotent
             || (request.body.isEmpty && (request.method == .get || request.method == .head))
     }
 
-    /// A connection stands; the head is about to be written. Returns whether it may.
-    func beginHead() -> Bool {
-        guard mayBeAttempted else { return false }
-        hasBegunHead = true
-        return true
-    }
-
-    /// Fills `buffer` with what is next of the body, and returns how much that is.
-    func readBody(into buffer: UnsafeMutableRawBufferPointer) -> Int {
-        let count = min(buffer.count, request.body.count - bodyPosition)
-        guard count > 0 else { return 0 }
-        request.body.withUnsafeBytes {
-            buffer.copyMemory(from: .init(rebasing: $0[bodyPosition..<bodyPosition + count]))
-        }
-        bodyPosition += count
-        hasHandedOverBody = true
-        return count
-    }
-
-    /// Goes back to the start of the body. Returns whether that is allowed.
-    func rewindBody() -> Bool {
-        guard !hasHandedOverBody else { return false }
-        bodyPosition = 0
-        return true
-    }
-
-    func receiveHeaderLine(_ line: UnsafeRawBufferPointer) -> Bool {
-        response.receiveHeaderLine(line)
-    }
-
-    func receiveBody(_ part: UnsafeRawBufferPointer) -> Bool {
-        response.receiveBody(part)
+    /// An error of this transfer, as far as it has come.
+    func failure(_ code: HTTPClientError.Code, _ message: String) -> HTTPClientError {
+        HTTPClientError(
+            code: code,
+            bodyBytesLeft: mayHaveLeft,
+            message: origin.map { "\($0.text): \(message)" } ?? message
+        )
     }
 }

@@ -8,17 +8,25 @@ final class TransferQueue: @unchecked Sendable {
 
     typealias Outcome = Result<HTTPClientResponse, HTTPClientError>
 
+    /// A connection that had nothing to do for longer is not used again: shorter than the idle time-out of common servers (60 s, 75 s), so that
+    /// it is seldom they who hang up first.
+    private static let maximumIdleMilliseconds: UInt64 = 30_000
+
     private let settings: HTTPClientSettings
     private let loop: EventLoop
-    private let multi: MultiHandle
+    private let connector: Connector
+    private var encoder: RequestEncoder
+    /// What is under way, or waits for its connection to stand.
+    private var running: [ObjectIdentifier: Transfer] = [:]
     private var lanes: [Origin: Lane] = [:]
     private var isShutDown = false
 
     init(settings: HTTPClientSettings, loop: EventLoop) throws(HTTPClientError) {
         self.settings = settings
         self.loop = loop
-        multi = try MultiHandle(settings: settings, loop: loop)
-        multi.onEnd = { [unowned self] transfer, outcome in finish(transfer, outcome) }
+        encoder = RequestEncoder(userAgent: settings.userAgent)
+        connector = try Connector(settings: settings, loop: loop)
+        connector.onEnd = { [unowned self] connection, failure in connected(connection, failure) }
     }
 
     // MARK: From outside
@@ -56,10 +64,11 @@ final class TransferQueue: @unchecked Sendable {
         isShutDown = true
         // The lines first, lest a request that ends lets the next one begin.
         let waiting = lanes.keys.flatMap { lanes[$0]?.removeWaiting() ?? [] }
-        for transfer in waiting + multi.transfers {
+        for transfer in waiting + Array(running.values) {
             finish(transfer, .failure(transfer.failure(.shutDown, "the client was shut down")))
         }
-        multi.close()
+        connector.close()
+        lanes = [:]
     }
 
     // MARK: Steps
@@ -82,34 +91,111 @@ final class TransferQueue: @unchecked Sendable {
         }
     }
 
-    /// Hands a request that its lane has let in to libcurl.
+    /// Sends a request that its lane has let in.
     private func start(_ transfer: Transfer, _ origin: Origin) {
+        while let connection = lanes[origin]?.takeIdle() {
+            if send(transfer, on: connection) { return }
+        }
+        connect(transfer, origin)
+    }
+
+    /// Sends a request on a connection that was kept. Returns whether that is possible; the connection is closed otherwise.
+    private func send(_ transfer: Transfer, on connection: Connection) -> Bool {
+        let isYoung = loop.now < connection.idleSince + Self.maximumIdleMilliseconds
+        // What may not be sent twice must not find out with its body that the other side has hung up.
+        guard isYoung, transfer.request.isIdempotent || connection.isFresh else {
+            connector.close(connection)
+            return false
+        }
+        run(transfer, on: connection)
+        return true
+    }
+
+    /// Makes a connection for a request.
+    private func connect(_ transfer: Transfer, _ origin: Origin) {
+        transfer.state = .waiting
         do throws(HTTPClientError) {
-            try multi.start(transfer)
+            let connection = try connector.open(origin)
+            connection.onEnd = { [unowned self] connection, end in ended(connection, end) }
+            connection.onIdleEnd = { [unowned self] connection in
+                lanes[connection.origin]?.removeIdle(connection)
+                connector.close(connection)
+            }
+            transfer.state = .running(connection)
+            running[ObjectIdentifier(connection)] = transfer
         } catch {
             finish(transfer, .failure(error))
             leave(origin)
         }
     }
 
-    /// Gives the place of a request that is over to the next in line.
-    private func leave(_ origin: Origin) {
-        if let next = lanes[origin]?.leave() {
+    private func connected(_ connection: Connection, _ failure: Connector.Failure?) {
+        guard let transfer = running[ObjectIdentifier(connection)] else { return connector.close(connection) }
+        if let failure {
+            finish(transfer, .failure(transfer.failure(failure.code, failure.message)))
+        } else {
+            run(transfer, on: connection)
+        }
+    }
+
+    private func run(_ transfer: Transfer, on connection: Connection) {
+        transfer.state = .running(connection)
+        running[ObjectIdentifier(connection)] = transfer
+        connection.send(transfer, &encoder, maximumResponseBytes: settings.maximumResponseBytes)
+    }
+
+    private func ended(_ connection: Connection, _ end: Connection.End) {
+        guard let transfer = running.removeValue(forKey: ObjectIdentifier(connection)) else { return }
+        switch end {
+        case .response(let response, let keepsAlive):
+            transfer.state = .finished
+            if !keepsAlive { connector.close(connection) }
+            resume(
+                transfer,
+                .success(HTTPClientResponse(status: response.status, head: response.head, body: response.body))
+            )
+            leave(connection.origin, keepsAlive ? connection : nil)
+        case .failure(let code, let message, let isUnheard):
+            connector.close(connection)
+            // The host hung up as the request came. On a connection of its own that does not happen again.
+            if connection.wasUsed, isUnheard, code == .connectionLost, transfer.mayBeSentAgain {
+                connect(transfer, connection.origin)
+            } else {
+                finish(transfer, .failure(transfer.failure(code, message)))
+            }
+        }
+    }
+
+    /// Gives the place of a request that is over to the next in line, and its connection, if that is of use.
+    private func leave(_ origin: Origin, _ connection: Connection? = nil) {
+        let next = lanes[origin]?.leave()
+        if let connection {
+            connection.idleSince = loop.now
+            lanes[origin]?.keep(connection)
+        }
+        if let next {
             start(next, origin)
         } else if lanes[origin]?.isEmpty == true {
             lanes[origin] = nil
         }
     }
 
-    /// Ends a request, whatever state it is in: once.
+    /// Ends a request without a response, whatever state it is in: once. Its connection goes with it.
     private func finish(_ transfer: Transfer, _ outcome: Outcome) {
         let state = transfer.state
         if case .finished = state { return }
         transfer.state = .finished
+        if case .running(let connection) = state {
+            running[ObjectIdentifier(connection)] = nil
+            connector.close(connection)
+        }
+        resume(transfer, outcome)
+        if case .running = state, let origin = transfer.origin { leave(origin) }
+    }
+
+    private func resume(_ transfer: Transfer, _ outcome: Outcome) {
         if let timer = transfer.timer { loop.cancel(timer) }
-        if case .running(let handle) = state { multi.remove(handle) }
         transfer.continuation?.resume(returning: outcome)
         transfer.continuation = nil
-        if case .running = state, let origin = transfer.origin { leave(origin) }
     }
 }

@@ -110,16 +110,29 @@ package struct KakaoPushAPI: Sendable {
 
     /// Users as the API takes them: a JSON array, the numbers in quotes.
     private static func list(_ userIDs: [Int64]) -> [UInt8] {
-        var list = [UInt8(ascii: "[")]
-        list.reserveCapacity(userIDs.count * 22 + 2)
-        for id in userIDs {
-            if list.count > 1 { list.append(UInt8(ascii: ",")) }
-            list.append(UInt8(ascii: "\""))
-            list.append(contentsOf: String(id).utf8)
-            list.append(UInt8(ascii: "\""))
+        let quote = UInt8(ascii: "\"")
+        // Nineteen digits, quotes and a comma each.
+        return [UInt8](unsafeUninitializedCapacity: userIDs.count * 22 + 2) { list, count in
+            func append(_ byte: UInt8) {
+                list[count] = byte
+                count += 1
+            }
+            append(UInt8(ascii: "["))
+            for id in userIDs {
+                if count > 1 { append(UInt8(ascii: ",")) }
+                append(quote)
+                let start = count
+                var rest = id.magnitude
+                repeat {
+                    append(UInt8(ascii: "0") + UInt8(rest % 10))
+                    rest /= 10
+                } while rest > 0
+                // The last digit was written first.
+                list[start..<count].reverse()
+                append(quote)
+            }
+            append(UInt8(ascii: "]"))
         }
-        list.append(UInt8(ascii: "]"))
-        return list
     }
 }
 

@@ -15,24 +15,24 @@ struct AudiencePage: Sendable {
     /// Reads the page of an audience that begins at `start`.
     ///
     /// - Parameter query: Asks for the columns of ``PushAudience/Source/page(_:_:_:_:)`` with this limit.
-    /// - Returns: `nil` if that has no row.
     static func read(
         _ audience: PushAudience.Source,
         from start: Int64,
-        _ query: (_ limit: Int64) async throws -> PostgresRow?
-    ) async throws -> AudiencePage? {
+        _ query: (_ limit: Int64) async throws -> PostgresRows
+    ) async throws -> AudiencePage {
         var limit = audience.limit(at: start)
-        while let row = try await query(limit) {
-            let page = try AudiencePage(row, from: start, limit: limit)
+        while true {
+            let page = try AudiencePage(try await query(limit), from: start, limit: limit)
             if page.isLast || page.position > start { return page }
             // All that was found is of one user, who has more phones than that.
             limit *= 2
         }
-        return nil
     }
 
-    private init(_ row: PostgresRow, from start: Int64, limit: Int64) throws {
-        let (found, members, end, isLast) = try row.decode([Int64].self, [Int64]?.self, Int64?.self, Bool?.self)
+    private init(_ rows: PostgresRows, from start: Int64, limit: Int64) throws {
+        // There is one row.
+        let (found, members, end, isLast) =
+            try rows.first?.decode([Int64].self, [Int64]?.self, Int64?.self, Bool?.self) ?? ([], nil, start, true)
         self.isLast = isLast ?? (found.count < limit)
         position = end ?? start
         var phones = found[...]
@@ -87,7 +87,7 @@ extension PushAudience {
 extension PushAudience.Source {
     /// Users or phones of the first step, which is to end soon, so that sending begins; and of those after it.
     private static let firstStep: Int64 = 1000
-    private static let laterSteps: Int64 = 20_000
+    private static let laterSteps: Int64 = 50_000
     /// Users in a part of a stored audience.
     private static let partUsers: Int64 = 1000
 

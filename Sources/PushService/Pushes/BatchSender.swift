@@ -202,7 +202,8 @@ actor BatchSender {
     private func giveBack(_ push: OutgoingPush) {
         while let claim = push.claims.popFirst() {
             claimed -= 1
-            write(.notSent, claim)
+            noteUnwritten(claim)
+            Task(executorPreference: loop) { await self.write(.notSent, claim) }
         }
         ready.removeAll { $0 === push }
     }
@@ -376,10 +377,10 @@ actor BatchSender {
         underWay -= 1
         push.underWay -= 1
         note(outcome, push)
-        write(outcome, claim)
+        noteUnwritten(claim)
         // The next one goes out while this one's result is stored.
         dispatch()
-        noteIdle()
+        await write(outcome, claim)
     }
 
     private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchOutcome {
@@ -435,16 +436,13 @@ actor BatchSender {
 
     // MARK: Results
 
-    private func write(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+    private func noteUnwritten(_ claim: BatchClaim) {
         unwritten += 1
         pushes[claim.pushID]?.unwritten += 1
-        Task(executorPreference: loop) {
-            await self.writer.write(outcome, claim) { await self.hasNoTime }
-            await self.written(outcome, claim)
-        }
     }
 
-    private func written(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+    private func write(_ outcome: BatchOutcome, _ claim: BatchClaim) async {
+        await writer.write(outcome, claim) { hasNoTime }
         unwritten -= 1
         guard let push = pushes[claim.pushID] else { return }
         push.unwritten -= 1

@@ -62,11 +62,15 @@ extension BatchStore {
             WHERE part.push_id = claim.push_id
                 AND part.number = claim.number
             RETURNING part.push_id, part.number + part.claimed - claim.batches AS number, claim.batches, part.batch_users,
-                part.user_ids[(part.claimed - claim.batches) * part.batch_users + 1:part.claimed * part.batch_users] AS user_ids
+                substring(
+                    part.user_ids
+                    FROM 8 * part.batch_users * (part.claimed - claim.batches) + 1
+                    FOR 8 * part.batch_users * claim.batches
+                ) AS user_ids
         ),
         batch AS (
             INSERT INTO push_batches (push_id, number, users, state, attempts, lease)
-            SELECT push_id, number + place, LEAST(batch_users, cardinality(user_ids) - place * batch_users), 'sending', 1, \(lease)
+            SELECT push_id, number + place, LEAST(batch_users, octet_length(user_ids) / 8 - place * batch_users), 'sending', 1, \(lease)
             FROM first
             CROSS JOIN generate_series(0, batches - 1) AS place
         )
@@ -161,10 +165,10 @@ extension BatchStore {
                 RETURNING \(Self.claimColumns)
             ),
             \(Self.firstClaim(of: "part", lease: "$3"))
-            SELECT push_id, number, user_ids, attempts, origin, NULL::int AS batch_users
+            SELECT push_id, number, user_ids, attempts, origin, NULL::bytea, NULL::int
             FROM again
             UNION ALL
-            SELECT push_id, number, user_ids, 1, NULL, batch_users
+            SELECT push_id, number, NULL, 1, NULL, user_ids, batch_users
             FROM first
             """,
             [
@@ -180,18 +184,20 @@ extension BatchStore {
         let rows = try await pool.write(
             """
             WITH push AS MATERIALIZED (
-                SELECT id, \(Self.probeInForce) AS probe, allowed, floor(allowed / batch_users)::int AS allowed_batches
-                FROM pushes AS push
-                CROSS JOIN LATERAL (
-                    SELECT LEAST(
+                SELECT id, \(Self.probeInForce) AS probe, batch_users,
+                    LEAST(
                         GREATEST(users_per_second / 10.0, batch_users),
                         rate_users + users_per_second * EXTRACT(epoch FROM clock_timestamp() - rate_at)
                     ) AS allowed
-                ) AS rate
+                FROM pushes AS push
                 WHERE id = $1
                     AND state IN ('preparing', 'sending')
                     AND (expires_at IS NULL OR expires_at > now())
-                FOR UPDATE OF push SKIP LOCKED
+                FOR UPDATE SKIP LOCKED
+            ),
+            room AS (
+                SELECT LEAST($4, floor(allowed / batch_users)::int) AS batches
+                FROM push
             ),
             due AS (
                 SELECT batch.place
@@ -204,7 +210,7 @@ extension BatchStore {
                         AND next_attempt_at <= now()
                         AND (push.probe IS NULL OR origin = push.probe)
                     ORDER BY next_attempt_at, number
-                    LIMIT LEAST($4, push.allowed_batches)
+                    LIMIT (SELECT batches FROM room)
                     FOR UPDATE SKIP LOCKED
                 ) AS batch
             ),
@@ -217,21 +223,22 @@ extension BatchStore {
                 RETURNING \(Self.claimColumns), batch.users
             ),
             part AS (
-                SELECT push.id AS push_id, part.number, LEAST($4 - due.batches, push.allowed_batches - due.batches, part.unclaimed) AS batches
+                SELECT push.id AS push_id, part.number, LEAST(room.batches - due.batches, part.unclaimed) AS batches
                 FROM push
+                CROSS JOIN room
                 CROSS JOIN (SELECT count(*)::int AS batches FROM due) AS due
                 CROSS JOIN LATERAL (
                     \(Self.nextPart(of: "push.id"))
                 ) AS part
                 WHERE push.probe IS NULL
-                    AND due.batches < LEAST($4, push.allowed_batches)
+                    AND due.batches < room.batches
             ),
             \(Self.firstClaim(of: "part", lease: "$2")),
             claimed AS (
-                SELECT push_id, number, user_ids, attempts, origin, NULL::int AS batch_users, users
+                SELECT push_id, number, user_ids, attempts, origin, NULL::bytea AS part_users, NULL::int AS batch_users, users
                 FROM again
                 UNION ALL
-                SELECT push_id, number, user_ids, 1, NULL, batch_users, cardinality(user_ids)
+                SELECT push_id, number, NULL, 1, NULL, user_ids, batch_users, octet_length(user_ids) / 8
                 FROM first
             ),
             lease AS (
@@ -245,7 +252,7 @@ extension BatchStore {
                 WHERE pushes.id = push.id
                     AND EXISTS (SELECT 1 FROM claimed)
             )
-            SELECT push_id, number, user_ids, attempts, origin, batch_users
+            SELECT push_id, number, user_ids, attempts, origin, part_users, batch_users
             FROM claimed
             """,
             [.uuid(id), .uuid(lease), .float64(Self.leaseSeconds), .int32(Int32(clamping: batches))]
@@ -257,27 +264,34 @@ extension BatchStore {
 extension BatchStore.Claimed {
     fileprivate init(_ rows: PostgresRows, lease: UUID) throws {
         for row in rows {
-            let (pushID, number, userIDs, attempts, origin, batchUsers) = try row.decode(
+            let (pushID, number, userIDs, attempts, origin, partUsers, batchUsers) = try row.decode(
                 UUID.self,
                 Int32.self,
-                [Int64].self,
+                [Int64]?.self,
                 Int32.self,
                 Int32?.self,
+                [UInt8]?.self,
                 Int32?.self
             )
-            if batchUsers != nil { cutShort.insert(pushID) }
-            let size = batchUsers.map(Int.init) ?? userIDs.count
-            for (place, start) in stride(from: 0, to: userIDs.count, by: size).enumerated() {
+            func add(_ number: Int32, _ userIDs: [Int64]) {
                 batches.append(
                     BatchClaim(
                         pushID: pushID,
-                        number: number + Int32(place),
-                        userIDs: Array(userIDs[start..<min(start + size, userIDs.count)]),
+                        number: number,
+                        userIDs: userIDs,
                         attempts: Int(attempts),
                         origin: origin,
                         lease: lease
                     )
                 )
+            }
+            if let userIDs { add(number, userIDs) }
+            guard let partUsers, let batchUsers else { continue }
+            cutShort.insert(pushID)
+            let size = 8 * Int(batchUsers)
+            for (place, start) in stride(from: 0, to: partUsers.count, by: size).enumerated() {
+                let own = partUsers[start..<min(start + size, partUsers.count)]
+                add(number + Int32(place), UserIDBytes.decoded(own))
             }
         }
     }

@@ -3,8 +3,9 @@ internal import Postgres
 
 /// Makes batches of audiences, step by step.
 ///
-/// A step is one transaction: it reads the users that come next, stores them as a part of the push, and moves the push's cursor. So it
-/// happens as a whole or not at all, holds no more than its own users in memory, and any server goes on where another one stopped.
+/// A step reads the users that come next; one statement then stores them as a part of the push and moves the push's cursor, if nobody else
+/// has. So it happens as a whole or not at all, holds no more than its own users in memory, and any server goes on where another one
+/// stopped.
 struct PreparationStore: Sendable {
     /// Batches of which a dry run shows the request.
     private static let previewBatches = 3
@@ -17,12 +18,7 @@ struct PreparationStore: Sendable {
         let audience: PushAudience.Source
         let platforms: [String]
         /// The cursor: where the last step ended.
-        let position: Int64
-    }
-
-    /// What a step did.
-    struct Step: Sendable {
-        let isLast: Bool
+        var position: Int64
     }
 
     /// The pushes that are to be prepared now, the oldest first.
@@ -71,63 +67,60 @@ struct PreparationStore: Sendable {
         }
     }
 
-    /// Takes one step.
+    /// Reads the users of the next step.
     ///
-    /// - Returns: What it did; `nil` if another server is at it, or has been since the push was looked up, or it is to be prepared no
-    ///   more.
-    func step(_ preparation: Preparation) async throws -> Step? {
+    /// On a connection of its own, as ``store(_:of:)``: fifty thousand users would hold up the statements of requests.
+    func page(_ preparation: Preparation) async throws -> AudiencePage {
         let audience = preparation.audience
-        // A connection of its own: twenty thousand users would hold up the writes of requests.
-        return try await pool.withTransaction { transaction in
-            let page = try await AudiencePage.read(audience, from: preparation.position) { limit in
-                try await transaction.query(
-                    """
-                    WITH push AS MATERIALIZED (
-                        SELECT id
-                        FROM pushes
-                        WHERE id = $1
-                            AND prepared_up_to = $2
-                            AND prepared_at IS NULL
-                            AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
-                        FOR UPDATE SKIP LOCKED
-                    )
-                    SELECT \(audience.page("$2", "$3", "$4", "$5"))
-                    FROM push
-                    """,
-                    [
-                        .uuid(preparation.pushID), .int64(preparation.position), .int64(limit), audience.parameter,
-                        .texts(preparation.platforms),
-                    ]
-                ).first
-            }
-            guard let page else { return nil }
-            _ = try await transaction.query(
-                """
-                WITH push AS (
-                    UPDATE pushes
-                    SET prepared_up_to = $2,
-                        prepared_at = CASE WHEN $3 THEN now() END,
-                        state = CASE WHEN $3 THEN 'sending' ELSE 'preparing' END,
-                        started_at = COALESCE(started_at, now()),
-                        users = users + $4,
-                        users_skipped = users_skipped + $4 - cardinality($5),
-                        next_number = next_number + (cardinality($5) + batch_users - 1) / batch_users
-                    WHERE id = $1
-                    RETURNING batch_users, next_number
-                )
-                INSERT INTO push_parts (push_id, number, batch_users, batches, user_ids)
-                SELECT $1, next_number - batches, batch_users, batches, $5
-                FROM push
-                CROSS JOIN LATERAL (SELECT (cardinality($5) + batch_users - 1) / batch_users AS batches) AS part
-                WHERE batches > 0
-                """,
-                [
-                    .uuid(preparation.pushID), .int64(page.position), .bool(page.isLast), .int64(page.users),
-                    .int64s(page.userIDs),
-                ]
+        return try await AudiencePage.read(audience, from: preparation.position) { limit in
+            try await pool.queryAlone(
+                "SELECT \(audience.page("$1", "$2", "$3", "$4"))",
+                [.int64(preparation.position), .int64(limit), audience.parameter, .texts(preparation.platforms)]
             )
-            return Step(isLast: page.isLast)
         }
+    }
+
+    /// Takes a step: stores its users as a part of the push, and moves the push's cursor.
+    ///
+    /// - Returns: What is to be prepared then; `nil` if another server has been at it since the push was looked up, or it is to be
+    ///   prepared no more.
+    func store(_ page: AudiencePage, of preparation: Preparation) async throws -> Preparation? {
+        let rows = try await pool.queryAlone(
+            """
+            WITH push AS (
+                UPDATE pushes
+                SET prepared_up_to = $3,
+                    prepared_at = CASE WHEN $4 THEN now() END,
+                    state = CASE WHEN $4 THEN 'sending' ELSE 'preparing' END,
+                    started_at = COALESCE(started_at, now()),
+                    users = users + $5,
+                    users_skipped = users_skipped + $5 - $6,
+                    next_number = next_number + ($6 + batch_users - 1) / batch_users
+                WHERE id = $1
+                    AND prepared_up_to = $2
+                    AND prepared_at IS NULL
+                    AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
+                RETURNING batch_users, next_number
+            ),
+            part AS (
+                INSERT INTO push_parts (push_id, number, batch_users, batches, user_ids)
+                SELECT $1, next_number - batches, batch_users, batches, $7
+                FROM push
+                CROSS JOIN LATERAL (SELECT ($6 + batch_users - 1) / batch_users AS batches) AS part
+                WHERE batches > 0
+            )
+            SELECT FROM push
+            """,
+            [
+                .uuid(preparation.pushID), .int64(preparation.position), .int64(page.position),
+                .bool(page.isLast), .int64(page.users), .int32(Int32(clamping: page.userIDs.count)),
+                .bytes(UserIDBytes.encoded(page.userIDs)),
+            ]
+        )
+        guard !rows.isEmpty else { return nil }
+        var next = preparation
+        next.position = page.position
+        return next
     }
 
     // MARK: Dry runs
@@ -159,9 +152,8 @@ struct PreparationStore: Sendable {
                 try await pool.read(
                     "SELECT \(audience.page("$1", "$2", "$3", "$4"))",
                     [.int64(start), .int64(limit), audience.parameter, .texts(platforms)]
-                ).first
+                )
             }
-            guard let page else { break }
             let users = page.userIDs
             preview.users += page.users
             preview.skipped += page.users - Int64(users.count)

@@ -8,7 +8,7 @@ actor PushHousekeeper {
     private static let firstInterval = Duration.seconds(30)
     /// Rows that go in one statement; between two of them it lets others work.
     private static let step = 1000
-    /// Parts of audiences, of a thousand users each; and of pushes, of up to twenty thousand.
+    /// Parts of audiences, of a thousand users each; and of pushes, of up to fifty thousand.
     private static let audienceParts = 100
     private static let pushParts = 5
     private static let pause = Duration.milliseconds(100)

@@ -5,6 +5,8 @@ internal import Logging
 actor PushPreparer {
     /// Pushes that are looked up at a time.
     private static let pushes = 100
+    /// Steps of one push before it is another one's turn.
+    private static let steps = 10
     /// How soon it looks again when other servers are at all that there is to prepare.
     private static let retryInterval = Duration.milliseconds(500)
 
@@ -48,9 +50,7 @@ actor PushPreparer {
             var hasMoved = false
             for preparation in due where !isStopping {
                 do {
-                    guard let step = try await store.step(preparation) else { continue }
-                    hasMoved = true
-                    notices.batchesAdded(to: preparation.pushID, areLast: step.isLast)
+                    if try await prepare(preparation) { hasMoved = true }
                 } catch {
                     // The others do not wait for one that cannot be prepared.
                     logger.warning(
@@ -62,5 +62,24 @@ actor PushPreparer {
             if !hasMoved { try await loop.sleep(for: Self.retryInterval) }
             due = try await store.due(limit: Self.pushes)
         }
+    }
+
+    /// Takes some steps. Returns whether it has; another server may be at it.
+    ///
+    /// While one is being stored the users of the next are read: most of a step's time somebody would wait, for an index or for a disk.
+    private func prepare(_ preparation: PreparationStore.Preparation) async throws -> Bool {
+        var current = preparation
+        var page = try await store.page(current)
+        for step in 1...Self.steps {
+            var next = current
+            next.position = page.position
+            let isOver = page.isLast || step == Self.steps || isStopping
+            async let nextPage = isOver ? nil : store.page(next)
+            guard let stored = try await store.store(page, of: current) else { return step > 1 }
+            notices.batchesAdded(to: current.pushID, areLast: page.isLast)
+            guard let following = try await nextPage else { return true }
+            (current, page) = (stored, following)
+        }
+        return true
     }
 }

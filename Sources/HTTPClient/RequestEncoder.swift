@@ -1,0 +1,43 @@
+internal import HTTPTypes
+
+/// Writes requests as they go over the wire (RFC 9112 §2.1).
+struct RequestEncoder {
+    private let userAgent: String
+    /// The head that was written last, but for the body's length: one request after another has the same.
+    private var latest: (method: HTTPRequest.Method, url: String, fields: HTTPFields, head: [UInt8])?
+
+    init(userAgent: String) {
+        self.userAgent = userAgent
+    }
+
+    /// Writes a request of this origin to the end of `output`. Returns the length of its head.
+    mutating func encode(_ request: HTTPClientRequest, to origin: Origin, into output: inout [UInt8]) -> Int {
+        let start = output.count
+        if let latest, latest.method == request.method, latest.url == request.url,
+            latest.fields == request.headerFields
+        {
+            output += latest.head
+        } else {
+            let head = head(of: request, to: origin)
+            output += head
+            latest = (request.method, request.url, request.headerFields, head)
+        }
+        // With a length even when it is 0, where a body is expected (RFC 9110 §8.6).
+        if !request.body.isEmpty || [.post, .put, .patch].contains(request.method) {
+            output += "Content-Length: \(request.body.count)\r\n".utf8
+        }
+        output += "\r\n".utf8
+        let length = output.count - start
+        output += request.body
+        return length
+    }
+
+    private func head(of request: HTTPClientRequest, to origin: Origin) -> [UInt8] {
+        var head = "\(request.method.rawValue) \(origin.target(of: request.url)) HTTP/1.1\r\nHost: \(origin.host)\r\n"
+        if request.headerFields[.userAgent] == nil { head += "User-Agent: \(userAgent)\r\n" }
+        for field in request.headerFields {
+            head += field.value.isEmpty ? "\(field.name.rawName):\r\n" : "\(field.name.rawName): \(field.value)\r\n"
+        }
+        return Array(head.utf8)
+    }
+}
