@@ -11,6 +11,16 @@ package protocol PostgresDecodable {
     static func decode(_ cell: PostgresCell) throws(PostgresError) -> Self
 }
 
+/// A column that is to be decoded later, because that takes a while.
+extension PostgresCell: PostgresDecodable {
+    package static func decode(_ cell: PostgresCell) -> PostgresCell { cell }
+
+    /// - Throws: as ``PostgresRow/decode(_:)``.
+    package func decode<Value: PostgresDecodable>(_ type: Value.Type) throws(PostgresError) -> Value {
+        try type.decode(self)
+    }
+}
+
 extension Optional: PostgresDecodable where Wrapped: PostgresDecodable {
     package static func decode(_ cell: PostgresCell) throws(PostgresError) -> Wrapped? {
         cell.isNull ? nil : try Wrapped.decode(cell)

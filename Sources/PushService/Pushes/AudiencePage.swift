@@ -3,53 +3,67 @@ internal import Postgres
 
 /// Some users of an audience, from a place in it on: what one step of preparing looks at.
 struct AudiencePage: Sendable {
-    /// Whom the message is to be sent, each once.
-    private(set) var userIDs: [Int64] = []
-    /// How many of the audience were looked at, whether or not they have a phone that the message addresses.
-    private(set) var users: Int64 = 0
     /// Where the next page begins.
-    private(set) var position: Int64
+    let position: Int64
     /// Whether there is no page after this one.
     let isLast: Bool
+    private let found: PostgresCell
+    private let members: PostgresCell
+    /// A user who may have more phones than were found; the next page has them all.
+    private let cutUser: Int64?
 
     /// Reads the page of an audience that begins at `start`.
     ///
-    /// - Parameter query: Asks for the columns of ``PushAudience/Source/page(_:_:_:_:)`` with this limit.
+    /// - Parameter query: Runs ``PushAudience/Source/page(_:_:_:_:)`` with this limit.
     static func read(
         _ audience: PushAudience.Source,
         from start: Int64,
         _ query: (_ limit: Int64) async throws -> PostgresRows
-    ) async throws -> AudiencePage {
+    ) async throws -> AudiencePage? {
         var limit = audience.limit(at: start)
-        while true {
-            let page = try AudiencePage(try await query(limit), from: start, limit: limit)
+        while let row = try await query(limit).first {
+            let page = try AudiencePage(row)
             if page.isLast || page.position > start { return page }
             // All that was found is of one user, who has more phones than that.
             limit *= 2
         }
+        return nil
     }
 
-    private init(_ rows: PostgresRows, from start: Int64, limit: Int64) throws {
-        // There is one row.
-        let (found, members, end, isLast) =
-            try rows.first?.decode([Int64].self, [Int64]?.self, Int64?.self, Bool?.self) ?? ([], nil, start, true)
-        self.isLast = isLast ?? (found.count < limit)
-        position = end ?? start
-        var phones = found[...]
-        if end == nil, !self.isLast, let last = phones.last {
-            // This user may have more phones than are here; the next page has them all.
-            let end = phones.lastIndex { $0.magnitude != last.magnitude } ?? -1
-            phones = phones[...end]
-        }
-        add(phones, of: members)
-        if end == nil, let last = phones.last { position = Int64(last.magnitude) }
+    private init(_ row: PostgresRow) throws {
+        (found, members, cutUser, position, isLast) = try row.decode(
+            PostgresCell.self,
+            PostgresCell.self,
+            Int64?.self,
+            Int64.self,
+            Bool.self
+        )
     }
 
+    /// Who is on the page.
+    struct Users: Sendable {
+        /// Whom the message is to be sent, each once.
+        fileprivate(set) var ids: [Int64] = []
+        /// How many of the audience were looked at, whether or not they have a phone that the message addresses.
+        fileprivate(set) var count: Int64 = 0
+    }
+
+    /// Who is on the page. Takes a while: the next page can be asked for before.
+    func users() throws -> Users {
+        var phones = try found.decode([Int64].self)[...]
+        while let last = phones.last, let cutUser, last.magnitude == cutUser.magnitude { phones.removeLast() }
+        var users = Users()
+        users.add(phones, of: try members.decode([Int64]?.self))
+        return users
+    }
+}
+
+extension AudiencePage.Users {
     /// - Parameters:
     ///   - phones: The users' ids, those of one user next to each other; negative for a phone that the message does not address.
     ///   - members: Who is of the audience, in the same order; `nil` for everyone.
-    private mutating func add(_ phones: ArraySlice<Int64>, of members: [Int64]?) {
-        userIDs.reserveCapacity(phones.count)
+    fileprivate mutating func add(_ phones: ArraySlice<Int64>, of members: [Int64]?) {
+        ids.reserveCapacity(phones.count)
         var members = members?[...]
         var (user, isAddressed) = (Int64(0), false)
         for phone in phones {
@@ -58,13 +72,13 @@ struct AudiencePage: Sendable {
                 (user, isAddressed) = (id, false)
                 while let first = members?.first, first < id { members?.removeFirst() }
                 guard members == nil || members?.first == id else { continue }
-                users += 1
+                count += 1
             } else if isAddressed || !(members == nil || members?.first == id) {
                 continue
             }
             guard phone > 0 else { continue }
             isAddressed = true
-            userIDs.append(id)
+            ids.append(id)
         }
     }
 }
@@ -108,7 +122,9 @@ extension PushAudience.Source {
         }
     }
 
-    /// The columns of a page, for ``AudiencePage/read(_:from:_:)``.
+    /// The query of a page, for ``AudiencePage/read(_:from:_:)``: the phones that were found, each as its user's id, negative if the message
+    /// does not address it; which of the users are of the audience, NULL for all; a user whose phones may not all be there; where the
+    /// next page begins; and whether there is none.
     ///
     /// By a key range, and not by an offset, so that the last page of millions costs what the first does; and bounded by what is looked
     /// at, not by what is found. PostgreSQL only reads: to group the phones of each user costs it twice what reading them does.
@@ -118,19 +134,20 @@ extension PushAudience.Source {
         switch self {
         case .users, .own:
             """
-            ARRAY(
+            SELECT ARRAY(
                 SELECT CASE WHEN \(Self.hasPhone(platforms)) THEN item.user_id ELSE -item.user_id END
                 FROM unnest(\(list(source))) WITH ORDINALITY AS item (user_id, place)
                 WHERE item.place > \(position)
                     AND item.place <= \(position) + \(limit)
             ),
             NULL::bigint[],
+            NULL::bigint,
             \(position) + \(limit),
             \(position) + \(limit) >= cardinality(\(list(source)))
             """
         case .parts:
             """
-            ARRAY(
+            SELECT ARRAY(
                 SELECT CASE WHEN \(Self.hasPhone(platforms)) THEN item.user_id ELSE -item.user_id END
                 FROM audience_parts AS part
                 CROSS JOIN unnest(part.user_ids) AS item (user_id)
@@ -139,27 +156,35 @@ extension PushAudience.Source {
                     AND part.number <= \(position) + \(limit)
             ),
             NULL::bigint[],
+            NULL::bigint,
             \(position) + \(limit),
             NOT EXISTS (
                 SELECT 1 FROM audience_parts WHERE parts_id = \(source) AND number > \(position) + \(limit)
             )
             """
         case .tagsAny, .tagsAll, .everyone:
+            // The fence keeps PostgreSQL from reading the phones again for every column that is made of them.
             """
-            ARRAY(
-                SELECT CASE
-                        WHEN cardinality(\(platforms)) = 0 OR push_type = ANY (\(platforms)) THEN user_id
-                        ELSE -user_id
-                    END
-                FROM devices
-                WHERE user_id > \(position)
-                    AND NOT withdrawn
-                ORDER BY user_id
-                LIMIT \(limit)
-            ),
-            \(members(position, limit, source)),
-            NULL::bigint,
-            NULL::boolean
+            SELECT found, members, CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
+            FROM (
+                SELECT found, members, cardinality(found) < \(limit) AS is_last,
+                    COALESCE(abs(found[cardinality(found)]), \(position)) AS last
+                FROM (
+                    SELECT ARRAY(
+                            SELECT CASE
+                                    WHEN cardinality(\(platforms)) = 0 OR push_type = ANY (\(platforms)) THEN user_id
+                                    ELSE -user_id
+                                END
+                            FROM devices
+                            WHERE user_id > \(position)
+                                AND NOT withdrawn
+                            ORDER BY user_id
+                            LIMIT \(limit)
+                        ) AS found,
+                        \(members(position, limit, source)) AS members
+                    OFFSET 0
+                ) AS phone
+            ) AS page
             """
         }
     }

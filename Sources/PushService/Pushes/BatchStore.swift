@@ -228,7 +228,7 @@ final class BatchStore: Sendable {
     }
 
     // A batch has a lease just while it is being sent. It is looked for by its key, one after the other, and not among all that this server
-    // holds, which is what the index of leases would make of it.
+    // holds, which is what the index of leases would make of it. If somebody changes it meanwhile it is in another place, and left alone.
     private static let finishStatement = """
         WITH given AS (
             SELECT *
@@ -261,7 +261,6 @@ final class BatchStore: Sendable {
                     AND number = given.number
                     AND lease IS NOT DISTINCT FROM given.lease
                 LIMIT 1
-                FOR UPDATE
             ) AS found
             WHERE batch.ctid = found.place
             RETURNING batch.push_id, batch.state, batch.users

@@ -70,11 +70,11 @@ struct PreparationStore: Sendable {
     /// Reads the users of the next step.
     ///
     /// On a connection of its own, as ``store(_:of:)``: fifty thousand users would hold up the statements of requests.
-    func page(_ preparation: Preparation) async throws -> AudiencePage {
+    func page(_ preparation: Preparation) async throws -> AudiencePage? {
         let audience = preparation.audience
         return try await AudiencePage.read(audience, from: preparation.position) { limit in
             try await pool.queryAlone(
-                "SELECT \(audience.page("$1", "$2", "$3", "$4"))",
+                audience.page("$1", "$2", "$3", "$4"),
                 [.int64(preparation.position), .int64(limit), audience.parameter, .texts(preparation.platforms)]
             )
         }
@@ -85,6 +85,7 @@ struct PreparationStore: Sendable {
     /// - Returns: What is to be prepared then; `nil` if another server has been at it since the push was looked up, or it is to be
     ///   prepared no more.
     func store(_ page: AudiencePage, of preparation: Preparation) async throws -> Preparation? {
+        let users = try page.users()
         let rows = try await pool.queryAlone(
             """
             WITH push AS (
@@ -113,8 +114,8 @@ struct PreparationStore: Sendable {
             """,
             [
                 .uuid(preparation.pushID), .int64(preparation.position), .int64(page.position),
-                .bool(page.isLast), .int64(page.users), .int32(Int32(clamping: page.userIDs.count)),
-                .bytes(UserIDBytes.encoded(page.userIDs)),
+                .bool(page.isLast), .int64(users.count), .int32(Int32(clamping: users.ids.count)),
+                .bytes(UserIDBytes.encoded(users.ids)),
             ]
         )
         guard !rows.isEmpty else { return nil }
@@ -150,13 +151,15 @@ struct PreparationStore: Sendable {
             let start = position
             let page = try await AudiencePage.read(audience, from: start) { limit in
                 try await pool.read(
-                    "SELECT \(audience.page("$1", "$2", "$3", "$4"))",
+                    audience.page("$1", "$2", "$3", "$4"),
                     [.int64(start), .int64(limit), audience.parameter, .texts(platforms)]
                 )
             }
-            let users = page.userIDs
-            preview.users += page.users
-            preview.skipped += page.users - Int64(users.count)
+            guard let page else { break }
+            let found = try page.users()
+            let users = found.ids
+            preview.users += found.count
+            preview.skipped += found.count - Int64(users.count)
             preview.batches += (Int64(users.count) + Int64(batchUsers) - 1) / Int64(batchUsers)
             for start in stride(from: 0, to: users.count, by: Int(batchUsers))
             where preview.first.count < Self.previewBatches {

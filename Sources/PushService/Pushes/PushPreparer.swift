@@ -69,12 +69,14 @@ actor PushPreparer {
     /// While one is being stored the users of the next are read: most of a step's time somebody would wait, for an index or for a disk.
     private func prepare(_ preparation: PreparationStore.Preparation) async throws -> Bool {
         var current = preparation
-        var page = try await store.page(current)
+        guard var page = try await store.page(current) else { return false }
         for step in 1...Self.steps {
             var next = current
             next.position = page.position
             let isOver = page.isLast || step == Self.steps || isStopping
             async let nextPage = isOver ? nil : store.page(next)
+            // So that it is under way before this one's users are looked at.
+            await Task.yield()
             guard let stored = try await store.store(page, of: current) else { return step > 1 }
             notices.batchesAdded(to: current.pushID, areLast: page.isLast)
             guard let following = try await nextPage else { return true }
