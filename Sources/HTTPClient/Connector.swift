@@ -117,6 +117,8 @@ final class Connector {
             // The message goes with its handle.
             let (kind, pointer, code) = (message.pointee.msg, message.pointee.easy_handle, message.pointee.data.result)
             guard kind == CURLMSG_DONE, let pointer, let connection = connections[pointer] else { continue }
+            // From here on the socket is the connection's to watch.
+            sockets?.watch(connection.handle.socket, for: CURL_POLL_REMOVE)
             if code == CURLE_OK, connection.start() {
                 onEnd(connection, nil)
             } else {

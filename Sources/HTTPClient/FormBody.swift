@@ -24,6 +24,12 @@ package struct FormBody: Sendable {
         value.withUnsafeBufferPointer { appendEncoded($0) }
     }
 
+    /// Adds a field whose value is percent-encoded already.
+    package mutating func append(_ name: String, encoded value: [UInt8]) {
+        appendName(name)
+        bytes += value
+    }
+
     /// Adds the fields of another form as they are, so that what is sent often is encoded once.
     package mutating func append(_ other: FormBody) {
         if !bytes.isEmpty && !other.bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }

@@ -64,7 +64,7 @@ package struct KakaoPushAPI: Sendable {
     /// - Throws: ``KakaoError``
     package func tokens(userIDs: [Int64]) async throws(KakaoError) -> [PushToken] {
         var form = FormBody()
-        form.append("uuids", utf8: Self.list(userIDs))
+        form.append("uuids", encoded: Self.list(userIDs))
         return try await client.post(.pushTokens, version.path + "/tokens", form, isIdempotent: true) {
             PushToken.list(answer: $0)
         }
@@ -103,35 +103,36 @@ package struct KakaoPushAPI: Sendable {
 
     private static func sendForm(_ message: SendMessage, _ userIDs: [Int64]) -> FormBody {
         var form = FormBody()
-        form.append("uuids", utf8: list(userIDs))
+        form.append("uuids", encoded: list(userIDs))
         form.append(message.fields)
         return form
     }
 
-    /// Users as the API takes them: a JSON array, the numbers in quotes.
+    /// Users as the API takes them, a JSON array, the numbers in quotes: percent-encoded already, for a send has a hundred.
     private static func list(_ userIDs: [Int64]) -> [UInt8] {
-        let quote = UInt8(ascii: "\"")
         // Nineteen digits, quotes and a comma each.
-        return [UInt8](unsafeUninitializedCapacity: userIDs.count * 22 + 2) { list, count in
-            func append(_ byte: UInt8) {
-                list[count] = byte
-                count += 1
+        [UInt8](unsafeUninitializedCapacity: userIDs.count * 28 + 6) { list, count in
+            func append(_ text: StaticString) {
+                for byte in UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount) {
+                    list[count] = byte
+                    count += 1
+                }
             }
-            append(UInt8(ascii: "["))
+            append("%5B")
             for id in userIDs {
-                if count > 1 { append(UInt8(ascii: ",")) }
-                append(quote)
+                append(count > 3 ? "%2C%22" : "%22")
                 let start = count
                 var rest = id.magnitude
                 repeat {
-                    append(UInt8(ascii: "0") + UInt8(rest % 10))
+                    list[count] = UInt8(ascii: "0") + UInt8(rest % 10)
+                    count += 1
                     rest /= 10
                 } while rest > 0
                 // The last digit was written first.
                 list[start..<count].reverse()
-                append(quote)
+                append("%22")
             }
-            append(UInt8(ascii: "]"))
+            append("%5D")
         }
     }
 }

@@ -5,8 +5,8 @@ import Testing
 
 /// Connections that break, and what of a request is never sent twice.
 ///
-/// libcurl sends a request again on its own when a kept connection dies before an answer; Kakao's `push/send` would
-/// notify people twice.
+/// Most clients send a request again on their own when a kept connection dies before an answer; Kakao's `push/send` would notify people
+/// twice.
 @Suite struct LostConnectionTests {
     /// The first connection answers once, and goes with the next request; others go on.
     @Sendable private static func dyingUnderSecond(_ connection: RawConnection) {
