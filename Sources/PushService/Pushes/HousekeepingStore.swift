@@ -22,35 +22,21 @@ struct HousekeepingStore: Sendable {
         return try rows.first?.decode(UUID.self)
     }
 
-    /// Removes up to `limit` batches. Returns how many there were.
-    func removeBatches(of push: UUID, limit: Int) async throws -> Int {
-        let rows = try await pool.write(
-            """
-            DELETE FROM push_batches
-            WHERE push_id = $1
-                AND number IN (
-                    SELECT number
-                    FROM push_batches
-                    WHERE push_id = $1
-                    ORDER BY number
-                    LIMIT $2
-                    FOR UPDATE SKIP LOCKED
-                )
-            """,
-            [.uuid(push), .int64(Int64(limit))]
-        )
-        return rows.affectedRows
+    /// What a push has many rows of.
+    enum Table: String {
+        case batches = "push_batches"
+        case parts = "push_parts"
     }
 
-    /// Removes up to `limit` parts. Returns how many there were.
-    func removeParts(of push: UUID, limit: Int) async throws -> Int {
+    /// Removes up to `limit` rows of a push. Returns how many there were.
+    func remove(_ table: Table, of push: UUID, limit: Int) async throws -> Int {
         let rows = try await pool.write(
             """
-            DELETE FROM push_parts
+            DELETE FROM \(table.rawValue)
             WHERE push_id = $1
                 AND number IN (
                     SELECT number
-                    FROM push_parts
+                    FROM \(table.rawValue)
                     WHERE push_id = $1
                     ORDER BY number
                     LIMIT $2

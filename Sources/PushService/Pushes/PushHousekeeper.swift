@@ -1,4 +1,5 @@
 internal import EventLoop
+internal import FoundationEssentials
 internal import Logging
 
 /// Removes what is no longer wanted, in the background and in small steps: nothing waits for it, and it waits for nobody.
@@ -6,11 +7,12 @@ actor PushHousekeeper {
     private static let interval = Duration.seconds(600)
     /// After the start, so that a server that is restarted often gets to it as well.
     private static let firstInterval = Duration.seconds(30)
-    /// Rows that go in one statement; between two of them it lets others work.
-    private static let step = 1000
-    /// Parts of audiences, of a thousand users each; and of pushes, of up to fifty thousand.
-    private static let audienceParts = 100
+    // Rows that go in one statement; between two of them it lets others work.
+    private static let batches = 1000
+    /// Of pushes, with up to fifty thousand users each.
     private static let pushParts = 5
+    /// Of audiences, with a thousand users each.
+    private static let audienceParts = 100
     private static let pause = Duration.milliseconds(100)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -60,14 +62,16 @@ actor PushHousekeeper {
 
     private func removePushes() async throws {
         while !isStopping, let push = try await store.expiredPush(retentionDays: retentionDays) {
-            while !isStopping, try await store.removeBatches(of: push, limit: Self.step) == Self.step {
-                try await loop.sleep(for: Self.pause)
-            }
-            while !isStopping, try await store.removeParts(of: push, limit: Self.pushParts) == Self.pushParts {
-                try await loop.sleep(for: Self.pause)
-            }
+            try await remove(.batches, of: push, step: Self.batches)
+            try await remove(.parts, of: push, step: Self.pushParts)
             guard !isStopping else { return }
             try await store.remove(push)
+        }
+    }
+
+    private func remove(_ table: HousekeepingStore.Table, of push: UUID, step: Int) async throws {
+        while !isStopping, try await store.remove(table, of: push, limit: step) == step {
+            try await loop.sleep(for: Self.pause)
         }
     }
 }
