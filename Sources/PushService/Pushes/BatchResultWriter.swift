@@ -37,15 +37,13 @@ struct BatchResultWriter: Sendable {
         case .halt(let error):
             try await store.halt(claim.pushID, reason: error.description)
             try await store.finish(result)
-        case .failed(let error):
-            try await store.finish(result)
-            guard error.disposition == .invalid else { return }
+        case .failed(let error) where error.disposition == .invalid:
             let reason = "Kakao refuses the message for everybody in the first batch that it refused. \(error)"
-            if try await store.haltIfRefused(claim.pushID, reason: reason) { notices.pushChanged() }
+            if try await store.finishRefused(result, reason: reason) { notices.pushChanged() }
         case .sent:
             try await store.finish(result)
             if claim.origin != nil { try await store.endProbe(claim.pushID) }
-        case .retry, .wait, .uncertain, .notSent:
+        case .failed, .retry, .wait, .uncertain, .notSent:
             try await store.finish(result)
         }
     }

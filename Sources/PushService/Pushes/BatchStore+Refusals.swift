@@ -75,29 +75,38 @@ extension BatchStore {
         )
     }
 
-    /// Halts a push under probe if Kakao has refused everybody in the batch that it refused first. Returns whether that is so.
+    /// Writes that a user stands refused, and halts the push if it is under probe and Kakao has refused everybody in the batch that it
+    /// refused first. Returns whether that is so.
+    ///
+    /// In one transaction, lest somebody claims batches between the one and the other; and under the push's lock, so that of two that
+    /// write of the last two users the later sees both.
     ///
     /// A batch of one user is no probe. While others are under way it is not known whether that user is at fault or the message; if it is
     /// the message, the last of them tells.
-    func haltIfRefused(_ id: UUID, reason: String) async throws -> Bool {
-        let rows = try await pool.write(
-            """
-            UPDATE pushes AS push
-            SET state = 'halted',
-                reason = $2,
-                probe = NULL
-            WHERE push.id = $1
-                AND push.state IN ('preparing', 'sending')
-                AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent')
-                AND NOT EXISTS (
-                    SELECT 1
-                    FROM push_batches
-                    WHERE push_id = $1
-                        AND (origin = push.probe AND state <> 'failed' OR push.probe IS NULL AND state = 'sending')
-                )
-            """,
-            [.uuid(id), .text(reason)]
-        )
-        return rows.affectedRows > 0
+    func finishRefused(_ result: BatchResult, reason: String) async throws -> Bool {
+        let id = result.claim.pushID
+        return try await pool.withTransaction { transaction in
+            try await transaction.query("SELECT 1 FROM pushes WHERE id = $1 FOR UPDATE", [.uuid(id)])
+            try await transaction.query(Self.finishStatement, Self.finishParameters([result], slot: self.slot))
+            let rows = try await transaction.query(
+                """
+                UPDATE pushes AS push
+                SET state = 'halted',
+                    reason = $2,
+                    probe = NULL
+                WHERE push.id = $1
+                    AND push.state IN ('preparing', 'sending')
+                    AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent')
+                    AND NOT EXISTS (
+                        SELECT 1
+                        FROM push_batches
+                        WHERE push_id = $1
+                            AND (origin = push.probe AND state <> 'failed' OR push.probe IS NULL AND state = 'sending')
+                    )
+                """,
+                [.uuid(id), .text(reason)]
+            )
+            return rows.affectedRows > 0
+        }
     }
 }

@@ -12,16 +12,16 @@ final class BatchStore: Sendable {
     static let leaseSeconds = 20.0
 
     let pool: PostgresPool
+    /// Servers that count for one push do so in rows of their own, mostly: nobody waits for another's commit.
+    let slot = Int32.random(in: 0..<64)
     private let results: StatementCoalescer<BatchResult, Void>
 
     init(pool: PostgresPool) {
         self.pool = pool
-        // Servers that count for one push do so in rows of their own, mostly: nobody waits for another's commit.
-        let slot = Int32.random(in: 0..<64)
         results = StatementCoalescer(
             pool: pool,
             statement: Self.finishStatement,
-            parameters: { Self.finishParameters($0, slot: slot) },
+            parameters: { [slot] in Self.finishParameters($0, slot: slot) },
             decode: { _, count in [Void](repeating: (), count: count) }
         )
     }
@@ -229,7 +229,7 @@ final class BatchStore: Sendable {
 
     // A batch has a lease just while it is being sent. It is looked for by its key, one after the other, and not among all that this server
     // holds, which is what the index of leases would make of it. If somebody changes it meanwhile it is in another place, and left alone.
-    private static let finishStatement = """
+    static let finishStatement = """
         WITH given AS (
             SELECT *
             FROM unnest(
@@ -285,7 +285,7 @@ final class BatchStore: Sendable {
         """
     }
 
-    private static func finishParameters(_ items: [BatchResult], slot: Int32) -> [PostgresValue] {
+    static func finishParameters(_ items: [BatchResult], slot: Int32) -> [PostgresValue] {
         [
             .uuids(items.map(\.claim.pushID)),
             .int32s(items.map(\.claim.number)),
