@@ -66,14 +66,13 @@ final class Connection {
 
     // MARK: Requests
 
-    /// Sends a request.
-    func send(_ transfer: Transfer, _ encoder: inout RequestEncoder, maximumResponseBytes: Int) {
+    /// Gets a request ready, for ``send()``.
+    func prepare(_ transfer: Transfer, _ encoder: inout RequestEncoder, maximumResponseBytes: Int) {
         self.transfer = transfer
         if output.capacity > Self.keptOutputBytes { output = [] } else { output.removeAll(keepingCapacity: true) }
         sent = 0
         transfer.headBytes = encoder.encode(transfer.request, to: origin, into: &output)
         parser = ResponseParser(isHead: transfer.request.method == .head, maximumBodyBytes: maximumResponseBytes)
-        write()
     }
 
     private func ready(_ readiness: Readiness) {
@@ -84,10 +83,11 @@ final class Connection {
         }
         // An answer may come before the request has left.
         if readiness != .write { read() }
-        if waitsToSend, readiness.contains(.write) { write() }
+        if waitsToSend, readiness.contains(.write) { send() }
     }
 
-    private func write() {
+    /// Sends what is left of the request, as far as that goes. The request may be over when this returns.
+    func send() {
         while sent < output.count {
             let result = output.withUnsafeBytes { handle.send(UnsafeRawBufferPointer(rebasing: $0[sent...])) }
             switch result {

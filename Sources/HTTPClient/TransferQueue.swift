@@ -141,7 +141,8 @@ final class TransferQueue: @unchecked Sendable {
     private func run(_ transfer: Transfer, on connection: Connection) {
         transfer.state = .running(connection)
         running[ObjectIdentifier(connection)] = transfer
-        connection.send(transfer, &encoder, maximumResponseBytes: settings.maximumResponseBytes)
+        connection.prepare(transfer, &encoder, maximumResponseBytes: settings.maximumResponseBytes)
+        connection.send()
     }
 
     private func ended(_ connection: Connection, _ end: Connection.End) {
