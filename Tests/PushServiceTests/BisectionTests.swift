@@ -73,7 +73,7 @@ import Testing
             try await service.api.waitFor("halted", push)
             #expect(try await service.api.shown(push)["reason"]?.string?.contains("words of Kakao") == true)
             try await eventually("nothing is under way") {
-                try await service.database.count("push_batches WHERE state = 'sending'") == 0
+                try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
             // A hundred users alone and the 99 batches that they were halved from; and what was under way at the first refusal.
             #expect(service.kakao.requests("send") <= 199 + requests)
@@ -106,7 +106,7 @@ import Testing
                     let push = try await first.create()
                     try await second.waitFor("halted", push)
                     try await eventually("nothing is under way") {
-                        try await database.count("push_batches WHERE state = 'sending'") == 0
+                        try await database.count("\(claimedBatches) WHERE state = 'sending'") == 0
                     }
                     #expect(kakao.requests("send") <= 199 + 8)
                     #expect(try await second.users(push)?["sent"] == 0)
@@ -248,7 +248,7 @@ import Testing
             let push = try await service.api.create()
             try await service.api.waitUntilDone(push)
             #expect(service.kakao.sandbox.reached(marker: "m").times == 4)
-            #expect(try await service.database.count("push_batches WHERE may_repeat AND state = 'sent'") == 2)
+            #expect(try await service.database.count("\(claimedBatches) WHERE may_repeat AND state = 'sent'") == 2)
         }
     }
 }

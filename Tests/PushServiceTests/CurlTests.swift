@@ -134,7 +134,7 @@ import Testing
             // It is tried, and tried again.
             try await eventually("both were tried twice") {
                 let devices = try await service.database.count("devices WHERE attempts >= 2")
-                let batches = try await service.database.count("push_batches WHERE attempts >= 2")
+                let batches = try await service.database.count("\(claimedBatches) WHERE attempts >= 2")
                 return devices == 1 && batches == 1
             }
             #expect(try await service.api.state(push) == "sending")

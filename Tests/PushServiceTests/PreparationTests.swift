@@ -15,14 +15,14 @@ import Testing
     private static func expectPrepared(_ database: TestDatabase, _ push: String, users: Int) async throws {
         let id = push.split(separator: "/").last ?? ""
         let all = """
-            push_batches AS batch
+            \(claimedBatches)
             CROSS JOIN unnest(COALESCE(batch.user_ids, push_part_users(push_id, number))) AS id
             WHERE push_id = '\(id)'
             """
         #expect(try await database.count(all) == users)
         #expect(try await database.integer("SELECT count(DISTINCT id) FROM \(all)") == users)
         let numbers = try await database.text(
-            "SELECT min(number) || ' ' || max(number) - count(*) FROM push_batches WHERE push_id = '\(id)'"
+            "SELECT min(number) || ' ' || max(number) - count(*) FROM \(claimedBatches) WHERE push_id = '\(id)'"
         )
         #expect(numbers == "1 0", "numbers without gaps")
     }
@@ -151,15 +151,15 @@ import Testing
             try await eventually("all is prepared") { try await service.database.count("push_parts") == 2 }
             #expect(try await service.api.control(push, "pause") == 200)
             try await eventually("nothing is under way") {
-                try await service.database.count("push_batches WHERE state = 'sending'") == 0
+                try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
             let items = try await service.api.get("\(push)/batches").json?["items"]?.array ?? []
             #expect(items.map { $0["number"] } == (1...20).map { .integer($0) })
             #expect(items.flatMap { $0["uuids"]?.array ?? [] } == (1...1950).map { .string("\($0)") })
-            #expect(try await service.database.count("push_batches") < 20)
+            #expect(try await service.database.count(claimedBatches) < 20)
             // A claim that had begun before the pause may come to light after it.
             try await eventually("those that were not sent are listed as waiting, page by page") {
-                let sent = try await service.database.count("push_batches WHERE state = 'sent'")
+                let sent = try await service.database.count("\(claimedBatches) WHERE state = 'sent'")
                 let first = try await service.api.get("\(push)/batches?state=waiting&limit=7").json
                 let next = first?["next"]?.string ?? ""
                 let rest = try await service.api.get("\(push)/batches?state=waiting&cursor=\(next)").json
@@ -271,7 +271,7 @@ import Testing
         let reached = kakao.sandbox.reached(marker: "m")
         #expect(reached.users == users)
         let twice = try await database.integer(
-            "SELECT COALESCE(sum(users), 0)::bigint FROM push_batches WHERE may_repeat"
+            "SELECT COALESCE(sum(users), 0)::bigint FROM \(claimedBatches) WHERE may_repeat"
         )
         #expect(reached.times - users <= Int(twice))
         try await Self.expectPrepared(database, push, users: users)

@@ -33,7 +33,7 @@ import Testing
             #expect(await process.ended() == .signaled(SIGKILL))
         }
         #expect(pushes.count == 40)
-        #expect(try await database.count("push_batches WHERE state = 'sending'") > 0)
+        #expect(try await database.count("\(claimedBatches) WHERE state = 'sending'") > 0)
         kakao.sandbox.removeFaults()
         try await ServerProcess.with(environment: environment) { _, api in
             // What was under way is taken over when its lease has ended, 20 seconds after it was taken.
@@ -87,7 +87,7 @@ import Testing
                 #expect(await process.ended() == .exited(0))
                 // As the contract says.
                 #expect(ContinuousClock.now - start < .seconds(10))
-                #expect(try await database.count("push_batches WHERE state = 'waiting' AND lease IS NULL") == 1)
+                #expect(try await database.count("\(claimedBatches) WHERE state = 'waiting' AND lease IS NULL") == 1)
                 #expect(try await database.count("devices WHERE user_id = 1 AND lease IS NULL") == 1)
                 #expect(try await database.count("push_leases") == 0)
             }

@@ -123,7 +123,7 @@ import Testing
             try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 3 }
             #expect(try await service.api.control(push, control) == 200)
             try await eventually("nothing is under way") {
-                try await service.database.count("push_batches WHERE state = 'sending'") == 0
+                try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
             let sent = service.kakao.sandbox.reached(marker: "m").times
             #expect(sent < 3000)
@@ -134,7 +134,7 @@ import Testing
             #expect(shown["users"]?["sent"] == .integer(sent))
             #expect((shown["finished_at"] == .null) == (control == "pause"))
             // No attempt was counted of what was given back.
-            #expect(try await service.database.count("push_batches WHERE state = 'waiting' AND attempts > 0") == 0)
+            #expect(try await service.database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts > 0") == 0)
             guard control == "pause" else { return }
             service.kakao.sandbox.removeFaults()
             #expect(try await service.api.control(push, "resume") == 200)

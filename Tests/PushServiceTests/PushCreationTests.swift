@@ -253,7 +253,7 @@ import Testing
             let push = try await service.api.create(uuids(1...5000), gcm(), ["expires_at": time(in: 1)])
             try await service.api.waitFor("expired", push)
             try await eventually("nothing is under way") {
-                try await service.database.count("push_batches WHERE state = 'sending'") == 0
+                try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
             #expect(service.kakao.sandbox.reached(marker: "m").sends <= 16)
             let sent = service.kakao.sandbox.reached(marker: "m").users

@@ -80,9 +80,9 @@ import Testing
             try await service.api.waitFor("halted", push)
             try await eventually("all is given back") {
                 try await service.database.count(
-                    "push_batches WHERE state = 'waiting' AND attempts = 0 AND lease IS NULL"
+                    "\(claimedBatches) WHERE state = 'waiting' AND attempts = 0 AND lease IS NULL"
                 )
-                    == service.database.count("push_batches")
+                    == service.database.count(claimedBatches)
             }
             // What lay ready when the first refusal came may have left; then it ended.
             #expect(service.kakao.requests("send") <= 8)
@@ -155,7 +155,9 @@ import Testing
                 try await database.addPhones([1])
                 push = try await api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
                 try await eventually("it was tried and waits") {
-                    try await database.count("push_batches WHERE attempts > 0 AND state = 'waiting' AND NOT may_repeat")
+                    try await database.count(
+                        "\(claimedBatches) WHERE attempts > 0 AND state = 'waiting' AND NOT may_repeat"
+                    )
                         == 1
                 }
             }
@@ -209,7 +211,7 @@ import Testing
             service.kakao.fail("send", .latency) { $0.milliseconds = 1000 }
             let push = try await service.api.create()
             try await eventually("it is under way") {
-                let underWay = try await service.database.count("push_batches WHERE state = 'sending'")
+                let underWay = try await service.database.count("\(claimedBatches) WHERE state = 'sending'")
                 return underWay == 1 && service.kakao.requests("send") == 1
             }
             // A server that goes by this lease has it now, and lives.
@@ -217,7 +219,7 @@ import Testing
             try await service.database.pool.write(
                 "INSERT INTO push_leases VALUES ('\(other)', now() + interval '1 hour')"
             )
-            try await service.database.pool.write("UPDATE push_batches SET lease = '\(other)'")
+            try await service.database.pool.write("UPDATE push_claims SET lease = '\(other)'")
             try await eventually("Kakao has taken it") { service.kakao.sandbox.reached(marker: "m").times == 1 }
             service.kakao.sandbox.removeFaults()
             // The answer comes before that of one which is sent later.
@@ -226,7 +228,8 @@ import Testing
             try await service.api.waitUntilDone(service.api.create(uuids([2]), gcm("other")))
             #expect(try await service.api.users(push) == counts(1, pending: 1))
             #expect(
-                try await service.database.count("push_batches WHERE lease = '\(other)' AND state = 'sending'") == 1
+                try await service.database.count("\(claimedBatches) WHERE lease = '\(other)' AND state = 'sending'")
+                    == 1
             )
             #expect(try await service.api.state(push) == "sending")
         }
@@ -239,14 +242,14 @@ import Testing
             service.kakao.fail("send", .latency) { $0.milliseconds = 1000 }
             let push = try await service.api.create()
             try await eventually("it is under way") {
-                try await service.database.count("push_batches WHERE state = 'sending'") == 1
+                try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 1
             }
             // Another server takes it, writes down that it was sent, and dies.
             let other = "01990000-0000-7000-8000-000000000000"
             try await service.database.pool.write(
                 "INSERT INTO push_leases VALUES ('\(other)', now() + interval '3 s')"
             )
-            try await service.database.pool.write("UPDATE push_batches SET lease = '\(other)'")
+            try await service.database.pool.write("UPDATE push_claims SET lease = '\(other)'")
             try await service.database.addPhones([2])
             service.kakao.sandbox.removeFaults()
             try await eventually("the answer is there, and does not count") {
@@ -256,12 +259,12 @@ import Testing
             try await service.api.waitUntilDone(service.api.create(uuids([2]), gcm("other")))
             try await service.database.pool.write(
                 """
-                WITH batch AS (
-                    UPDATE push_batches SET state = 'sent', lease = NULL, finished_at = now()
-                    WHERE state = 'sending'
+                WITH claim AS (
+                    UPDATE push_claims SET settled = ~settled, lease = NULL, finished_at = now()
+                    WHERE lease = '\(other)'
                     RETURNING push_id, users
                 )
-                INSERT INTO push_counts SELECT push_id, 999, 'sent', users, 1 FROM batch
+                INSERT INTO push_counts SELECT push_id, 999, 'sent', users, 1 FROM claim
                 """
             )
             try await service.api.waitUntilDone(push, within: .seconds(60))

@@ -17,7 +17,7 @@ import Testing
             try await service.api.waitUntilDone(push)
             #expect(service.kakao.sandbox.reached(marker: "m").times == 2)
             #expect(service.kakao.requests("send") == 2)
-            #expect(try await service.database.count("push_batches WHERE attempts = 2 AND NOT may_repeat") == 1)
+            #expect(try await service.database.count("\(claimedBatches) WHERE attempts = 2 AND NOT may_repeat") == 1)
             #expect(try await service.api.get(push).json?["users"]?["sent"] == 2)
         }
     }
@@ -38,7 +38,7 @@ import Testing
             service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isDelivered = true }
             try await service.api.waitUntilDone(service.push([1], marker: "m"))
             #expect(service.kakao.sandbox.timesReached(1, marker: "m") == 2)
-            #expect(try await service.database.count("push_batches WHERE may_repeat AND state = 'sent'") == 1)
+            #expect(try await service.database.count("\(claimedBatches) WHERE may_repeat AND state = 'sent'") == 1)
         }
     }
 
@@ -73,7 +73,7 @@ import Testing
             #expect(ready.json?["checks"]?["sender"]?.string?.contains("words of Kakao") == true)
             #expect(try await service.api.get("/healthz").status == 200)
             try await eventually("the batch waits") {
-                try await service.database.count("push_batches WHERE state = 'waiting' AND attempts = 0") == 1
+                try await service.database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts = 0") == 1
             }
             #expect(service.kakao.requests("send") == 1)
 
@@ -101,7 +101,7 @@ import Testing
                 pushes.append(try await api.push([1], marker: "m"))
                 try await eventually("the sender waits") { log.messages.contains { $0.contains("the sender waits") } }
                 try await eventually("the batch is given back") {
-                    try await database.count("push_batches WHERE state = 'waiting' AND attempts = 0") == 1
+                    try await database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts = 0") == 1
                 }
                 let asked = kakao.requests("send")
                 kakao.sandbox.removeFaults()

@@ -87,7 +87,7 @@ SQL
 for round in $(seq "$rounds"); do
     # A server of its own for each million, so that the memory is that of one.
     stop_serving
-    sql --command 'VACUUM push_batches, push_parts' --command CHECKPOINT >/dev/null
+    sql --command 'VACUUM push_batches, push_claims, push_parts, push_counts' --command CHECKPOINT >/dev/null
     serve "$port"
     statements=$(metric kakao_push_database_statements_total)
     wal=$(sql --command 'SELECT pg_current_wal_lsn()')
@@ -100,7 +100,7 @@ for round in $(seq "$rounds"); do
     [ "${batches:-0}" -gt 0 ] || fail "not everybody was sent the push"
     wal=$(sql --command "SELECT pg_current_wal_lsn() - '$wal'::pg_lsn")
     statements=$(($(metric kakao_push_database_statements_total) - statements))
-    dead=$(sql --command "SELECT pg_stat_force_next_flush(), n_dead_tup FROM pg_stat_user_tables WHERE relname = 'push_batches'" | cut -d'|' -f2)
+    dead=$(sql --command "SELECT pg_stat_force_next_flush(), sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname LIKE 'push\_%'" | cut -d'|' -f2)
     peak=$(awk '/^VmHWM/ {print $2}' "/proc/${processes[serve]}/status")
     awk -v b="$batches" -v t="$took" -v u="$users" -v w="$wal" -v s="$statements" -v d="$dead" -v p="$peak" \
         -v ticks="$(($(cpu_ticks serve) - before))" -v hertz="$(getconf CLK_TCK)" \
@@ -159,6 +159,6 @@ $users users, $connections requests under way; medians of $rounds
 | the million took | | $(median million 3) s |
 | database statements a batch | | $(median million 5) |
 | WAL bytes a batch | | $(median million 4) |
-| dead rows left of push_batches | | $(median million 6) |
+| dead rows left of the push's tables | | $(median million 6) |
 | processor time of the server a batch | | $(median million 8) µs |
 TEXT

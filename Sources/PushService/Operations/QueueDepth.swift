@@ -65,14 +65,21 @@ actor QueueDepth {
                             AND part.claimed < part.batches
                     )
                 ),
-                (
-                    SELECT count(*)
-                    FROM (
-                        SELECT
-                        FROM push_batches
-                        WHERE state = 'sending'
-                        LIMIT $1
-                    ) AS sending
+                LEAST(
+                    $1,
+                    (
+                        SELECT count(*)
+                        FROM (
+                            SELECT
+                            FROM push_batches
+                            WHERE state = 'sending'
+                            LIMIT $1
+                        ) AS again
+                    ) + (
+                        SELECT COALESCE(sum(length(settled) - bit_count(settled)), 0)::bigint
+                        FROM push_claims
+                        WHERE lease IS NOT NULL
+                    )
                 ),
                 (
                     SELECT greatest(0, extract(epoch FROM now() - min(first.next_attempt_at)))::float8

@@ -31,11 +31,6 @@ extension BatchStore {
         """
     }
 
-    private static let claimColumns = """
-        batch.push_id, batch.number, COALESCE(batch.user_ids, push_part_users(batch.push_id, batch.number)) AS user_ids,
-            batch.attempts, batch.origin
-        """
-
     /// The first part of a push of which there are batches to claim, locked, and how many. What another server claims of at this moment is
     /// passed over.
     private static func nextPart(of push: String) -> String {
@@ -50,11 +45,24 @@ extension BatchStore {
         """
     }
 
-    /// Claims as many batches of each part as `parts` says: now they get rows of their own. `first` has a row for those of each part.
+    /// Batches that share a row of `push_claims`, at most: few rows, each of them short.
+    static let sharing: Int32 = 100
+
+    /// Claims the batches at the places of `batches`, and as many of each part as `parts` says, which share rows from now on. `claimed` has
+    /// a row for each of the former, and one for those of each part.
     ///
-    /// The part is found by its key, and not by its place: another server may have claimed of it since this statement began.
-    private static func firstClaim(of parts: String, lease: String) -> String {
+    /// A part is found by its key, and not by its place: another server may have claimed of it since this statement began.
+    private static func claims(of batches: String, and parts: String, lease: String) -> String {
         """
+        again AS (
+            UPDATE push_batches AS batch
+            SET state = 'sending',
+                attempts = batch.attempts + 1,
+                lease = \(lease)
+            WHERE batch.ctid = ANY (ARRAY(SELECT place FROM \(batches)))
+            RETURNING batch.push_id, batch.number, COALESCE(batch.user_ids, push_part_users(batch.push_id, batch.number)) AS user_ids,
+                batch.attempts, batch.origin, batch.users
+        ),
         first AS (
             UPDATE push_parts AS part
             SET claimed = part.claimed + claim.batches
@@ -68,11 +76,20 @@ extension BatchStore {
                     FOR 8 * part.batch_users * claim.batches
                 ) AS user_ids
         ),
-        batch AS (
-            INSERT INTO push_batches (push_id, number, users, state, attempts, lease)
-            SELECT push_id, number + place, LEAST(batch_users, octet_length(user_ids) / 8 - place * batch_users), 'sending', 1, \(lease)
+        sharing AS (
+            INSERT INTO push_claims (push_id, number, batch_users, users, lease, settled)
+            SELECT push_id, number + start, batch_users,
+                LEAST(\(sharing) * batch_users, octet_length(user_ids) / 8 - start * batch_users), \(lease),
+                repeat('0', LEAST(\(sharing), batches - start))::bit varying
             FROM first
-            CROSS JOIN generate_series(0, batches - 1) AS place
+            CROSS JOIN generate_series(0, batches - 1, \(sharing)) AS start
+        ),
+        claimed AS (
+            SELECT push_id, number, user_ids, attempts, origin, NULL::bytea AS part_users, NULL::int AS batch_users, users
+            FROM again
+            UNION ALL
+            SELECT push_id, number, NULL, 1, NULL, user_ids, batch_users, octet_length(user_ids) / 8
+            FROM first
         )
         """
     }
@@ -153,23 +170,12 @@ extension BatchStore {
                 ) AS part
                 WHERE share.probe IS NULL
             ),
+            \(Self.claims(of: "chosen", and: "part", lease: "$3")),
             lease AS (
-                \(Self.renewal(of: "$3", seconds: "$4", ifAny: "(SELECT FROM chosen UNION ALL SELECT FROM part) AS claimed"))
-            ),
-            again AS (
-                UPDATE push_batches AS batch
-                SET state = 'sending',
-                    attempts = batch.attempts + 1,
-                    lease = $3
-                WHERE batch.ctid = ANY (ARRAY(SELECT place FROM chosen))
-                RETURNING \(Self.claimColumns)
-            ),
-            \(Self.firstClaim(of: "part", lease: "$3"))
-            SELECT push_id, number, user_ids, attempts, origin, NULL::bytea, NULL::int
-            FROM again
-            UNION ALL
-            SELECT push_id, number, NULL, 1, NULL, user_ids, batch_users
-            FROM first
+                \(Self.renewal(of: "$3", seconds: "$4", ifAny: "claimed"))
+            )
+            SELECT push_id, number, user_ids, attempts, origin, part_users, batch_users
+            FROM claimed
             """,
             [
                 .uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease),
@@ -214,14 +220,6 @@ extension BatchStore {
                     FOR UPDATE SKIP LOCKED
                 ) AS batch
             ),
-            again AS (
-                UPDATE push_batches AS batch
-                SET state = 'sending',
-                    attempts = batch.attempts + 1,
-                    lease = $2
-                WHERE batch.ctid = ANY (ARRAY(SELECT place FROM due))
-                RETURNING \(Self.claimColumns), batch.users
-            ),
             part AS (
                 SELECT push.id AS push_id, part.number, LEAST(room.batches - due.batches, part.unclaimed) AS batches
                 FROM push
@@ -233,14 +231,7 @@ extension BatchStore {
                 WHERE push.probe IS NULL
                     AND due.batches < room.batches
             ),
-            \(Self.firstClaim(of: "part", lease: "$2")),
-            claimed AS (
-                SELECT push_id, number, user_ids, attempts, origin, NULL::bytea AS part_users, NULL::int AS batch_users, users
-                FROM again
-                UNION ALL
-                SELECT push_id, number, NULL, 1, NULL, user_ids, batch_users, octet_length(user_ids) / 8
-                FROM first
-            ),
+            \(Self.claims(of: "due", and: "part", lease: "$2")),
             lease AS (
                 \(Self.renewal(of: "$2", seconds: "$3", ifAny: "claimed"))
             ),
@@ -273,7 +264,7 @@ extension BatchStore.Claimed {
                 [UInt8]?.self,
                 Int32?.self
             )
-            func add(_ number: Int32, _ userIDs: [Int64]) {
+            func add(_ number: Int32, _ userIDs: [Int64], shared: Range<Int32>?) {
                 batches.append(
                     BatchClaim(
                         pushID: pushID,
@@ -281,17 +272,21 @@ extension BatchStore.Claimed {
                         userIDs: userIDs,
                         attempts: Int(attempts),
                         origin: origin,
-                        lease: lease
+                        lease: lease,
+                        shared: shared
                     )
                 )
             }
-            if let userIDs { add(number, userIDs) }
+            if let userIDs { add(number, userIDs, shared: nil) }
             guard let partUsers, let batchUsers else { continue }
             cutShort.insert(pushID)
             let size = 8 * Int(batchUsers)
-            for (place, start) in stride(from: 0, to: partUsers.count, by: size).enumerated() {
+            let numbers = number..<number + Int32((partUsers.count + size - 1) / size)
+            for (start, number) in zip(stride(from: 0, to: partUsers.count, by: size), numbers) {
                 let own = partUsers[start..<min(start + size, partUsers.count)]
-                add(number + Int32(place), UserIDBytes.decoded(own))
+                let first = number - (number - numbers.lowerBound) % BatchStore.sharing
+                let shared = first..<min(first + BatchStore.sharing, numbers.upperBound)
+                add(number, UserIDBytes.decoded(own), shared: shared)
             }
         }
     }

@@ -103,6 +103,10 @@ extension BatchStore {
                         WHERE push_id = $1
                             AND (origin = push.probe AND state <> 'failed' OR push.probe IS NULL AND state = 'sending')
                     )
+                    AND (
+                        push.probe IS NOT NULL
+                        OR NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = $1 AND lease IS NOT NULL)
+                    )
                 """,
                 [.uuid(id), .text(reason)]
             )

@@ -14,7 +14,8 @@ final class BatchStore: Sendable {
     let pool: PostgresPool
     /// Servers that count for one push do so in rows of their own, mostly: nobody waits for another's commit.
     let slot = Int32.random(in: 0..<64)
-    private let results: StatementCoalescer<BatchResult, Void>
+    let results: StatementCoalescer<BatchResult, Void>
+    let settlements: StatementCoalescer<Settlement, Void>
 
     init(pool: PostgresPool) {
         self.pool = pool
@@ -22,6 +23,12 @@ final class BatchStore: Sendable {
             pool: pool,
             statement: Self.finishStatement,
             parameters: { [slot] in Self.finishParameters($0, slot: slot) },
+            decode: { _, count in [Void](repeating: (), count: count) }
+        )
+        settlements = StatementCoalescer(
+            pool: pool,
+            statement: Self.settleStatement,
+            parameters: { [slot] in Self.settleParameters($0, slot: slot) },
             decode: { _, count in [Void](repeating: (), count: count) }
         )
     }
@@ -176,6 +183,7 @@ final class BatchStore: Sendable {
             DELETE FROM push_leases
             WHERE id = $1
                 AND NOT EXISTS (SELECT 1 FROM push_batches WHERE lease = $1 AND state = 'sending')
+                AND NOT EXISTS (SELECT 1 FROM push_claims WHERE lease = $1)
             """,
             [.uuid(lease)]
         )
@@ -185,119 +193,66 @@ final class BatchStore: Sendable {
     ///
     /// They are sent again where that is allowed, and marked, since their users may be reached twice; elsewhere nobody knows. A lease
     /// that ended while PostgreSQL was down is given the time of another one: its server could not renew it.
-    func takeOver() async throws -> (leases: Int64, batches: Int64) {
-        let rows = try await pool.write(
+    func takeOver() async throws -> (leases: Int, batches: Int) {
+        let ended = try await pool.read(
             """
-            WITH ended AS (
-                DELETE FROM push_leases
-                WHERE ends_at <= now()
-                    AND pg_postmaster_start_time() <= now() - make_interval(secs => $1)
-                RETURNING id
-            ),
-            batch AS (
-                UPDATE push_batches AS batch
-                SET state = CASE WHEN push.delivery = 'at_least_once' THEN 'waiting' ELSE 'uncertain' END,
-                    finished_at = CASE WHEN push.delivery = 'at_least_once' THEN NULL ELSE now() END,
-                    next_attempt_at = now(),
-                    may_repeat = batch.may_repeat OR push.delivery = 'at_least_once',
-                    lease = NULL,
-                    kakao_status = NULL,
-                    kakao_code = NULL,
-                    kakao_message = 'The server that sent it did not live to say what Kakao answered.'
-                FROM ended, pushes AS push
-                WHERE batch.lease = ended.id
-                    AND batch.state = 'sending'
-                    AND push.id = batch.push_id
-                RETURNING batch.push_id, batch.state, batch.users
-            ),
-            counted AS (
-                \(Self.countStatement(slot: "-2", of: "batch"))
-            )
-            SELECT (SELECT count(*) FROM ended), (SELECT count(*) FROM batch)
+            SELECT id
+            FROM push_leases
+            WHERE ends_at <= now()
+                AND pg_postmaster_start_time() <= now() - make_interval(secs => $1)
             """,
             [.float64(Self.leaseSeconds)]
         )
-        return try rows.first?.decode(Int64.self, Int64.self) ?? (0, 0)
-    }
-
-    // MARK: Results
-
-    /// Writes a result, together with those of other batches. Returns when it is committed.
-    func finish(_ result: BatchResult) async throws {
-        try await results.submit(result)
-    }
-
-    // A batch has a lease just while it is being sent. It is looked for by its key, one after the other, and not among all that this server
-    // holds, which is what the index of leases would make of it. If somebody changes it meanwhile it is in another place, and left alone.
-    static let finishStatement = """
-        WITH given AS (
-            SELECT *
-            FROM unnest(
-                $1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::float8[], $6::bool[], $7::bool[], $8::int[], $9::int[],
-                $10::text[]
-            ) AS item (
-                push_id, number, lease, state, delay, counts_attempt, may_repeat, kakao_status, kakao_code, kakao_message
+        guard !ended.isEmpty else { return (0, 0) }
+        let ids = PostgresValue.uuids(try ended.map { try $0.decode(UUID.self) })
+        return try await pool.withTransaction { transaction in
+            // It may have been renewed meanwhile, or taken over.
+            let leases = try await transaction.query(
+                "DELETE FROM push_leases WHERE id = ANY ($1) AND ends_at <= now() RETURNING id",
+                [ids]
             )
-        ),
-        batch AS (
-            UPDATE push_batches AS batch
-            SET state = given.state,
-                next_attempt_at = CASE
-                    WHEN given.state = 'waiting' THEN now() + make_interval(secs => given.delay)
-                    ELSE batch.next_attempt_at
-                END,
-                attempts = batch.attempts - CASE WHEN given.counts_attempt THEN 0 ELSE 1 END,
-                may_repeat = batch.may_repeat OR given.may_repeat,
-                kakao_status = given.kakao_status,
-                kakao_code = given.kakao_code,
-                kakao_message = given.kakao_message,
-                finished_at = CASE WHEN given.state = 'waiting' THEN NULL ELSE now() END,
-                lease = NULL
-            FROM given
-            CROSS JOIN LATERAL (
-                SELECT ctid AS place
-                FROM push_batches
-                WHERE push_id = given.push_id
-                    AND number = given.number
-                    AND lease IS NOT DISTINCT FROM given.lease
-                LIMIT 1
-            ) AS found
-            WHERE batch.ctid = found.place
-            RETURNING batch.push_id, batch.state, batch.users
-        )
-        \(countStatement(slot: "$11", of: "batch"))
-        """
-
-    /// Adds what has become of the rows of `batch` to the counts of their pushes.
-    ///
-    /// In the order of the key, so that two statements never wait for each other in a circle.
-    private static func countStatement(slot: String, of batch: String) -> String {
-        """
-        INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
-        SELECT push_id, \(slot), state, sum(users), count(*)
-        FROM \(batch)
-        WHERE state <> 'waiting'
-        GROUP BY push_id, state
-        ORDER BY push_id, state
-        ON CONFLICT (push_id, slot, state) DO UPDATE
-        SET users = counts.users + excluded.users,
-            batches = counts.batches + excluded.batches
-        """
-    }
-
-    static func finishParameters(_ items: [BatchResult], slot: Int32) -> [PostgresValue] {
-        [
-            .uuids(items.map(\.claim.pushID)),
-            .int32s(items.map(\.claim.number)),
-            .uuids(items.map(\.claim.lease)),
-            .texts(items.map(\.state)),
-            .float64s(items.map(\.delay.inSeconds)),
-            .bools(items.map(\.countsAttempt)),
-            .bools(items.map(\.mayRepeat)),
-            .int32s(items.map { $0.status.map(Int32.init(clamping:)) }),
-            .int32s(items.map { $0.code.map(Int32.init(clamping:)) }),
-            .texts(items.map(\.message)),
-            .int32(slot),
-        ]
+            let ids = PostgresValue.uuids(try leases.map { try $0.decode(UUID.self) })
+            // What was under way at its first attempt gets rows of its own.
+            try await transaction.query(
+                """
+                WITH claim AS MATERIALIZED (
+                    SELECT push_id, number, batch_users, users, lease, settled
+                    FROM push_claims
+                    WHERE lease = ANY ($1)
+                    ORDER BY push_id, number
+                    FOR UPDATE
+                )
+                \(Self.ownRows(of: "claim", places: "~settled"))
+                """,
+                [ids]
+            )
+            try await transaction.query("UPDATE push_claims SET lease = NULL WHERE lease = ANY ($1)", [ids])
+            let batches = try await transaction.query(
+                """
+                WITH batch AS (
+                    UPDATE push_batches AS batch
+                    SET state = CASE WHEN push.delivery = 'at_least_once' THEN 'waiting' ELSE 'uncertain' END,
+                        finished_at = CASE WHEN push.delivery = 'at_least_once' THEN NULL ELSE now() END,
+                        next_attempt_at = now(),
+                        may_repeat = batch.may_repeat OR push.delivery = 'at_least_once',
+                        lease = NULL,
+                        kakao_status = NULL,
+                        kakao_code = NULL,
+                        kakao_message = 'The server that sent it did not live to say what Kakao answered.'
+                    FROM pushes AS push
+                    WHERE batch.lease = ANY ($1)
+                        AND batch.state = 'sending'
+                        AND push.id = batch.push_id
+                    RETURNING batch.push_id, batch.state, batch.users, 1 AS batches
+                ),
+                counted AS (
+                    \(Self.countStatement(slot: "-2", of: "batch"))
+                )
+                SELECT count(*) FROM batch
+                """,
+                [ids]
+            )
+            return try (leases.count, batches.first.map { Int(try $0.decode(Int64.self)) } ?? 0)
+        }
     }
 }

@@ -25,6 +25,7 @@ struct HousekeepingStore: Sendable {
     /// What a push has many rows of.
     enum Table: String {
         case batches = "push_batches"
+        case claims = "push_claims"
         case parts = "push_parts"
     }
 
@@ -48,7 +49,7 @@ struct HousekeepingStore: Sendable {
         return rows.affectedRows
     }
 
-    /// Removes a push, and what belongs to it, if no batches and parts of it are left.
+    /// Removes a push, and what belongs to it, if nothing that ``Table`` names is left of it.
     func remove(_ push: UUID) async throws {
         _ = try await pool.write(
             """
@@ -56,6 +57,7 @@ struct HousekeepingStore: Sendable {
                 DELETE FROM pushes
                 WHERE id = $1
                     AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1)
+                    AND NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = $1)
                     AND NOT EXISTS (SELECT 1 FROM push_parts WHERE push_id = $1)
                 RETURNING id
             ),

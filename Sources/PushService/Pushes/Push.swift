@@ -159,4 +159,7 @@ struct BatchClaim: Sendable {
     let origin: Int32?
     /// The result counts only under it.
     let lease: UUID
+    /// The batches that it shares a row of `push_claims` with, as nothing but that it is being sent was ever written of it; `nil` for one
+    /// with a row of its own.
+    let shared: Range<Int32>?
 }

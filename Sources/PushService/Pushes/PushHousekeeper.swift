@@ -8,10 +8,10 @@ actor PushHousekeeper {
     /// After the start, so that a server that is restarted often gets to it as well.
     private static let firstInterval = Duration.seconds(30)
     // Rows that go in one statement; between two of them it lets others work.
-    private static let batches = 1000
-    /// Of pushes, with up to fifty thousand users each.
+    private static let rows = 1000
+    /// Parts of pushes, with up to fifty thousand users each.
     private static let pushParts = 5
-    /// Of audiences, with a thousand users each.
+    /// Parts of audiences, with a thousand users each.
     private static let audienceParts = 100
     private static let pause = Duration.milliseconds(100)
 
@@ -62,7 +62,8 @@ actor PushHousekeeper {
 
     private func removePushes() async throws {
         while !isStopping, let push = try await store.expiredPush(retentionDays: retentionDays) {
-            try await remove(.batches, of: push, step: Self.batches)
+            try await remove(.batches, of: push, step: Self.rows)
+            try await remove(.claims, of: push, step: Self.rows)
             try await remove(.parts, of: push, step: Self.pushParts)
             guard !isStopping else { return }
             try await store.remove(push)

@@ -122,6 +122,21 @@ extension PushStore {
                 )
                 UNION ALL
                 (
+                    -- Those at their first attempt, and those that were sent at it.
+                    SELECT number + place, given.state, NULL, 1, false, CASE given.state WHEN 'sent' THEN 200 END, NULL, NULL, NULL,
+                        CASE given.state WHEN 'sent' THEN finished_at END
+                    FROM push_claims AS claim
+                    CROSS JOIN LATERAL generate_series(GREATEST(0, $3 + 1 - number), length(settled) - 1) AS place
+                    CROSS JOIN LATERAL (SELECT CASE get_bit(settled, place) WHEN 1 THEN 'sent' ELSE 'sending' END AS state) AS given
+                    WHERE push_id = $1
+                        AND number > $3 - \(BatchStore.sharing)
+                        AND ($2::text IS NULL OR given.state = $2)
+                        AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1 AND push_batches.number = claim.number + place)
+                    ORDER BY number, place
+                    LIMIT $4
+                )
+                UNION ALL
+                (
                     -- Those that nobody has claimed yet.
                     SELECT batch.number, 'waiting', NULL, 0, false, NULL, NULL, NULL, created_at, NULL
                     FROM push_parts AS part

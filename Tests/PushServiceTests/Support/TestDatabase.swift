@@ -54,6 +54,18 @@ struct TestDatabase: Sendable {
         try await admin.pool.write("DROP DATABASE \(name) WITH (FORCE)")
     }
 
+    /// Runs `body` with a database that a server could use, and no server.
+    static func withMigrations(_ body: (TestDatabase) async throws -> Void) async throws {
+        try await with { database in
+            _ = try await Migrator(directory: TestFiles.migrations).migrate(
+                settings: PostgresSettings(url: database.url),
+                loop: Shared.loop,
+                logger: quietLogger
+            )
+            try await body(database)
+        }
+    }
+
     /// Registers an Android phone for each of these users, which Kakao is taken to know already.
     func addPhones(_ userIDs: some Sequence<Int64> & Sendable, type: String = "fcm") async throws {
         try await pool.write(
@@ -96,6 +108,20 @@ struct TestDatabase: Sendable {
         return "\(url[..<path])/\(database)\(url[query...])"
     }
 }
+
+/// Every batch that has been claimed, with a row of its own or without one, in the place of a table.
+let claimedBatches = """
+    (
+        SELECT push_id, number, users, state, attempts, lease, may_repeat, user_ids
+        FROM push_batches
+        UNION ALL
+        SELECT push_id, number + place, LEAST(batch_users, users - place * batch_users),
+            CASE get_bit(settled, place) WHEN 1 THEN 'sent' ELSE 'sending' END, 1, lease, false, NULL
+        FROM push_claims AS claim
+        CROSS JOIN LATERAL generate_series(0, length(settled) - 1) AS place
+        WHERE NOT EXISTS (SELECT FROM push_batches AS own WHERE own.push_id = claim.push_id AND own.number = claim.number + place)
+    ) AS batch
+    """
 
 /// What all tests have in common: a loop, and what lives on it.
 enum Shared {

@@ -1,0 +1,178 @@
+import FoundationEssentials
+import Postgres
+import Testing
+
+@testable import PushService
+
+/// What servers write about the batches that share a row, whatever happens between two of them.
+@Suite(.timeLimit(.minutes(5))) struct BatchStoreTests {
+    /// A push to the users from 1 on that is prepared, and that no server sends.
+    private struct PreparedPush {
+        let id = UUID()
+        let database: TestDatabase
+        let store: BatchStore
+        let lease = UUID()
+
+        static func with(
+            users: Int,
+            delivery: Delivery = .atLeastOnce,
+            _ body: (PreparedPush) async throws -> Void
+        ) async throws {
+            try await TestDatabase.withMigrations { database in
+                let push = PreparedPush(database: database, store: BatchStore(pool: database.pool))
+                try await database.pool.write(
+                    """
+                    WITH push AS (
+                        INSERT INTO pushes (id, state, audience, message, message_version, delivery, prepared_at, users, next_number)
+                        VALUES ($1, 'sending', '{}', '{}', 'v1', $2, now(), $3, ($3 + 99) / 100 + 1)
+                    )
+                    INSERT INTO push_parts (push_id, number, batch_users, batches, user_ids)
+                    SELECT $1, 1, 100, ($3 + 99) / 100, string_agg(int8send(id), '' ORDER BY id)
+                    FROM generate_series(1, $3) AS id
+                    """,
+                    [.uuid(push.id), .text(delivery.rawValue), .int32(Int32(users))]
+                )
+                try await body(push)
+            }
+        }
+
+        func claim(_ batches: Int) async throws -> [BatchClaim] {
+            try await store.claim([BatchStore.Share(pushID: id, batches: batches)], lease: lease).batches
+        }
+
+        func settle(_ claims: some Sequence<BatchClaim>) async throws {
+            try await store.settle(
+                try claims.map { claim in
+                    BatchStore.Settlement(claim: claim, shared: try #require(claim.shared), isSent: true)
+                }
+            )
+        }
+
+        /// Each batch's number and state, as the batches are shown.
+        func shown(state: String? = nil, after: Int32 = 0, limit: Int = 1000) async throws -> [String] {
+            let batches = try await PushStore(pool: database.pool).batches(
+                of: id,
+                state: state,
+                after: after,
+                limit: limit
+            )
+            return try #require(batches).map { "\($0.number) \($0.state)" }
+        }
+
+        /// The users and batches that were counted in a state.
+        func counted(_ state: String) async throws -> String {
+            try await database.text(
+                """
+                SELECT COALESCE(sum(users), 0) || ' in ' || COALESCE(sum(batches), 0)
+                FROM push_counts
+                WHERE push_id = '\(id)' AND state = '\(state)'
+                """
+            )
+        }
+    }
+
+    @Test("What has been sent is counted once, however often it is written")
+    func counted() async throws {
+        try await PreparedPush.with(users: 24_950) { push in
+            let claims = try await push.claim(1000)
+            #expect(claims.count == 250)
+            #expect(claims.map(\.userIDs.count) == Array(repeating: 100, count: 249) + [50])
+            #expect(claims.flatMap(\.userIDs) == Array(1...24_950))
+            #expect(Set(claims.map(\.shared)) == [1..<101, 101..<201, 201..<251])
+
+            try await push.settle(claims[90..<110])
+            #expect(try await push.counted("sent") == "2000 in 20")
+            // Nobody knows whether that was committed: it is written again, together with others.
+            try await push.settle(claims[80..<120])
+            #expect(try await push.counted("sent") == "4000 in 40")
+            #expect(try await push.database.count("push_claims WHERE lease IS NULL") == 0)
+            try await push.settle(claims)
+            #expect(try await push.counted("sent") == "24950 in 250")
+            #expect(try await push.database.count("push_claims WHERE lease IS NULL") == 3)
+            try await push.settle(claims)
+            #expect(try await push.counted("sent") == "24950 in 250")
+            #expect(try await push.database.count("push_batches") == 0)
+            #expect(try await push.store.endFinished([push.id]) == [push.id])
+        }
+    }
+
+    @Test("A batch is shown in its place and state wherever it is written")
+    func shown() async throws {
+        try await PreparedPush.with(users: 12_345) { push in
+            let claims = try await push.claim(110)
+            try await push.settle([claims[0], claims[2], claims[104]])
+            let failed = claims[1]
+            try await push.store.giveRow(failed, try #require(failed.shared))
+            try await push.store.finish(BatchResult(claim: failed, state: "failed"))
+
+            let sent: Set = [1, 3, 105]
+            let all = (1...124).map { number in
+                let state =
+                    number == 2 ? "failed" : sent.contains(number) ? "sent" : number <= 110 ? "sending" : "waiting"
+                return "\(number) \(state)"
+            }
+            #expect(try await push.shown() == all)
+            var pages: [String] = []
+            while let page = try await push.shown(after: Int32(pages.count), limit: 7).nonEmpty { pages += page }
+            #expect(pages == all)
+            for state in ["sent", "failed", "sending", "waiting", "uncertain"] {
+                #expect(try await push.shown(state: state) == all.filter { $0.hasSuffix(state) })
+            }
+            #expect(
+                try await push.shown(state: "sending", after: 100, limit: 3) == [
+                    "101 sending", "102 sending", "103 sending",
+                ]
+            )
+            #expect(try await push.counted("failed") == "100 in 1")
+        }
+    }
+
+    @Test(
+        "When a server is gone, what was sent stays so, and of the rest it is said",
+        arguments: [Delivery.atLeastOnce, .atMostOnce]
+    )
+    func takenOver(delivery: Delivery) async throws {
+        try await PreparedPush.with(users: 12_345, delivery: delivery) { push in
+            let claims = try await push.claim(1000)
+            try await push.settle(claims[10..<120])
+            try await push.store.giveRow(claims[0], try #require(claims[0].shared))
+            #expect(try await push.store.renew(push.lease))
+            #expect(try await push.store.takeOver() == (0, 0))
+
+            try await push.database.pool.write("UPDATE push_leases SET ends_at = now() - interval '1 s'")
+            // Not while PostgreSQL may have been away.
+            try await eventually("its batches are taken over", within: .seconds(60)) {
+                let (leases, batches) = try await push.store.takeOver()
+                if leases > 0 { #expect(batches == 14) }
+                return leases > 0
+            }
+            let state = delivery == .atLeastOnce ? "waiting" : "uncertain"
+            let left = (1...10).map { "\($0) \(state)" } + (121...124).map { "\($0) \(state)" }
+            #expect(try await push.shown(state: state) == left)
+            #expect(try await push.counted("sent") == "11000 in 110")
+            #expect(try await push.counted("uncertain") == (delivery == .atLeastOnce ? "0 in 0" : "1345 in 14"))
+            let repeated = "push_batches WHERE may_repeat AND attempts = 1 AND lease IS NULL"
+            #expect(try await push.database.count(repeated) == (delivery == .atLeastOnce ? 14 : 0))
+
+            // It lives after all: what it says now is of no consequence.
+            #expect(try await !push.store.renew(push.lease))
+            try await push.settle(claims)
+            for claim in claims[0..<2] {
+                try await push.store.giveRow(claim, try #require(claim.shared))
+                try await push.store.finish(BatchResult(claim: claim, state: "failed"))
+            }
+            #expect(try await push.shown(state: state) == left)
+            #expect(try await push.counted("sent") == "11000 in 110")
+            #expect(try await push.counted("failed") == "0 in 0")
+
+            let again = try await BatchStore(pool: push.database.pool)
+                .claim([BatchStore.Share(pushID: push.id, batches: 100)], lease: UUID()).batches
+            #expect(again.map(\.number).sorted() == (delivery == .atLeastOnce ? Array(1...10) + Array(121...124) : []))
+            #expect(again.allSatisfy { $0.shared == nil && $0.attempts == 2 })
+        }
+    }
+}
+
+extension Array {
+    fileprivate var nonEmpty: Self? { isEmpty ? nil : self }
+}
