@@ -41,6 +41,9 @@ actor BatchSender {
     private var underWay = 0
     private var unwritten = 0
     private var claimed = 0
+    /// Batches that were sent at their first attempt, and of which that is to be written.
+    private var sent: [BatchStore.Settlement] = []
+    private var isWritingSent = false
     private var lease = UUID()
     /// In the loop's milliseconds, a little before the database's: until then what is claimed is nobody else's.
     private var leaseEnd: UInt64 = 0
@@ -202,8 +205,7 @@ actor BatchSender {
     private func giveBack(_ push: OutgoingPush) {
         while let claim = push.claims.popFirst() {
             claimed -= 1
-            noteUnwritten(claim)
-            Task(executorPreference: loop) { await self.write(.notSent, claim) }
+            beginWriting(.notSent, claim)
         }
         ready.removeAll { $0 === push }
     }
@@ -331,13 +333,21 @@ actor BatchSender {
 
     // MARK: Sending
 
-    /// Sends as much of what is claimed as may be under way, each time of the push that has the least under way.
+    /// Sends as much of what is claimed as may be under way.
     private func dispatch() {
+        while let claim = takeNext() {
+            Task(executorPreference: loop) { await self.send(claim) }
+        }
+        if claimed < target / 2 { wakeup.signal() }
+    }
+
+    /// What is to be sent now, of the push that has the least under way, if anything is: it is under way then.
+    private func takeNext() -> BatchClaim? {
         while underWay < limit, unwritten < Self.maximumUnwritten, !ready.isEmpty, !isStopping, loop.now >= pausedUntil
         {
             // While the database is away it cannot be renewed: another server may take over any moment.
-            guard loop.now < leaseEnd else { return }
-            if rateLimit?.available(at: loop.now) == 0 { return }
+            guard loop.now < leaseEnd else { return nil }
+            if rateLimit?.available(at: loop.now) == 0 { return nil }
             var index = 0
             for other in ready.indices.dropFirst() where ready[other].underWay < ready[index].underWay { index = other }
             let push = ready[index]
@@ -346,19 +356,17 @@ actor BatchSender {
                 wakeup.signal()
                 continue
             }
-            guard let claim = push.claims.popFirst() else {
-                ready.remove(at: index)
-                continue
-            }
+            let claim = push.claims.popFirst()
             if push.claims.isEmpty { ready.remove(at: index) }
+            guard let claim else { continue }
             rateLimit?.take(1)
             claimed -= 1
             underWay += 1
             push.underWay += 1
             noteBegun()
-            Task(executorPreference: loop) { await self.send(claim) }
+            return claim
         }
-        if claimed < target / 2 { wakeup.signal() }
+        return nil
     }
 
     private func noteBegun() {
@@ -370,17 +378,19 @@ actor BatchSender {
         begunSince = loop.now
     }
 
-    private func send(_ claim: BatchClaim) async {
-        // It stays for as long as it is busy.
-        guard let push = pushes[claim.pushID] else { return }
-        let outcome = await attempt(claim, push)
-        underWay -= 1
-        push.underWay -= 1
-        note(outcome, push)
-        noteUnwritten(claim)
-        // The next one goes out while this one's result is stored.
-        dispatch()
-        await write(outcome, claim)
+    /// Sends a batch, and what is to be sent when that is over, and so on. Each one's result is stored while the next is under way.
+    private func send(_ first: BatchClaim) async {
+        var next: BatchClaim? = first
+        // A push stays for as long as it is busy.
+        while let claim = next, let push = pushes[claim.pushID] {
+            let outcome = await attempt(claim, push)
+            underWay -= 1
+            push.underWay -= 1
+            note(outcome, push)
+            beginWriting(outcome, claim)
+            next = takeNext()
+            dispatch()
+        }
     }
 
     private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchOutcome {
@@ -436,13 +446,37 @@ actor BatchSender {
 
     // MARK: Results
 
-    private func noteUnwritten(_ claim: BatchClaim) {
+    /// Has what became of a batch written down, in the background.
+    private func beginWriting(_ outcome: BatchOutcome, _ claim: BatchClaim) {
         unwritten += 1
         pushes[claim.pushID]?.unwritten += 1
+        guard case .sent = outcome, let shared = claim.shared else {
+            Task(executorPreference: loop) { await self.write(outcome, claim) }
+            return
+        }
+        sent.append(BatchStore.Settlement(claim: claim, shared: shared, isSent: true))
+        guard !isWritingSent else { return }
+        isWritingSent = true
+        Task(executorPreference: loop) { await self.writeSent() }
     }
 
     private func write(_ outcome: BatchOutcome, _ claim: BatchClaim) async {
         await writer.write(outcome, claim) { hasNoTime }
+        noteWritten(outcome, claim)
+    }
+
+    /// Writes what has been sent, until there is no more of it: what comes while a group is being written is the next one.
+    private func writeSent() async {
+        while !sent.isEmpty {
+            let group = sent
+            sent = []
+            await writer.write(sent: group) { hasNoTime }
+            for settlement in group { noteWritten(.sent, settlement.claim) }
+        }
+        isWritingSent = false
+    }
+
+    private func noteWritten(_ outcome: BatchOutcome, _ claim: BatchClaim) {
         unwritten -= 1
         guard let push = pushes[claim.pushID] else { return }
         push.unwritten -= 1
