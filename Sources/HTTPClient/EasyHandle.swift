@@ -1,6 +1,5 @@
 internal import CLibcurl
 internal import EventLoop
-internal import Glibc
 
 /// libcurl's handle of one connection (CURLOPT_CONNECT_ONLY): libcurl looks the name up, connects, and speaks TLS; what is said over the
 /// connection is ours.

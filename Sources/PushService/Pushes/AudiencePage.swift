@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import KakaoAPI
 internal import Postgres
 
 /// Some users of an audience, from a place in it on: what one step of preparing looks at.
@@ -171,10 +172,7 @@ extension PushAudience.Source {
                     COALESCE(abs(found[cardinality(found)]), \(position)) AS last
                 FROM (
                     SELECT ARRAY(
-                            SELECT CASE
-                                    WHEN cardinality(\(platforms)) = 0 OR push_type = ANY (\(platforms)) THEN user_id
-                                    ELSE -user_id
-                                END
+                            SELECT CASE WHEN \(Self.isAddressed(platforms)) THEN user_id ELSE -user_id END
                             FROM devices
                             WHERE user_id > \(position)
                                 AND NOT withdrawn
@@ -216,6 +214,15 @@ extension PushAudience.Source {
                 WHERE \(condition)
             )
             """
+    }
+
+    /// Whether the message addresses a phone of this `push_type`: asked once for each type, and not of every phone.
+    private static func isAddressed(_ platforms: String) -> String {
+        let cases = PushType.allCases.map { type in
+            let name = type.name(in: .v2)
+            return "WHEN '\(name)' THEN (SELECT cardinality(\(platforms)) = 0 OR '\(name)' = ANY (\(platforms)))"
+        }
+        return "CASE push_type \(cases.joined(separator: " ")) END"
     }
 
     /// Whether the user `item.user_id` has a phone that the message addresses.

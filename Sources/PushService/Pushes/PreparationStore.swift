@@ -18,7 +18,14 @@ struct PreparationStore: Sendable {
         let audience: PushAudience.Source
         let platforms: [String]
         /// The cursor: where the last step ended.
-        var position: Int64
+        private(set) var position: Int64
+
+        /// What is to be prepared after a step that ended there.
+        func moved(to position: Int64) -> Preparation {
+            var moved = self
+            moved.position = position
+            return moved
+        }
     }
 
     /// The pushes that are to be prepared now, the oldest first.
@@ -82,9 +89,9 @@ struct PreparationStore: Sendable {
 
     /// Takes a step: stores its users as a part of the push, and moves the push's cursor.
     ///
-    /// - Returns: What is to be prepared then; `nil` if another server has been at it since the push was looked up, or it is to be
-    ///   prepared no more.
-    func store(_ page: AudiencePage, of preparation: Preparation) async throws -> Preparation? {
+    /// - Returns: Whether it was taken; otherwise another server has been at it since the push was looked up, or it is to be prepared no
+    ///   more.
+    func store(_ page: AudiencePage, of preparation: Preparation) async throws -> Bool {
         let users = try page.users()
         let rows = try await pool.queryAlone(
             """
@@ -118,10 +125,7 @@ struct PreparationStore: Sendable {
                 .bytes(UserIDBytes.encoded(users.ids)),
             ]
         )
-        guard !rows.isEmpty else { return nil }
-        var next = preparation
-        next.position = page.position
-        return next
+        return !rows.isEmpty
     }
 
     // MARK: Dry runs

@@ -5,7 +5,7 @@ internal import Logging
 actor PushPreparer {
     /// Pushes that are looked up at a time.
     private static let pushes = 100
-    /// Steps of one push before it is another one's turn.
+    /// Steps of one push before it is another one's turn, if there is another.
     private static let steps = 10
     /// How soon it looks again when other servers are at all that there is to prepare.
     private static let retryInterval = Duration.milliseconds(500)
@@ -70,17 +70,18 @@ actor PushPreparer {
     private func prepare(_ preparation: PreparationStore.Preparation) async throws -> Bool {
         var current = preparation
         guard var page = try await store.page(current) else { return false }
-        for step in 1...Self.steps {
-            var next = current
-            next.position = page.position
-            let isOver = page.isLast || step == Self.steps || isStopping
-            async let nextPage = isOver ? nil : store.page(next)
+        for step in 1... {
+            let next = current.moved(to: page.position)
+            var isOver = page.isLast || isStopping
+            if !isOver, step.isMultiple(of: Self.steps) { isOver = try await store.due(limit: 2).count > 1 }
+            let hasNext = !isOver
+            async let nextPage = hasNext ? store.page(next) : nil
             // So that it is under way before this one's users are looked at.
             await Task.yield()
-            guard let stored = try await store.store(page, of: current) else { return step > 1 }
+            guard try await store.store(page, of: current) else { return step > 1 }
             notices.batchesAdded(to: current.pushID, areLast: page.isLast)
             guard let following = try await nextPage else { return true }
-            (current, page) = (stored, following)
+            (current, page) = (next, following)
         }
         return true
     }
