@@ -55,18 +55,18 @@ extension Date {
     }
 
     /// RFC 3339 in UTC with milliseconds: `2026-11-21T08:15:30.123Z`.
-    var rfc3339: String {
-        let milliseconds = Int((timeIntervalSince1970 * 1000).rounded(.down))
-        let seconds = Int((Double(milliseconds) / 1000).rounded(.down))
-        return "\(CivilDate(unixSeconds: seconds).rfc3339).\((milliseconds - seconds * 1000).padded(3))Z"
-    }
+    var rfc3339: String { rfc3339(places: 3) }
 
     /// RFC 3339 in UTC with microseconds, which is all that PostgreSQL keeps: `2026-11-21T08:15:30.123456Z`.
-    var rfc3339Microseconds: String {
+    var rfc3339Microseconds: String { rfc3339(places: 6) }
+
+    /// Rounded to a microsecond first, as it is stored: it is shown alike before that and after.
+    private func rfc3339(places: Int) -> String {
         let microseconds = Int((timeIntervalSince1970 * 1_000_000).rounded())
         let fraction = (microseconds % 1_000_000 + 1_000_000) % 1_000_000
         let seconds = (microseconds - fraction) / 1_000_000
-        return "\(CivilDate(unixSeconds: seconds).rfc3339).\(fraction.padded(6))Z"
+        let digits = fraction.padded(6).prefix(places)
+        return "\(CivilDate(unixSeconds: seconds).rfc3339).\(digits)Z"
     }
 
     /// RFC 3339 in UTC to the second, as Kakao writes times: `2014-07-29T06:24:12Z`.

@@ -70,7 +70,7 @@ import Testing
 
     @Test("Who comes after a key was revoked is not let in by the answer to an older question")
     func oldAnswer() async throws {
-        try await Self.withMigratedDatabase { database in
+        try await TestDatabase.withMigrations { database in
             let store = OperatorKeyStore(pool: database.pool)
             let digest = SHA256Digest.of(try await Self.makeKey(database))
             let (keys, address, loop) = (OperatorKeys(), try Self.network, try Shared.loop)
@@ -82,7 +82,6 @@ import Testing
             try await database.pool.write(
                 "CREATE VIEW operator_keys AS SELECT *, pg_advisory_xact_lock_shared(7)::text AS gate FROM stored_keys"
             )
-            let start = ContinuousClock.now
             let answers = try await database.pool.withConnection { gate in
                 try await gate.query("SELECT pg_advisory_lock(7)")
                 async let early = scopes()
@@ -91,6 +90,7 @@ import Testing
                 try await eventually("the key has been looked up") {
                     try await admin.read(waits).first?.decode(Int64.self) == 1
                 }
+                let start = ContinuousClock.now
                 try await database.pool.write("UPDATE stored_keys SET revoked_at = now()")
                 try await eventually("what was seen is too old") { ContinuousClock.now - start > .milliseconds(1200) }
                 async let late = scopes()
@@ -131,7 +131,7 @@ import Testing
 
     @Test("A use that cannot be written is logged, and kept until it can be")
     func unwritten() async throws {
-        try await Self.withMigratedDatabase { database in
+        try await TestDatabase.withMigrations { database in
             let digest = SHA256Digest.of(try await Self.makeKey(database))
             let (keys, address, log) = (OperatorKeys(), try Self.network, CollectedLog())
             let store = OperatorKeyStore(pool: database.pool)
@@ -220,7 +220,7 @@ import Testing
 
     @Test("Bad keys are not remembered, and of their addresses a bounded number")
     func bounded() async throws {
-        try await Self.withMigratedDatabase { database in
+        try await TestDatabase.withMigrations { database in
             let (keys, address, store) = (OperatorKeys(), try Self.network, OperatorKeyStore(pool: database.pool))
             var refusals = 0
             for number in 0..<10_000 {
@@ -239,17 +239,5 @@ import Testing
 
     private static var network: SocketAddress.Network {
         get throws { try #require(SocketAddress("203.0.113.7")).network }
-    }
-
-    /// Runs `body` with a database that a server could use, and no server.
-    private static func withMigratedDatabase(_ body: (TestDatabase) async throws -> Void) async throws {
-        try await TestDatabase.with { database in
-            _ = try await Migrator(directory: TestFiles.migrations).migrate(
-                settings: PostgresSettings(url: database.url),
-                loop: Shared.loop,
-                logger: quietLogger
-            )
-            try await body(database)
-        }
     }
 }
