@@ -18,6 +18,8 @@ actor BatchSender {
     /// The first wait when a quota is used up; each further one is twice as long.
     private static let shortestQuotaWait = Duration.seconds(60)
     private static let longestQuotaWait = Duration.seconds(3600)
+    /// Milliseconds over which requests are counted, at least: how many batches lie ready goes by that.
+    private static let countingTime: UInt64 = 25
     /// Results that may wait to be stored before no more is sent.
     private static let maximumUnwritten = 4096
 
@@ -372,7 +374,7 @@ actor BatchSender {
     private func noteBegun() {
         begun += 1
         let elapsed = loop.now - begunSince
-        guard elapsed >= 200 else { return }
+        guard elapsed >= Self.countingTime else { return }
         begunPerSecond = Double(begun) * 1000 / Double(elapsed)
         begun = 0
         begunSince = loop.now

@@ -76,8 +76,8 @@ actor PushPreparer {
             if !isOver, step.isMultiple(of: Self.steps) { isOver = try await store.due(limit: 2).count > 1 }
             let hasNext = !isOver
             async let nextPage = hasNext ? store.page(next) : nil
-            // So that it is under way before this one's users are looked at.
-            await Task.yield()
+            // So that it is under way before this one's users are looked at; but what is sent first waits for nothing.
+            if current.position > 0 { await Task.yield() }
             guard try await store.store(page, of: current) else { return step > 1 }
             notices.batchesAdded(to: current.pushID, areLast: page.isLast)
             guard let following = try await nextPage else { return true }
