@@ -111,28 +111,26 @@ package struct KakaoPushAPI: Sendable {
     /// Users as the API takes them, a JSON array, the numbers in quotes: percent-encoded already, for a send has a hundred.
     private static func list(_ userIDs: [Int64]) -> [UInt8] {
         // Nineteen digits, quotes and a comma each.
-        [UInt8](unsafeUninitializedCapacity: userIDs.count * 28 + 6) { list, count in
+        [UInt8](unsafeUninitializedCapacity: userIDs.count * 28 + 12) { list, count in
             func append(_ text: StaticString) {
-                for byte in UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount) {
-                    list[count] = byte
-                    count += 1
-                }
+                UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(list)[count...])
+                    .copyMemory(from: UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+                count += text.utf8CodeUnitCount
             }
-            append("%5B")
-            for id in userIDs {
-                append(count > 3 ? "%2C%22" : "%22")
+            append("%5B%22")
+            for (place, id) in userIDs.enumerated() {
+                if place > 0 { append("%22%2C%22") }
                 let start = count
                 var rest = id.magnitude
                 repeat {
-                    list[count] = UInt8(ascii: "0") + UInt8(rest % 10)
+                    list[count] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
                     count += 1
                     rest /= 10
                 } while rest > 0
                 // The last digit was written first.
                 list[start..<count].reverse()
-                append("%22")
             }
-            append("%5D")
+            append("%22%5D")
         }
     }
 }

@@ -21,11 +21,14 @@ extension BatchStore {
         """
 
     /// Begins the server's lease anew if there are batches to hold under it: an empty claim writes nothing.
-    private static func renewal(of lease: String, seconds: String, ifAny batches: String) -> String {
+    ///
+    /// By what is to be claimed: PostgreSQL would keep a copy of the users of what has been, to look at it twice.
+    private static func renewal(of lease: String, seconds: String, ifAny batches: String, or parts: String) -> String {
         """
         INSERT INTO push_leases (id, ends_at)
         SELECT \(lease), now() + make_interval(secs => \(seconds))
         WHERE EXISTS (SELECT 1 FROM \(batches))
+            OR EXISTS (SELECT 1 FROM \(parts))
         ON CONFLICT (id) DO UPDATE
         SET ends_at = excluded.ends_at
         """
@@ -172,7 +175,7 @@ extension BatchStore {
             ),
             \(Self.claims(of: "chosen", and: "part", lease: "$3")),
             lease AS (
-                \(Self.renewal(of: "$3", seconds: "$4", ifAny: "claimed"))
+                \(Self.renewal(of: "$3", seconds: "$4", ifAny: "chosen", or: "part"))
             )
             SELECT push_id, number, user_ids, attempts, origin, part_users, batch_users
             FROM claimed
@@ -233,7 +236,7 @@ extension BatchStore {
             ),
             \(Self.claims(of: "due", and: "part", lease: "$2")),
             lease AS (
-                \(Self.renewal(of: "$2", seconds: "$3", ifAny: "claimed"))
+                \(Self.renewal(of: "$2", seconds: "$3", ifAny: "due", or: "part"))
             ),
             spent AS (
                 UPDATE pushes
