@@ -73,25 +73,27 @@ extension BatchStore {
             WHERE part.push_id = claim.push_id
                 AND part.number = claim.number
             RETURNING part.push_id, part.number + part.claimed - claim.batches AS number, claim.batches, part.batch_users,
+                part.id_bytes,
                 substring(
                     part.user_ids
-                    FROM 8 * part.batch_users * (part.claimed - claim.batches) + 1
-                    FOR 8 * part.batch_users * claim.batches
+                    FROM part.id_bytes * part.batch_users * (part.claimed - claim.batches) + 1
+                    FOR part.id_bytes * part.batch_users * claim.batches
                 ) AS user_ids
         ),
         sharing AS (
             INSERT INTO push_claims (push_id, number, batch_users, users, lease, settled)
             SELECT push_id, number + start, batch_users,
-                LEAST(\(sharing) * batch_users, octet_length(user_ids) / 8 - start * batch_users), \(lease),
+                LEAST(\(sharing) * batch_users, octet_length(user_ids) / id_bytes - start * batch_users), \(lease),
                 repeat('0', LEAST(\(sharing), batches - start))::bit varying
             FROM first
             CROSS JOIN generate_series(0, batches - 1, \(sharing)) AS start
         ),
         claimed AS (
-            SELECT push_id, number, user_ids, attempts, origin, NULL::bytea AS part_users, NULL::int AS batch_users, users
+            SELECT push_id, number, user_ids, attempts, origin, NULL::bytea AS part_users, NULL::int AS id_bytes, NULL::int AS batch_users,
+                users
             FROM again
             UNION ALL
-            SELECT push_id, number, NULL, 1, NULL, user_ids, batch_users, octet_length(user_ids) / 8
+            SELECT push_id, number, NULL, 1, NULL, user_ids, id_bytes, batch_users, octet_length(user_ids) / id_bytes
             FROM first
         )
         """
@@ -177,7 +179,7 @@ extension BatchStore {
             lease AS (
                 \(Self.renewal(of: "$3", seconds: "$4", ifAny: "chosen", or: "part"))
             )
-            SELECT push_id, number, user_ids, attempts, origin, part_users, batch_users
+            SELECT push_id, number, user_ids, attempts, origin, part_users, id_bytes, batch_users
             FROM claimed
             """,
             [
@@ -246,7 +248,7 @@ extension BatchStore {
                 WHERE pushes.id = push.id
                     AND EXISTS (SELECT 1 FROM claimed)
             )
-            SELECT push_id, number, user_ids, attempts, origin, part_users, batch_users
+            SELECT push_id, number, user_ids, attempts, origin, part_users, id_bytes, batch_users
             FROM claimed
             """,
             [.uuid(id), .uuid(lease), .float64(Self.leaseSeconds), .int32(Int32(clamping: batches))]
@@ -258,13 +260,14 @@ extension BatchStore {
 extension BatchStore.Claimed {
     fileprivate init(_ rows: PostgresRows, lease: UUID) throws {
         for row in rows {
-            let (pushID, number, userIDs, attempts, origin, partUsers, batchUsers) = try row.decode(
+            let (pushID, number, userIDs, attempts, origin, partUsers, idBytes, batchUsers) = try row.decode(
                 UUID.self,
                 Int32.self,
                 [Int64]?.self,
                 Int32.self,
                 Int32?.self,
                 [UInt8]?.self,
+                Int32?.self,
                 Int32?.self
             )
             func add(_ number: Int32, _ userIDs: [Int64], shared: Range<Int32>?) {
@@ -281,15 +284,15 @@ extension BatchStore.Claimed {
                 )
             }
             if let userIDs { add(number, userIDs, shared: nil) }
-            guard let partUsers, let batchUsers else { continue }
+            guard let partUsers, let idBytes, let batchUsers else { continue }
             cutShort.insert(pushID)
-            let size = 8 * Int(batchUsers)
-            let numbers = number..<number + Int32((partUsers.count + size - 1) / size)
-            for (start, number) in zip(stride(from: 0, to: partUsers.count, by: size), numbers) {
-                let own = partUsers[start..<min(start + size, partUsers.count)]
-                let first = number - (number - numbers.lowerBound) % BatchStore.sharing
+            let users = UserIDBytes(bytes: partUsers, width: Int(idBytes))
+            let size = Int(batchUsers)
+            let numbers = number..<number + Int32((users.count + size - 1) / size)
+            for (place, number) in numbers.enumerated() {
+                let first = number - Int32(place) % BatchStore.sharing
                 let shared = first..<min(first + BatchStore.sharing, numbers.upperBound)
-                add(number, UserIDBytes.decoded(own), shared: shared)
+                add(number, users.ids(size * place..<size * (place + 1)), shared: shared)
             }
         }
     }

@@ -93,6 +93,7 @@ struct PreparationStore: Sendable {
     ///   more.
     func store(_ page: AudiencePage, of preparation: Preparation) async throws -> Bool {
         let users = try page.users()
+        let ids = UserIDBytes(users.ids)
         let rows = try await pool.queryAlone(
             """
             WITH push AS (
@@ -111,8 +112,8 @@ struct PreparationStore: Sendable {
                 RETURNING batch_users, next_number
             ),
             part AS (
-                INSERT INTO push_parts (push_id, number, batch_users, batches, user_ids)
-                SELECT $1, next_number - batches, batch_users, batches, $7
+                INSERT INTO push_parts (push_id, number, batch_users, batches, user_ids, id_bytes)
+                SELECT $1, next_number - batches, batch_users, batches, $7, $8
                 FROM push
                 CROSS JOIN LATERAL (SELECT ($6 + batch_users - 1) / batch_users AS batches) AS part
                 WHERE batches > 0
@@ -121,8 +122,8 @@ struct PreparationStore: Sendable {
             """,
             [
                 .uuid(preparation.pushID), .int64(preparation.position), .int64(page.position),
-                .bool(page.isLast), .int64(users.count), .int32(Int32(clamping: users.ids.count)),
-                .bytes(UserIDBytes.encoded(users.ids)),
+                .bool(page.isLast), .int64(users.count), .int32(Int32(clamping: ids.count)),
+                .bytes(ids.bytes), .int32(Int32(ids.width)),
             ]
         )
         return !rows.isEmpty

@@ -1,18 +1,36 @@
-/// Users' ids as `push_parts` holds them: eight bytes each, the first one the highest.
-enum UserIDBytes {
-    static func encoded(_ userIDs: [Int64]) -> [UInt8] {
-        [UInt8](unsafeUninitializedCapacity: 8 * userIDs.count) { bytes, count in
-            let bytes = UnsafeMutableRawBufferPointer(bytes)
+/// Users' ids as `push_parts` holds them: each takes as many bytes as the largest of them does, the first one the highest.
+struct UserIDBytes: Sendable, Equatable {
+    let bytes: [UInt8]
+    /// Bytes of an id, 1 to 8.
+    let width: Int
+
+    var count: Int { bytes.count / width }
+
+    /// - Parameter userIDs: None of them negative.
+    init(_ userIDs: [Int64]) {
+        let width = max(1, 8 - (userIDs.max() ?? 0).leadingZeroBitCount / 8)
+        self.width = width
+        bytes = [UInt8](unsafeUninitializedCapacity: width * userIDs.count) { bytes, count in
             for id in userIDs {
-                bytes.storeBytes(of: id.bigEndian, toByteOffset: count, as: Int64.self)
-                count += 8
+                for place in stride(from: 8 * (width - 1), through: 0, by: -8) {
+                    bytes[count] = UInt8(truncatingIfNeeded: id >> place)
+                    count += 1
+                }
             }
         }
     }
 
-    static func decoded(_ bytes: ArraySlice<UInt8>) -> [Int64] {
+    /// As they were read.
+    init(bytes: [UInt8], width: Int) {
+        (self.bytes, self.width) = (bytes, min(max(1, width), 8))
+    }
+
+    /// The users at these places, as far as there are any.
+    func ids(_ places: Range<Int>) -> [Int64] {
         bytes.withUnsafeBytes { bytes in
-            (0..<bytes.count / 8).map { Int64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8 * $0, as: Int64.self)) }
+            places.clamped(to: 0..<count).map { place in
+                bytes[width * place..<width * (place + 1)].reduce(0) { $0 << 8 | Int64($1) }
+            }
         }
     }
 }
