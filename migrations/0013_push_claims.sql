@@ -21,12 +21,14 @@ CREATE TABLE push_claims (
 -- What is under way, of a server that may have died.
 CREATE INDEX push_claims_open ON push_claims (lease) WHERE lease IS NOT NULL;
 
--- Users' ids seldom take eight bytes: those of a part take as many as the largest of them does.
+-- Users' ids seldom take eight bytes: those of a part take as many as the largest of them does. A server of before must not read them as
+-- eight: it does not find them.
+ALTER TABLE push_parts RENAME COLUMN user_ids TO ids;
 ALTER TABLE push_parts
     ADD COLUMN id_bytes integer NOT NULL DEFAULT 8 CHECK (id_bytes BETWEEN 1 AND 8),
     DROP CONSTRAINT push_parts_check1,
-    ADD CONSTRAINT push_parts_user_ids_check CHECK (
-        octet_length(user_ids) BETWEEN id_bytes * ((batches - 1) * batch_users + 1) AND id_bytes * batches * batch_users
+    ADD CONSTRAINT push_parts_ids_check CHECK (
+        octet_length(ids) BETWEEN id_bytes * ((batches - 1) * batch_users + 1) AND id_bytes * batches * batch_users
     );
 
 CREATE OR REPLACE FUNCTION push_part_users(push uuid, batch integer) RETURNS bigint[]
@@ -38,7 +40,7 @@ AS $$
         ORDER BY place
     )
     FROM (
-        SELECT id_bytes, substring(user_ids FROM id_bytes * batch_users * (batch - number) + 1 FOR id_bytes * batch_users) AS own
+        SELECT id_bytes, substring(ids FROM id_bytes * batch_users * (batch - number) + 1 FOR id_bytes * batch_users) AS own
         FROM push_parts
         WHERE push_id = push
             AND number <= batch

@@ -26,7 +26,7 @@ import Testing
                         INSERT INTO pushes (id, state, audience, message, message_version, delivery, prepared_at, users, next_number)
                         VALUES ($1, 'sending', '{}', '{}', 'v1', $2, now(), $3, ($3 + 99) / 100 + 1)
                     )
-                    INSERT INTO push_parts (push_id, number, batch_users, batches, user_ids)
+                    INSERT INTO push_parts (push_id, number, batch_users, batches, ids)
                     SELECT $1, 1, 100, ($3 + 99) / 100, string_agg(int8send(id), '' ORDER BY id)
                     FROM generate_series(1, $3) AS id
                     """,

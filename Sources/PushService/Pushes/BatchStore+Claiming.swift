@@ -75,7 +75,7 @@ extension BatchStore {
             RETURNING part.push_id, part.number + part.claimed - claim.batches AS number, claim.batches, part.batch_users,
                 part.id_bytes,
                 substring(
-                    part.user_ids
+                    part.ids
                     FROM part.id_bytes * part.batch_users * (part.claimed - claim.batches) + 1
                     FOR part.id_bytes * part.batch_users * claim.batches
                 ) AS user_ids

@@ -112,7 +112,7 @@ struct PreparationStore: Sendable {
                 RETURNING batch_users, next_number
             ),
             part AS (
-                INSERT INTO push_parts (push_id, number, batch_users, batches, user_ids, id_bytes)
+                INSERT INTO push_parts (push_id, number, batch_users, batches, ids, id_bytes)
                 SELECT $1, next_number - batches, batch_users, batches, $7, $8
                 FROM push
                 CROSS JOIN LATERAL (SELECT ($6 + batch_users - 1) / batch_users AS batches) AS part
