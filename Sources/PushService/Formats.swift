@@ -60,7 +60,7 @@ extension Date {
     /// RFC 3339 in UTC with microseconds, which is all that PostgreSQL keeps: `2026-11-21T08:15:30.123456Z`.
     var rfc3339Microseconds: String { rfc3339(places: 6) }
 
-    /// Rounded to a microsecond first, as it is stored: it is shown alike before that and after.
+    /// Rounded to a microsecond first: cut off from a binary fraction, a millisecond would be missing now and then.
     private func rfc3339(places: Int) -> String {
         let microseconds = Int((timeIntervalSince1970 * 1_000_000).rounded())
         let fraction = (microseconds % 1_000_000 + 1_000_000) % 1_000_000

@@ -102,6 +102,11 @@ extension UUID: PostgresElement {
     }
 }
 
+extension Date {
+    /// The time as a `timestamptz` keeps it, to the microsecond: what is read after it has been written.
+    package var asStored: Date { BinaryFormat.microseconds(of: self).map(BinaryFormat.date(microseconds:)) ?? self }
+}
+
 extension Date: PostgresElement {
     package static func decode(_ bytes: UnsafeRawBufferPointer, type: UInt32) -> Date? {
         type == TypeOID.timestamptz ? bytes.bigEndian().map(BinaryFormat.date(microseconds:)) : nil

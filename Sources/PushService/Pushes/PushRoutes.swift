@@ -5,6 +5,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
+internal import Postgres
 
 /// `/v1/push/send` as Kakao shapes it (and `/v2/push/send`), and `/v1/pushes`, where operators send to any number of users and see what
 /// becomes of it.
@@ -53,7 +54,8 @@ struct PushRoutes: Sendable {
         let parameters = try Parameters(request)
         let push = try NewPush(parameters)
         guard try !parameters.boolean("dry_run", default: false) else { return try await preview(push) }
-        let now = Date()
+        // It is answered with, and shown later as it was stored.
+        let now = Date().asStored
         return try await store(
             push,
             request,
