@@ -17,19 +17,26 @@ RUN swift build $BUILD --product push-server \
     && swift build $BUILD --product kakao-sandbox \
     && mkdir /app \
     && cp "$(swift build $BUILD --show-bin-path)/push-server" /app/ \
-    && cp "$(swift build $BUILD --show-bin-path)/kakao-sandbox" /app/
+    && cp "$(swift build $BUILD --show-bin-path)/kakao-sandbox" /app/ \
+    && cp /usr/libexec/swift/linux/swift-backtrace-static /app/
 COPY migrations /app/migrations
 
 FROM debian:bookworm-slim
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates libcurl4 libpq5 libssl3 libstdc++6 libyaml-0-2 \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --no-create-home --uid 10001 push
+    && useradd --system --no-create-home --user-group --uid 10001 push \
+    && install --directory --owner push --group push --mode 0700 /var/lib/push-server/journal
+VOLUME /var/lib/push-server/journal
 COPY --from=build /app /app
 WORKDIR /app
 ENV PATH=/app:$PATH \
-    HTTP_HOST=0.0.0.0
-USER push
+    HTTP_HOST=0.0.0.0 \
+    JOURNAL_DIRECTORY=/var/lib/push-server/journal
+# A crash report says where, and nothing of what was in memory: registers are printed with the bytes that they point to.
+ENV SWIFT_BACKTRACE=enable=yes,registers=none,images=none,threads=crashed,sanitize=yes,color=no,interactive=no,swift-backtrace=/app/swift-backtrace-static
+# As a number, so that Kubernetes sees that it is not root (runAsNonRoot).
+USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["push-server", "health"]

@@ -68,6 +68,7 @@ let package = Package(
         target("Locking", []),
         target("EventLoop", ["CLinux", "Locking", deque]),
         target("JSON", []),
+        target("Journal", ["EventLoop", "Locking", logging]),
         target("LogOutput", ["Locking", logging]),
         target("PrometheusMetrics", ["Locking", coreMetrics]),
         target("HTTPServer", ["EventLoop", "CLinux", "CLibssl", "JSON", "Locking", httpTypes, logging]),
@@ -79,8 +80,9 @@ let package = Package(
         target(
             "PushService",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "LogOutput", "Postgres",
-                "PrometheusMetrics", "CLibssl", "CLibyaml", configuration, coreMetrics, deque, httpTypes, logging,
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI", "Locking", "LogOutput",
+                "Postgres", "PrometheusMetrics", "CLibssl", "CLibyaml", configuration, coreMetrics, deque, httpTypes,
+                logging,
                 serviceLifecycle,
             ]
         ),
@@ -105,10 +107,21 @@ let package = Package(
             "http-benchmark",
             ["EventLoop", "HTTPServer", "JSON", argumentParser, httpTypes, logging, unixSignals]
         ),
+        // Run by scripts/delivery.
+        executable(
+            "delivery-proof",
+            [
+                "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput", "Postgres",
+                "PrivatePostgres", "PushService", argumentParser, deque, httpTypes, logging, serviceLifecycle,
+                subprocess, systemPackage, unixSignals,
+            ]
+        ),
 
         tests("EventLoopTests", ["EventLoop", "Locking"]),
+        tests("DeliveryProofTests", ["delivery-proof"]),
         tests("JSONTests", ["JSON"]),
-        tests("HTTPServerTests", ["EventLoop", "HTTPServer", "JSON", "Locking", httpTypes, logging]),
+        tests("JournalTests", ["EventLoop", "Journal", "Locking", logging]),
+        tests("HTTPServerTests", ["CLibssl", "EventLoop", "HTTPServer", "JSON", "Locking", httpTypes, logging]),
         tests("HTTPClientTests", ["CLibcurl", "EventLoop", "HTTPClient", "Locking", httpTypes]),
         tests("PostgresTests", ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging]),
         tests("KakaoAPITests", ["EventLoop", "HTTPClient", "KakaoAPI", "Locking"]),
@@ -120,7 +133,8 @@ let package = Package(
         tests(
             "PushServiceTests",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "KakaoAPI", "KakaoSandbox", "Locking",
+                "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "Journal", "KakaoAPI", "KakaoSandbox",
+                "Locking",
                 "LogOutput",
                 "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "push-server",
                 argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,

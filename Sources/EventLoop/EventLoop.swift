@@ -15,6 +15,9 @@ internal import Synchronization
 /// One tick, in this order: events, jobs, end-of-tick hooks, timers. Hooks are where output that was gathered during the tick
 /// leaves in one system call. The work of one tick is bounded, so that no source of it starves another. Nothing that runs on a
 /// loop may block: host names, `PQcancel` and certificate files go to ``blocking``.
+///
+/// A timer fires only after every event that happened before its deadline was handled, however long the process was stopped in
+/// between: a response that arrived in time cancels its time-out.
 package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable {
     // Who owns what: `inbox` is shared and locked. `thread` is written once, before the loop takes its first job. Everything
     // else is touched by the loop's own thread only, which every method that touches it checks.
@@ -33,6 +36,9 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private static let eventsPerTick = 256
     /// Jobs that run in one tick before sockets are looked at again.
     private static let jobsPerTick = 1024
+    /// Depth of the chains of jobs that run before a timer: from the event that resumes a task to the cancellation of its time-out,
+    /// with several jobs for each function on the way.
+    private static let generationsBeforeTimers = 64
     /// How often an ending loop looks for something left; whoever goes on giving it work does not keep it.
     private static let lastRounds = 100
     /// Told apart from every registration: no table reaches this slot.
@@ -58,7 +64,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private var isCalled = false
     private var timers: TimerWheel<() -> Void>
 
-    /// Milliseconds of the monotonic clock, read once a tick.
+    /// The time in milliseconds, read once a tick. See ``milliseconds()``.
     package private(set) var now: UInt64
 
     /// Scratch for reading sockets: shared by everything on the loop, valid until whoever reads returns.
@@ -76,7 +82,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         guard wake >= 0 else { throw SystemError(call: "eventfd") }
         self.wake = FileDescriptor(owning: wake)
         queue = DispatchQueue(label: label, qos: .userInitiated)
-        now = Self.monotonicMilliseconds()
+        now = Self.milliseconds()
         timers = TimerWheel(start: now)
         var event = clinux_epoll_event(EPOLLIN.rawValue, Self.wakeTag)
         guard epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) == 0 else { throw SystemError(call: "epoll_ctl") }
@@ -137,16 +143,17 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     /// One turn. Returns whether there shall be another.
     private func tick(_ events: inout [epoll_event]) -> Bool {
-        let ready = events.withUnsafeMutableBufferPointer {
-            epoll_wait(epoll.rawValue, $0.baseAddress, Int32($0.count), waitMilliseconds())
-        }
-        now = Self.monotonicMilliseconds()
+        let ready = poll(&events, waitMilliseconds())
+        now = Self.milliseconds()
         mustNotSleep = false
-        if ready > 0 {
-            for index in 0..<Int(ready) { dispatch(events[index]) }
-        }
-        let isStopping = isCalled && takeInbox()
+        for index in 0..<ready { dispatch(events[index]) }
+        var isStopping = isCalled && takeInbox()
         runJobs()
+        if let deadline = timers.nextDeadline, deadline <= now {
+            dispatchEventsBeforeTimers(&events)
+            if isCalled, takeInbox() { isStopping = true }
+            runJobsBeforeTimers()
+        }
         for hook in hooks where hook.isActive { hook.run() }
         let due = timers.advance(to: now)
         for id in due { timers.cancel(id)?() }
@@ -155,11 +162,31 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         return !isStopping
     }
 
+    /// Waits for events. Returns how many there are: none after `limit` milliseconds, or when a signal ended the wait.
+    private func poll(_ events: inout [epoll_event], _ limit: Int32) -> Int {
+        events.withUnsafeMutableBufferPointer {
+            max(0, Int(epoll_wait(epoll.rawValue, $0.baseAddress, Int32($0.count), limit)))
+        }
+    }
+
+    /// Dispatches the events that happened before ``now`` and were not reported yet.
+    ///
+    /// The poll of this tick may have missed them: it ended before the clock was read, and in between the process may have been
+    /// stopped; a signal ends a poll without events; and one poll reports at most `eventsPerTick`. The kernel reports ready
+    /// descriptors in turn, so that the number of registrations bounds the number of polls.
+    private func dispatchEventsBeforeTimers(_ events: inout [epoll_event]) {
+        for _ in 0...(registrations.count / Self.eventsPerTick) {
+            let ready = poll(&events, 0)
+            for index in 0..<ready { dispatch(events[index]) }
+            if ready < Self.eventsPerTick { break }
+        }
+    }
+
     /// How long epoll may wait: not at all with jobs in hand or hooks to run, until the next timer otherwise, for ever without one.
     private func waitMilliseconds() -> Int32 {
         guard jobs.isEmpty, !mustNotSleep else { return 0 }
         guard let deadline = timers.nextDeadline else { return -1 }
-        return Int32(clamping: deadline - min(deadline, Self.monotonicMilliseconds()))
+        return Int32(clamping: deadline - min(deadline, Self.milliseconds()))
     }
 
     private func dispatch(_ event: epoll_event) {
@@ -190,8 +217,14 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         return isStopping
     }
 
-    private func runJobs() {
-        var budget = Self.jobsPerTick
+    /// Runs the jobs in hand, those that they enqueue, and so on: all that a response needs until it has cancelled its time-out,
+    /// but not for ever with a task that always enqueues another job.
+    private func runJobsBeforeTimers() {
+        for _ in 0..<Self.generationsBeforeTimers where !jobs.isEmpty { runJobs(atMost: jobs.count) }
+    }
+
+    private func runJobs(atMost limit: Int = jobsPerTick) {
+        var budget = limit
         while budget > 0, let job = jobs.popFirst() {
             job.runSynchronously(isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
             budget -= 1
@@ -203,9 +236,11 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         _ = write(wake.rawValue, &one, 8)
     }
 
-    private static func monotonicMilliseconds() -> UInt64 {
+    /// The time in milliseconds since the machine started, read now. Includes the time for which it was suspended, as leases do,
+    /// and never steps back.
+    package static func milliseconds() -> UInt64 {
         var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
+        clock_gettime(CLOCK_BOOTTIME, &time)
         return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
     }
 
@@ -316,7 +351,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         preconditionOnLoop()
         // From the clock and not from `now`, which a long tick leaves behind; one more, because the clock is read rounded down.
         let ticks = delay > .zero ? delay.wholeMilliseconds + 1 : 0
-        return timers.schedule(at: Self.monotonicMilliseconds() + ticks, handler)
+        return timers.schedule(at: Self.milliseconds() + ticks, handler)
     }
 
     /// Cancels a timer. One that has fired or was cancelled before is left alone.

@@ -95,8 +95,8 @@ final class EasyHandle {
     }
 
     private func setTrust(_ settings: HTTPClientSettings) throws(HTTPClientError) {
-        try set(CURLOPT_SSL_VERIFYPEER, 1)
-        try set(CURLOPT_SSL_VERIFYHOST, 2)
+        try set(CURLOPT_SSL_VERIFYPEER, settings.verifiesServer ? 1 : 0)
+        try set(CURLOPT_SSL_VERIFYHOST, settings.verifiesServer ? 2 : 0)
         try set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
         // One file, and no folder: with a folder, libcurl reads all certificates anew for each connection.
         try set(CURLOPT_CAPATH, nil)

@@ -16,6 +16,8 @@ package struct HTTPClientError: Error, Sendable, CustomStringConvertible {
         case tls
         /// Not done in time; before or after the request had left.
         case timedOut
+        /// It could not begin to leave before ``HTTPClientRequest/latestStart``: no byte of it has left.
+        case expired
         /// The connection broke before the response was whole.
         case connectionLost
         /// The response's head or body is longer than is allowed.

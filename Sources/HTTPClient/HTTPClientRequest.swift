@@ -14,6 +14,9 @@ package struct HTTPClientRequest: Sendable {
     package var isIdempotent: Bool
     /// The time in which this request must be answered, instead of ``HTTPClientSettings/totalTimeout``.
     package var totalTimeout: Duration?
+    /// When the request must have begun to leave, in milliseconds of the loop's clock (``EventLoop/milliseconds()``); `nil` for no bound. A
+    /// request that waits for a connection until then fails with ``HTTPClientError/Code/expired``.
+    package var latestStart: UInt64?
 
     package init(
         method: HTTPRequest.Method = .get,
@@ -21,7 +24,8 @@ package struct HTTPClientRequest: Sendable {
         headerFields: HTTPFields = [:],
         body: [UInt8] = [],
         isIdempotent: Bool = false,
-        totalTimeout: Duration? = nil
+        totalTimeout: Duration? = nil,
+        latestStart: UInt64? = nil
     ) {
         self.method = method
         self.url = url
@@ -29,5 +33,6 @@ package struct HTTPClientRequest: Sendable {
         self.body = body
         self.isIdempotent = isIdempotent
         self.totalTimeout = totalTimeout
+        self.latestStart = latestStart
     }
 }

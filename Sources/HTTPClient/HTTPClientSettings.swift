@@ -12,6 +12,9 @@ package struct HTTPClientSettings: Sendable {
     package var maximumResponseBytes: Int
     /// A file of certificates in PEM form that are trusted instead of the system's; `nil` for the system's.
     package var caCertificateFile: String?
+    /// Whether a server's certificate and its name are verified. Not for a server on this machine that is sent nothing secret, and whose
+    /// certificate is for another name.
+    package var verifiesServer = true
     /// What `User-Agent` says, unless a request says otherwise.
     package var userAgent: String
 

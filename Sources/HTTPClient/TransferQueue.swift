@@ -141,6 +141,10 @@ final class TransferQueue: @unchecked Sendable {
     private func run(_ transfer: Transfer, on connection: Connection) {
         transfer.state = .running(connection)
         running[ObjectIdentifier(connection)] = transfer
+        // Read anew: the loop's own time may be from before a stall.
+        if let latestStart = transfer.request.latestStart, EventLoop.milliseconds() >= latestStart {
+            return finish(transfer, .failure(transfer.failure(.expired, "waited too long for a connection")))
+        }
         connection.prepare(transfer, &encoder, maximumResponseBytes: settings.maximumResponseBytes)
         connection.send()
     }

@@ -34,7 +34,11 @@ package struct Problem: Error, Sendable {
     }
 
     init(_ error: ProtocolError) {
-        self.init(error.status, error.reason)
+        self.init(
+            error.status,
+            error.reason,
+            headerFields: error.status == .serviceUnavailable ? [.retryAfter: "1"] : HTTPFields()
+        )
     }
 
     /// The number that a client written for Kakao's API expects with a status.

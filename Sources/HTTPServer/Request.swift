@@ -5,8 +5,8 @@ package import HTTPTypes
 ///
 /// A class, so that handing it on costs one reference count and not one for each of its parts.
 package final class Request: @unchecked Sendable {
-    // `body` and `pathParameters` are written by the request's connection, on its loop, before the handler is called, and by nobody
-    // afterwards; everything else is never changed.
+    // `body` and `pathParameters` are written by the request's connection, `principal`, `authenticatedAt` and `exemptsConnection` by the route's check, all on
+    // the request's loop and before the handler is called; everything else is never changed.
 
     /// The loop that the request came in on, and that its handler runs on.
     package let loop: EventLoop
@@ -24,6 +24,12 @@ package final class Request: @unchecked Sendable {
     package internal(set) var body: [UInt8] = []
     /// What stands in the places that the route's pattern named, decoded.
     package internal(set) var pathParameters: [(name: String, value: String)] = []
+    /// The caller's number in the service, as found by the route's check; `nil` without a check that finds it.
+    package var principal: Int64?
+    /// When the caller's credential was verified, if the route's check has found that; it may have been revoked since.
+    package var authenticatedAt: ContinuousClock.Instant?
+    /// Whether the route's check has found a caller whose connections do not count towards the limit of their address.
+    package var exemptsConnection = false
     /// The milliseconds of the loop's clock when the head was complete.
     package let startedAt: UInt64
     let requestID: RequestID

@@ -47,6 +47,12 @@ package struct Response: Sendable {
         Response(status, contentType: "application/json;charset=UTF-8", body: body)
     }
 
+    /// A JSON text that is written in pieces.
+    package static func json(writing pieces: @escaping @Sendable (ResponseBodyWriter) async throws -> Void) -> Response
+    {
+        Response(.ok, contentType: "application/json;charset=UTF-8", writing: pieces)
+    }
+
     /// A short text for people.
     package static func text(_ text: String, status: HTTPResponse.Status = .ok) -> Response {
         Response(status, contentType: "text/plain;charset=UTF-8", body: Array(text.utf8))

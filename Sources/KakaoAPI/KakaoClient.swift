@@ -35,6 +35,7 @@ package struct KakaoClient: Sendable {
     ///
     /// - Parameters:
     ///   - isIdempotent: To call twice comes to the same as to call once.
+    ///   - latestStart: See ``HTTPClientRequest/latestStart``.
     ///   - decode: Returns `nil` for a body that is not what the documents say.
     /// - Throws: ``KakaoError``
     func post<Answer>(
@@ -42,9 +43,12 @@ package struct KakaoClient: Sendable {
         _ path: String,
         _ form: FormBody,
         isIdempotent: Bool = false,
+        latestStart: UInt64? = nil,
         decode: ([UInt8]) -> Answer?
     ) async throws(KakaoError) -> Answer {
-        try await call(api, request(path, form, isIdempotent: isIdempotent), decode: decode)
+        var request = request(path, form, isIdempotent: isIdempotent)
+        request.latestStart = latestStart
+        return try await call(api, request, decode: decode)
     }
 
     /// Asks in a user's name, and returns what `decode` makes of the body of an answer of success (2xx).

@@ -31,7 +31,8 @@ extension KakaoError {
 
     private static func disposition(_ code: HTTPClientError.Code) -> Disposition {
         switch code {
-        case .cannotResolve, .cannotConnect, .tls, .timedOut, .connectionLost, .responseTooLarge, .badResponse,
+        case .cannotResolve, .cannotConnect, .tls, .timedOut, .expired, .connectionLost, .responseTooLarge,
+            .badResponse,
             .canceled,
             .overloaded, .shutDown, .internalFailure:
             .retry

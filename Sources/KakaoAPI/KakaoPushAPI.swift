@@ -86,12 +86,18 @@ package struct KakaoPushAPI: Sendable {
     ///
     /// Kakao takes no key by which it would know a message that is sent again: see ``KakaoError/bodyBytesLeft``.
     ///
-    /// - Parameter userIDs: 1 to ``maximumUsers``; Kakao refuses more.
+    /// - Parameters:
+    ///   - userIDs: 1 to ``maximumUsers``; Kakao rejects more.
+    ///   - latestStart: See ``HTTPClientRequest/latestStart``.
     /// - Throws: ``KakaoError``. No error does not mean that anything was delivered: Kakao accepted the message, no
     ///   more.
-    package func send(_ message: SendMessage, to userIDs: [Int64]) async throws(KakaoError) {
+    package func send(
+        _ message: SendMessage,
+        to userIDs: [Int64],
+        startingBefore latestStart: UInt64? = nil
+    ) async throws(KakaoError) {
         let form = Self.sendForm(message, userIDs)
-        try await client.post(.pushSend, version.path + "/send", form) { _ in () }
+        try await client.post(.pushSend, version.path + "/send", form, latestStart: latestStart) { _ in () }
     }
 
     /// The request that ``send(_:to:)`` would send, with the Admin key masked: to be shown.

@@ -75,8 +75,28 @@ package struct PostgresSettings: Sendable {
     /// Empty also when the string gives addresses already.
     var hostsToResolve: [String] {
         guard connection["hostaddr"] == nil else { return [] }
-        let hosts = connection["host"] ?? getenv("PGHOST").map { String(cString: $0) } ?? ""
+        let hosts = connection["host"] ?? Self.environment("PGHOST") ?? ""
         return hosts.isEmpty ? [] : hosts.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    /// Whether a host is another machine: neither a directory of Unix sockets nor a loopback address.
+    package var isRemote: Bool {
+        let given =
+            connection["hostaddr"] ?? Self.environment("PGHOSTADDR") ?? connection["host"] ?? Self.environment("PGHOST")
+        return (given ?? "").split(separator: ",").contains { host in
+            !host.hasPrefix("/") && !host.hasPrefix("@") && !host.hasPrefix("127.") && host != "::1"
+                && host != "localhost"
+        }
+    }
+
+    /// libpq's `sslmode`: how far TLS is insisted on.
+    package var tlsMode: String {
+        if connection["sslrootcert"] ?? Self.environment("PGSSLROOTCERT") == "system" { return "verify-full" }
+        return connection["sslmode"] ?? Self.environment("PGSSLMODE") ?? "prefer"
+    }
+
+    private static func environment(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }
     }
 
     /// The keywords and values for `PQconnectStartParams`.

@@ -7,9 +7,10 @@ extension UUID {
     static func v7() -> UUID {
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
-        let milliseconds = UInt64(now.tv_sec) * 1000 + UInt64(now.tv_nsec) / 1_000_000
+        // A clock that was never set may be before 1970, which an unsigned number does not hold.
+        let milliseconds = UInt64(clamping: now.tv_sec) &* 1000 &+ UInt64(clamping: now.tv_nsec) / 1_000_000
         // The 12 bits after the version hold the fraction of the millisecond, as the RFC allows (§6.2, method 3).
-        let fraction = UInt64(now.tv_nsec % 1_000_000) * 4096 / 1_000_000
+        let fraction = UInt64(clamping: now.tv_nsec) % 1_000_000 * 4096 / 1_000_000
         let high = milliseconds << 16 | 0x7000 | fraction
         let low = UInt64.random(in: .min ... .max) & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
         func byte(_ word: UInt64, _ index: Int) -> UInt8 { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * index)) }
@@ -36,7 +37,7 @@ extension Date {
         let styles = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
         guard let offset = Self.offset(zone),
             let date = try? styles[fraction.isEmpty ? 0 : 1].parse(text),
-            CivilDate(unixSeconds: Int(date.timeIntervalSince1970.rounded(.down)) + offset).rfc3339 == text.prefix(19)
+            CivilDate(unixSeconds: date.units(perSecond: 1, .down) + offset).rfc3339 == text.prefix(19)
         else { return nil }
         self = date
     }
@@ -62,7 +63,7 @@ extension Date {
 
     /// Rounded to a microsecond first: cut off from a binary fraction, a millisecond would be missing now and then.
     private func rfc3339(places: Int) -> String {
-        let microseconds = Int((timeIntervalSince1970 * 1_000_000).rounded())
+        let microseconds = units(perSecond: 1_000_000, .toNearestOrAwayFromZero)
         let fraction = (microseconds % 1_000_000 + 1_000_000) % 1_000_000
         let seconds = (microseconds - fraction) / 1_000_000
         let digits = fraction.padded(6).prefix(places)
@@ -71,7 +72,17 @@ extension Date {
 
     /// RFC 3339 in UTC to the second, as Kakao writes times: `2014-07-29T06:24:12Z`.
     var rfc3339Seconds: String {
-        "\(CivilDate(unixSeconds: Int(timeIntervalSince1970.rounded(.down))).rfc3339)Z"
+        "\(CivilDate(unixSeconds: units(perSecond: 1, .down)).rfc3339)Z"
+    }
+
+    /// The units since 1970 of which a second has `perSecond`, within the years 0000 to 9999, which are all that RFC 3339 can write.
+    ///
+    /// Never traps, wherever the date is from: one that is beyond these years, or not a number, becomes the nearest that is not.
+    private func units(perSecond: Double, _ rule: FloatingPointRoundingRule) -> Int {
+        let (first, end) = (-62_167_219_200 * perSecond, 253_402_300_800 * perSecond)
+        let units = (timeIntervalSince1970 * perSecond).rounded(rule)
+        guard units >= first, units < end else { return units < first ? Int(first) : Int(end) - 1 }
+        return Int(units)
     }
 }
 

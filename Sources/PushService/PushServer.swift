@@ -37,6 +37,7 @@ package final class PushServer: Service {
     private let services: [LoopServices]
     private let server: HTTPServer
     private let gate: StartupGate
+    private let calls: CallJournal
     private let notices: PushNotices
     private let sender: BatchSender
     private let preparer: PushPreparer
@@ -57,6 +58,7 @@ package final class PushServer: Service {
     /// - Parameters:
     ///   - migrations: The folder of the SQL files.
     ///   - loopCount: How many loops it runs on, each with connections of its own.
+    ///   - senderIntervals: The intervals by which pushes are delivered.
     ///   - onListening: Called once, when the server can do its work.
     /// - Throws: ``SettingsError`` for files that cannot be used; ``SystemError`` when the address cannot be listened on.
     package init(
@@ -64,6 +66,7 @@ package final class PushServer: Service {
         migrations: String,
         logger: Logger,
         loopCount: Int = EventLoopGroup.coreCount,
+        senderIntervals: SenderIntervals = SenderIntervals(),
         onListening: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
         self.settings = settings
@@ -73,6 +76,7 @@ package final class PushServer: Service {
         databaseSettings = try PostgresSettings(url: settings.databaseURL.revealed)
         loops = try EventLoopGroup(count: loopCount)
         let metrics = ServerMetrics()
+        let standing = KakaoStanding(logger: logger)
         services = try loops.loops.map { [databaseSettings] loop in
             let client = try HTTPClient(
                 settings: HTTPClientSettings(
@@ -81,7 +85,10 @@ package final class PushServer: Service {
                 ),
                 loop: loop
             )
-            let kakao = KakaoClient(settings: settings.kakao.api, client: client) { metrics.count($0) }
+            let kakao = KakaoClient(settings: settings.kakao.api, client: client) {
+                metrics.count($0)
+                standing.record($0)
+            }
             return LoopServices(
                 loop: loop,
                 pool: PostgresPool(settings: databaseSettings, loop: loop, logger: logger),
@@ -90,7 +97,7 @@ package final class PushServer: Service {
                 user: kakao.user
             )
         }
-        let standing = KakaoStanding(logger: logger)
+        let progress = SenderProgress()
         let users = try UserCredentials(settings, logger: logger)
         let operators = OperatorKeys()
         let limits = DeviceRequestLimits(
@@ -98,46 +105,74 @@ package final class PushServer: Service {
             perAddress: settings.requestsPerMinutePerAddress,
             logger: logger
         )
-        gate = StartupGate()
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
         let syncWakeup = Wakeup(loop: last.loop)
+        let callStore = { @Sendable (pool: PostgresPool) in
+            ReceivedCallStore(
+                callbacks: LinkCallbackStore(pool: pool),
+                events: EventStore(pool: pool),
+                devices: DeviceStore(pool: pool),
+                pruneAfterFailures: settings.pruneAfterFailures,
+                syncWakeup: syncWakeup,
+                logger: logger
+            )
+        }
+        calls = try CallJournal(settings.journal, store: callStore(last.pool), loop: last.loop, logger: logger)
+        gate = StartupGate(passesKakao: calls.journal != nil)
         let renewal = RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry)
         // Where it listens is known once it does.
         let returnURL = Locked<String?>(nil)
+        let mask = SecretMask(
+            secrets: settings.feedbackSecret.map { [$0.revealed] } ?? [],
+            prefixes: [FeedbackRoutes.path, DeviceRoutes.path]
+        )
+        let dryRuns = UploadLimit(PushRoutes.maximumDryRuns)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
         let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
         let importWakeup = Wakeup(loop: last.loop)
+        let readers = ReaderAccess(authenticator: Self.authenticator(settings, operators, users, limits, first))
+        let queue = QueueDepth(pool: first.pool)
         let metricsRoutes = MetricsRoutes(
-            authenticator: Self.authenticator(settings, operators, users, limits, first),
+            access: readers,
             metrics: metrics,
             standing: standing,
+            progress: progress,
             pools: services.map(\.pool),
-            queue: QueueDepth(pool: first.pool)
+            queue: queue,
+            journal: calls.journal
         )
+        let statusRoutes = StatusRoutes(access: readers, standing: standing, queue: queue, journal: calls.journal)
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
-            [services, migrator, gate, events, notices] loop in
+            [services, migrator, gate, events, notices, journal = calls.journal] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
             let authenticator = Self.authenticator(settings, operators, users, limits, own)
-            let devices = DeviceStore(pool: own.pool)
+            let callStore = callStore(own.pool)
+            let intake = CallIntake(store: callStore, journal: journal, gate: gate, loop: loop, logger: logger)
+            let readiness = Readiness(
+                pool: own.pool,
+                migrator: migrator,
+                gate: gate,
+                journal: journal,
+                standing: standing
+            )
             let sync = DeviceSync(
-                store: devices,
+                store: callStore.devices,
                 push: own.push,
                 standing: standing,
                 renewal: renewal,
                 wakeup: syncWakeup
             )
             let pushes = PushStore(pool: own.pool)
-            let callbacks = LinkCallbackStore(pool: own.pool)
-            var router = Router()
-            HealthRoutes(pool: own.pool, migrator: migrator, standing: standing, gate: gate).add(to: &router)
+            var router = ServiceRouter(authenticator)
+            HealthRoutes(readiness: readiness).add(to: &router)
             metricsRoutes.add(to: &router)
-            KakaoDeviceRoutes(authenticator: authenticator, sync: sync).add(to: &router)
-            DeviceRoutes(authenticator: authenticator, sync: sync).add(to: &router)
+            statusRoutes.add(to: &router)
+            KakaoDeviceRoutes(sync: sync).add(to: &router)
+            DeviceRoutes(sync: sync).add(to: &router)
             DeviceTransferRoutes(
-                authenticator: authenticator,
                 imports: DeviceImportStore(pool: own.pool, renewal: renewal),
                 exports: DeviceExportStore(pool: own.pool),
                 uploads: imports,
@@ -150,53 +185,48 @@ package final class PushServer: Service {
                 kakao: own.push,
                 version: settings.kakao.pushVersion,
                 returnURL: { returnURL.withLock { $0 } },
+                mask: mask,
+                dryRuns: dryRuns,
                 notices: notices,
                 events: events
             ).add(to: &router)
-            AudienceRoutes(authenticator: authenticator, store: AudienceStore(pool: own.pool), uploads: uploads)
+            AudienceRoutes(store: AudienceStore(pool: own.pool), uploads: uploads)
                 .add(to: &router)
-            LinkCallbackRoutes(authenticator: authenticator, store: callbacks).add(to: &router)
+            LinkCallbackRoutes(store: callStore.callbacks, intake: intake).add(to: &router)
             EventRoutes(
-                authenticator: authenticator,
                 appID: settings.kakao.appID.map(String.init),
                 verifier: users.kakao,
                 client: own.client,
-                store: EventStore(pool: own.pool),
-                sync: sync,
-                logger: logger
+                store: callStore.events,
+                intake: intake
             ).add(to: &router)
             UserRoutes(
-                authenticator: authenticator,
                 sync: sync,
-                events: EventStore(pool: own.pool),
-                callbacks: callbacks,
+                events: callStore.events,
+                callbacks: callStore.callbacks,
                 userIDArgument: settings.userIDArgument
             ).add(to: &router)
-            FeedbackRoutes(
-                secret: settings.feedbackSecret,
-                pruneAfterFailures: settings.pruneAfterFailures,
-                store: devices,
-                sync: sync,
-                logger: logger
-            ).add(to: &router)
+            FeedbackRoutes(secret: settings.feedbackSecret, intake: intake).add(to: &router)
             let accessLog = AccessLog(
                 logger: logger,
                 quietPaths: HealthRoutes.quietPaths,
-                secretPrefixes: [FeedbackRoutes.path, DeviceRoutes.path]
+                mask: mask
             )
-            return Application(router: router, middleware: [accessLog, gate], logger: logger)
+            return Application(router: router.router, middleware: [accessLog, gate], logger: logger)
         }
         returnURL.withLock { [settings, server] in $0 = settings.returnURL(port: server.port) }
         sender = BatchSender(
             loop: first.loop,
-            store: BatchStore(pool: first.pool),
+            store: BatchStore(pool: first.pool, intervals: senderIntervals),
             kakao: first.push,
             version: settings.kakao.pushVersion,
             standing: standing,
             returnURL: returnURL.withLock { $0 },
             limit: settings.kakao.maximumConcurrentRequests,
             requestsPerSecond: settings.kakao.requestsPerSecond,
+            intervals: senderIntervals,
             notices: notices,
+            progress: progress,
             logger: logger
         )
         // What another server was asked or told is noticed at once. On (re)connection too: what was said before may be lost.
@@ -310,6 +340,12 @@ package final class PushServer: Service {
         for service in services { service.pool.start() }
         server.start()
         logger.notice("Listening", metadata: ["address": "\(settings.http.host):\(port)"])
+        if calls.journal == nil {
+            logger.warning(
+                "No journal: calls from Kakao are lost while PostgreSQL does not answer",
+                metadata: ["setting": "\(SettingKey.journalDirectory.rawValue)"]
+            )
+        }
         do {
             try await cancelWhenGracefulShutdown {
                 try await self.prepareDatabase()
@@ -327,7 +363,7 @@ package final class PushServer: Service {
             throw error
         }
         let background = Task(executorPreference: loops.loops[0]) {
-            [sender, preparer, syncWorker, renewer, importPacer, housekeeper, keyUseWriter, notices] in
+            [sender, preparer, syncWorker, renewer, importPacer, housekeeper, keyUseWriter, notices, calls] in
             async let sending: Void = sender.run()
             async let preparing: Void = preparer.run()
             async let syncing: Void = syncWorker.run()
@@ -336,7 +372,8 @@ package final class PushServer: Service {
             async let housekeeping: Void = housekeeper.run()
             async let writing: Void = keyUseWriter.run()
             async let telling: Void = notices.run()
-            _ = await (sending, preparing, syncing, renewing, pacing, housekeeping, writing, telling)
+            async let replaying: Void = calls.run()
+            _ = await (sending, preparing, syncing, renewing, pacing, housekeeping, writing, telling, replaying)
         }
         try? await gracefulShutdown()
         await shutdown(background)
@@ -372,6 +409,7 @@ package final class PushServer: Service {
     /// - Parameter background: What sends and settles; `nil` before there was any of it.
     private func shutdown(_ background: Task<Void, Never>?) async {
         logger.notice("Shutting down")
+        gate.beginShutdown()
         // Nothing new is claimed from now on, whatever the requests in hand may take.
         events.close()
         await listener.shutdown()
@@ -382,6 +420,7 @@ package final class PushServer: Service {
         await importPacer.stop()
         await syncWorker.stop()
         await housekeeper.stop()
+        await calls.stop()
         let patience = Task(executorPreference: loops.loops[0]) { [loops, services] in
             try await loops.loops[0].sleep(for: Self.kakaoTime)
             for service in services { await service.client.shutdown() }
@@ -401,6 +440,7 @@ package final class PushServer: Service {
                 }
             }
         }
+        await calls.close()
         loops.shutdown()
         logger.notice("Stopped")
     }

@@ -112,6 +112,7 @@ struct DevCommand: AsyncParsableCommand {
         environment["KAKAO_REST_API_KEY"] = environment["KAKAO_REST_API_KEY"] ?? "sandbox-rest-api-key"
         environment["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile
         environment["FEEDBACK_SECRET"] = keys.feedbackSecret
+        environment["JOURNAL_DIRECTORY"] = environment["JOURNAL_DIRECTORY"] ?? "\(absolute(directory))/journal"
         if let port { environment["HTTP_PORT"] = String(port) }
         var settings = try options.load(environment: environment)
         settings.publicURL = settings.publicURL ?? .own

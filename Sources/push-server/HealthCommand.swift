@@ -1,8 +1,8 @@
 internal import ArgumentParser
 internal import EventLoop
-internal import FoundationEssentials
 internal import HTTPClient
 internal import HTTPTypes
+internal import PushService
 
 struct HealthCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -11,18 +11,22 @@ struct HealthCommand: AsyncParsableCommand {
         discussion: "For a container's HEALTHCHECK, which needs no shell and no curl that way."
     )
 
-    @Option(help: "What to ask. (default: /healthz of the server whose HTTP_PORT is in the environment)")
+    @Option(help: "What to ask. (default: /healthz of the server that serve runs with the same settings)")
     var url: String?
+
+    @OptionGroup var options: SettingsOptions
 
     @concurrent
     func run() async throws {
         try await reportingFailures {
-            let port = ProcessInfo.processInfo.environment["HTTP_PORT"] ?? "8080"
+            let url = try self.url ?? "\(options.load().localURL)/healthz"
             let loops = try EventLoopGroup(count: 1)
             defer { loops.shutdown() }
-            let client = try HTTPClient(loop: loops.loops[0])
-            let request = HTTPClientRequest(method: .get, url: url ?? "http://127.0.0.1:\(port)/healthz")
-            let response = try await client.send(request)
+            var settings = HTTPClientSettings()
+            // The server's own certificate is for its public name. Nothing is sent that others may not see.
+            settings.verifiesServer = self.url != nil
+            let client = try HTTPClient(settings: settings, loop: loops.loops[0])
+            let response = try await client.send(HTTPClientRequest(method: .get, url: url))
             await client.shutdown()
             guard response.status == 200 else {
                 print("answered \(response.status)")

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import PushService
 
 @main
 struct PushServerCommand: AsyncParsableCommand {
@@ -9,7 +10,7 @@ struct PushServerCommand: AsyncParsableCommand {
             Settings come from config/push-server.yaml and from the environment, which overrides it: http.port is HTTP_PORT. \
             docs/settings.md has all of them. To try it with nothing configured: push-server dev.
             """,
-        version: "0.1.0",
+        version: ServerVersion.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
             HealthCommand.self, DoctorCommand.self,

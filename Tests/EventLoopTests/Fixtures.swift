@@ -105,6 +105,17 @@ func receive(from descriptor: Int32) -> UInt8? {
     return read(descriptor, &byte, 1) == 1 ? byte : nil
 }
 
+/// Registrations that a handler looks up once it runs, when they are known. Touched on the loop of its test only.
+final class Registrations {
+    private var all: [Registration] = []
+
+    subscript(index: Int) -> Registration { all[index] }
+
+    func append(_ registration: Registration) {
+        all.append(registration)
+    }
+}
+
 /// Numbers that look random and are the same in every run (Steele, Lea and Flood, "SplitMix", 2014).
 struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64

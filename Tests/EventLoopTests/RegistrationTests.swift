@@ -289,14 +289,3 @@ struct RegistrationTests {
         return address
     }
 }
-
-/// Registrations that a handler looks up once it runs, when they are known. Touched on the loop of its test only.
-private final class Registrations {
-    private var all: [Registration] = []
-
-    subscript(index: Int) -> Registration { all[index] }
-
-    func append(_ registration: Registration) {
-        all.append(registration)
-    }
-}

@@ -228,7 +228,7 @@ import Testing
         let bodies = [
             "", " ", "{", "[]", "1", "\"text\"", "null", "{\"uuid\":}", "{\"uuid\":1,}", "{'uuid':1}", "{\"uuid\":01}",
             "{} {}", "uuid=1", "\u{FEFF}{}", "{\"a\":\"\u{1}\"}", "{\"a\":\"\\ud800\"}",
-            String(repeating: "[", count: 100_000), String(repeating: "{\"a\":", count: 10_000),
+            String(repeating: "[", count: 60_000), String(repeating: "{\"a\":", count: 10_000),
         ]
         try await Self.refuses(
             bodies.flatMap { body in

@@ -23,7 +23,14 @@ struct BatchOutcomeTests {
         delivery: Delivery = .atLeastOnce,
         jitter: Double = 1
     ) -> BatchOutcome {
-        BatchOutcome(error, attempts: attempts, users: users, delivery: delivery, jitter: jitter)
+        BatchOutcome(
+            error,
+            attempts: attempts,
+            users: users,
+            delivery: delivery,
+            firstDelay: .seconds(1),
+            jitter: jitter
+        )
     }
 
     private static func delay(_ outcome: BatchOutcome) -> Duration? {

@@ -1,6 +1,7 @@
 import HTTPClient
 import JSON
 import KakaoSandbox
+import Logging
 import Postgres
 import Testing
 
@@ -115,18 +116,15 @@ import Testing
         }
     }
 
-    @Test("A push to one user whom Kakao refuses is halted", arguments: [-2, nil])
+    @Test("A push to one user whom Kakao rejects is done, with one failed user", arguments: [-2, nil])
     func alone(code: Int?) async throws {
         try await withService { service in
             try await service.database.addPhones([1])
             Self.refuse(service.kakao, nil, code: code)
             let push = try await service.api.create()
-            try await service.api.waitFor("halted", push)
+            try await service.api.waitUntilDone(push)
             #expect(service.kakao.requests("send") == 1)
             #expect(try await service.api.users(push) == counts(1, failed: 1))
-            // Nothing is left of it to be sent.
-            #expect(try await service.api.control(push, "resume") == 200)
-            try await service.api.waitUntilDone(push)
         }
     }
 
@@ -158,6 +156,40 @@ import Testing
             try await service.api.waitFor("halted", push)
             #expect(service.kakao.requests("send") <= 200)
             #expect(try await service.api.users(push)?["sent"] == 0)
+        }
+    }
+
+    @Test(
+        "A message that Kakao rejects after it has accepted it for some users halts its push before most users are tried"
+    )
+    func rejectedLater() async throws {
+        let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 4 }
+        try await withService(adjust) { service in
+            try await service.database.addPhones(1...10_000)
+            service.kakao.fail("send", .latency) { $0.milliseconds = 20 }
+            let push = try await service.api.create()
+            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 8 }
+            Self.refuse(service.kakao, nil)
+            service.kakao.sandbox.removeFaults()
+            Self.refuse(service.kakao, nil)
+            let before = service.kakao.requests("send")
+            try await service.api.waitFor("halted", push)
+            #expect(try await service.api.shown(push)["reason"]?.string?.contains("words of Kakao") == true)
+            // A batch to its last user, the batches that raised the doubt, and what was in flight.
+            #expect(service.kakao.requests("send") - before <= 199 + 3 * 16 + 8)
+            let line = service.log.lines.first { $0.message == "Push halted" }
+            #expect(line?.level == .warning)
+            #expect(line?.metadata["push"].map { "/v1/pushes/\($0)" } == push)
+            #expect(line?.metadata["reason"]?.contains("words of Kakao") == true)
+            #expect(try await service.api.get("/metrics").text.contains("kakao_push_pushes{state=\"halted\"} 1\n"))
+            service.kakao.sandbox.removeFaults()
+            #expect(try await service.api.control(push, "resume") == 200)
+            try await service.api.waitUntilDone(push)
+            let failed = try await service.api.users(push)?["failed"]?.integer ?? 0
+            #expect(
+                try await service.api.users(push) == counts(10_000, sent: 10_000 - Int(failed), failed: Int(failed))
+            )
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 10_000 - Int(failed))
         }
     }
 

@@ -46,8 +46,8 @@ import Testing
         let ready = try await api.get("/readyz")
         #expect(ready.status == 503)
         #expect(ready.json?["ready"] == false)
-        #expect(ready.json?["checks"]?["database"] != "ok")
-        #expect(ready.json?["checks"]?["sender"] == "ok")
+        #expect(ready.json?["checks"]?["database"] == "unreachable")
+        #expect(ready.json?["checks"]?["journal"] == "none")
     }
 
     @Test("While PostgreSQL is down everything is answered 503, and when it is back everything goes on by itself")

@@ -33,13 +33,19 @@ import Testing
         try await Self.with { database, kakao, environment in
             var environment = environment
             environment["KAKAO_ACCESS_TOKEN"] = kakao.sandbox.accessToken(of: 1)
+            // A role that owns its database and has no other rights.
+            let role = "owner_\(getpid())"
+            let name = try await database.text("SELECT current_database()::text")
+            try await database.pool.write("CREATE ROLE \(role)")
+            try await database.pool.write("ALTER DATABASE \(name) OWNER TO \(role)")
+            environment["DATABASE_URL"] = Self.url(database, as: role)
             let examination = try await Examination(environment)
             #expect(examination.code == 0)
             for finding in examination.findings { #expect(["ok", "skipped"].contains(finding.state), "\(finding)") }
             for subject in [
                 "settings", "operator.key", "kakao.api_url", "clock.kakao", "kakao.admin_key", "kakao.app_id",
                 "kakao.auth_url", "identity.kakao_id_token", "database", "clock.database", "database.migrations",
-                "database.role", "database.connections",
+                "database.role", "database.tls", "database.connections",
             ] { #expect(examination[subject]?.state == "ok", "\(subject)") }
             // Nothing was changed.
             #expect(try await database.text("SELECT coalesce(to_regclass('devices')::text, 'none')") == "none")
@@ -48,7 +54,46 @@ import Testing
             let lines = try await Examination.lines([], environment)
             #expect(lines.count == examination.findings.count)
             #expect(lines.first == "ok       settings                 read from the environment")
+            try await database.pool.write("ALTER DATABASE \(name) OWNER TO CURRENT_USER")
+            try await database.pool.write("DROP OWNED BY \(role)")
+            try await database.pool.write("DROP ROLE \(role)")
         }
+    }
+
+    /// The address of a database, whose sessions have another role.
+    private static func url(_ database: TestDatabase, as role: String) -> String {
+        "\(database.url)\(database.url.contains("?") ? "&" : "?")options=-c%20role%3D\(role)"
+    }
+
+    @Test("A role with a superuser's rights is a warning")
+    func superuser() async throws {
+        try await Self.with { _, _, environment in
+            let examination = try await Examination(environment)
+            #expect(examination["database.role"]?.state == "warning")
+            #expect(examination["database.role"]?.text.contains("is a superuser") == true)
+            #expect(examination.code == 0)
+        }
+    }
+
+    @Test(
+        "A database on another machine is a warning unless TLS verifies who it is",
+        arguments: [
+            ("postgres:///push", false, "prefer"), ("postgres://push@localhost/push", false, "prefer"),
+            ("postgres://push@127.0.0.2/push", false, "prefer"), ("postgres://push@[::1]/push", false, "prefer"),
+            ("postgres:///push?host=/run/postgresql", false, "prefer"), ("host=db.example.com", true, "prefer"),
+            ("postgres://push@db.example.com/push?sslmode=require", true, "require"),
+            ("postgres://push@db.example.com/push?sslmode=verify-full", true, "verify-full"),
+            ("postgres://push@db.example.com/push?sslmode=verify-ca", true, "verify-ca"),
+            ("postgres://push@localhost,db.example.com/push", true, "prefer"),
+            ("postgres://push@localhost/push?hostaddr=192.0.2.1", true, "prefer"),
+        ]
+    )
+    func databaseTLS(url: String, isRemote: Bool, mode: String) throws {
+        let settings = try PostgresSettings(url: url)
+        #expect(settings.isRemote == isRemote)
+        #expect(settings.tlsMode == mode)
+        let (state, text) = DatabaseChecks.tls(settings)
+        #expect(state == (isRemote && !mode.hasPrefix("verify") ? .warning : .ok), "\(text)")
     }
 
     @Test("An Admin key that Kakao refuses is wrong, and nothing else is")

@@ -29,4 +29,35 @@ import Testing
         #expect(time.rfc3339Seconds == "2026-11-18T08:00:00Z")
         #expect(Date(timeIntervalSince1970: -0.25).rfc3339 == "1969-12-31T23:59:59.750Z")
     }
+
+    @Test(
+        "A date beyond the years that RFC 3339 can write is written as the nearest that it can",
+        arguments: [
+            (1e30, "9999-12-31T23:59:59.999Z"), (.infinity, "9999-12-31T23:59:59.999Z"),
+            (.nan, "9999-12-31T23:59:59.999Z"), (Double(Int64.max), "9999-12-31T23:59:59.999Z"),
+            (253_402_300_800, "9999-12-31T23:59:59.999Z"), (253_402_300_799, "9999-12-31T23:59:59.000Z"),
+            (-62_167_219_200, "0000-01-01T00:00:00.000Z"), (-62_167_219_201, "0000-01-01T00:00:00.000Z"),
+            (Double(Int64.min), "0000-01-01T00:00:00.000Z"), (-.infinity, "0000-01-01T00:00:00.000Z"),
+        ]
+    )
+    func beyond(seconds: Double, text: String) {
+        let time = Date(timeIntervalSince1970: seconds)
+        #expect(time.rfc3339 == text)
+        #expect(time.rfc3339Microseconds.prefix(23) == text.prefix(23))
+        #expect(time.rfc3339Seconds.prefix(19) == text.prefix(19))
+    }
+
+    @Test(
+        "A text whose year has more than four digits is no time",
+        arguments: ["10000-01-01T00:00:00Z", "999999999999999-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"]
+    )
+    func longYears(text: String) {
+        #expect(Date(rfc3339: text) == nil)
+    }
+
+    @Test("The last second of the year 9999 and fractions before 1970 are read")
+    func read() {
+        #expect(Date(rfc3339: "9999-12-31T23:59:59Z")?.rfc3339Seconds == "9999-12-31T23:59:59Z")
+        #expect(Date(rfc3339: "1969-12-31T23:59:59.250Z")?.timeIntervalSince1970 == -0.75)
+    }
 }

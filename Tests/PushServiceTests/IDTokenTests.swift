@@ -12,6 +12,7 @@ import Testing
 
     private static func withIdentity(
         interval: Duration = .seconds(60),
+        refresh: Duration = .seconds(3600),
         _ body: (TestService) async throws -> Void
     ) async throws {
         try await withDatabaseAndKakao { database, kakao in
@@ -22,6 +23,7 @@ import Testing
             settings.kakao.javaScriptKey = "javascript-key"
             settings.identity.acceptsKakaoIDTokens = true
             settings.identity.keyFetchInterval = interval
+            settings.identity.keyRefreshInterval = refresh
             let log = CollectedLog()
             try await RunningServer.with(settings, log: log) { api in
                 defer { kakao.sandbox.removeFaults() }
@@ -35,7 +37,8 @@ import Testing
     }
 
     private static func status(_ service: TestService, _ token: String) async throws -> Int {
-        try await service.api.with("Bearer \(token)").get("/v1/push/tokens").status
+        // Kakao is not asked for these.
+        try await service.api.with("Bearer \(token)").get("/v1/devices").status
     }
 
     @Test(
@@ -115,7 +118,7 @@ import Testing
             var without = header
             without.removeValue(forName: "kid")
             tokens.append(TestSigner.token(without, claims) { _ in Array("signature".utf8) })
-            for change: JSONObject in [["crit": ["exp"]], ["typ": "secevent+jwt"], ["kid": 7], ["kid": ""]] {
+            for change: JSONObject in [["crit": ["exp"]], ["typ": "secevent+jwt"], ["kid": 7]] {
                 var changed = header
                 for (name, value) in change.members { changed[name] = value }
                 tokens.append(TestSigner.token(changed, claims) { _ in Array("signature".utf8) })
@@ -147,7 +150,9 @@ import Testing
         }
     }
 
-    @Test("However many tokens name keys that are unknown, the keys are fetched once in the interval")
+    @Test(
+        "However many tokens name unknown keys, the keys are fetched once in the interval, and the answer is 503 till then"
+    )
     func unknownKeys() async throws {
         try await Self.withIdentity { service in
             let right = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.nativeKey)
@@ -157,9 +162,48 @@ import Testing
                 var header = header
                 header["kid"] = .string("unknown \(number)")
                 let token = TestSigner.token(header, claims) { _ in Array("signature".utf8) }
-                #expect(try await Self.status(service, token) == 401)
+                let answer = try await service.api.with("Bearer \(token)").get("/v1/push/tokens")
+                #expect(answer.status == 503)
+                #expect(answer.json?["type"] == "urn:kakao-push-server:error:identity-unavailable")
+                #expect((1...61).contains(answer.headerFields[.retryAfter].flatMap { Int($0) } ?? 0))
             }
             #expect(Self.fetches(service) == 1)
+        }
+    }
+
+    @Test("A token that names a key which Kakao has not got, as it just said, is answered 401")
+    func foreignKey() async throws {
+        try await Self.withIdentity { service in
+            let right = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.nativeKey)
+            var (header, claims) = try TestSigner.parts(of: right)
+            header["kid"] = "unknown"
+            let token = TestSigner.token(header, claims) { _ in Array("signature".utf8) }
+            #expect(try await Self.status(service, token) == 401)
+            #expect(Self.fetches(service) == 1)
+            #expect(try await Self.status(service, right) == 200)
+        }
+    }
+
+    @Test("A key that Kakao has withdrawn is trusted until the next refresh, and for longer while Kakao is away")
+    func withdrawnKey() async throws {
+        try await Self.withIdentity(interval: .milliseconds(50), refresh: .milliseconds(100)) { service in
+            let sandbox = service.kakao.sandbox
+            let token = try await sandbox.idToken(of: 7, appKey: Self.nativeKey)
+            #expect(try await Self.status(service, token) == 200)
+            let down = sandbox.add(Fault(.down))
+            try await eventually("a refresh has failed") {
+                let status = try await Self.status(service, token)
+                #expect(status == 200)
+                return service.log.messages.contains { $0.contains("keys of tokens cannot be fetched") }
+            }
+            // The last key stays published, the one before it does not.
+            for _ in 1...2 { try await sandbox.rotateKeys() }
+            #expect(try await Self.status(service, token) == 200)
+            sandbox.removeFault(try #require(down))
+            try await eventually("the key is trusted no more") {
+                try await [401, 503].contains(Self.status(service, token))
+            }
+            try await eventually("Kakao has not got it") { try await Self.status(service, token) == 401 }
         }
     }
 

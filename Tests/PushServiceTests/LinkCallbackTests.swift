@@ -45,6 +45,7 @@ import Testing
             #expect(
                 item.members.map(\.name) == [
                     "id", "resource_id", "chat_type", "hash_chat_id", "template_id", "args", "received_at",
+                    "stored_at",
                 ]
             )
             #expect(item["resource_id"] == "Rvy1c2dkzBAZ5hGD3rqYbxvr")

@@ -12,7 +12,7 @@ import Testing
 
 extension Caller {
     /// The metrics, read strictly.
-    fileprivate func metrics() async throws -> Exposition {
+    func metrics() async throws -> Exposition {
         let answer = try await get("/metrics")
         #expect(answer.status == 200)
         #expect(answer.headerFields[.contentType] == "text/plain; version=0.0.4; charset=utf-8")
@@ -46,11 +46,13 @@ extension Exposition {
     /// What is there whatever has happened, and what only while the database answers.
     private static let always: Set = [
         "kakao_push_kakao_requests_total", "kakao_push_kakao_request_duration_seconds", "kakao_push_sender_state",
+        "kakao_push_sender_failing_seconds",
         "kakao_push_database_up", "kakao_push_database_statements_total", "process_resident_memory_bytes",
         "process_cpu_seconds_total", "process_open_fds", "process_start_time_seconds",
     ]
     private static let fromDatabase: Set = [
-        "kakao_push_batches", "kakao_push_oldest_waiting_batch_age_seconds", "kakao_push_devices_unsettled",
+        "kakao_push_pushes", "kakao_push_batches", "kakao_push_oldest_waiting_batch_age_seconds",
+        "kakao_push_devices_unsettled",
     ]
 
     @Test("The counters rise by what Kakao was asked, and every metric is there from the start")

@@ -94,12 +94,44 @@ import Testing
         }
     }
 
+    @Test("A server without anything to do, or with a push that waits, leaves the processor alone")
+    func idle() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let environment = ServerProcess.environment(database, kakao)
+            try await ServerProcess.with(environment: environment) { _, api in
+                func processorTime() async throws -> Double {
+                    let text = try await api.get("/metrics").text
+                    let line = text.split(separator: "\n").first { $0.hasPrefix("process_cpu_seconds_total ") }
+                    return try #require(line.flatMap { Double($0.split(separator: " ")[1]) })
+                }
+                /// The share of a core that the server takes over a second.
+                func load() async throws -> Double {
+                    let (start, before) = (ContinuousClock.now, try await processorTime())
+                    try await eventually("a second has passed") { start.duration(to: .now) > .seconds(1) }
+                    let used = try await processorTime() - before
+                    return used / (start.duration(to: .now) / .seconds(1))
+                }
+                try await database.addPhones(1...200)
+                #expect(try await load() < 0.3)
+                kakao.fail("send", status: 503) { $0.retryAfterSeconds = 600 }
+                for delivery in ["at_least_once", "at_most_once"] {
+                    _ = try await api.create(["everyone": true], gcm(), ["delivery": .string(delivery)])
+                }
+                try await eventually("their batches wait") {
+                    try await database.count("push_batches WHERE state = 'waiting' AND attempts = 1") == 4
+                }
+                #expect(try await load() < 0.3)
+            }
+        }
+    }
+
     @Test("A server that runs out of descriptors lives on, and serves again when there are some")
     func descriptors() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let environment = ServerProcess.environment(database, kakao)
             try await ServerProcess.with(environment: environment, descriptors: 64) { process, api in
-                #expect(try await api.get("/readyz").status == 200)
+                // An answer counts for a second.
+                try await eventually("it is ready") { try await api.get("/readyz").status == 200 }
                 let port = try #require(api.url.split(separator: ":").last.flatMap { UInt16($0) })
                 do {
                     let connections = try IdleConnections(200, port: port)
@@ -148,6 +180,15 @@ import Testing
                 return result.standardOutput == "ok"
             }
             #expect(try await answers(trusting: "first.pem"))
+            // With the settings of `serve`, though the certificate is for another name; the port is in none of them here.
+            var health = environment
+            health["HTTP_PORT"] = address.split(separator: ":").last.map(String.init)
+            let isAlive = try await ServerProcess.start(["health"], environment: health)
+            #expect(await isAlive.ended() == .exited(0))
+            health["HTTP_TLS_CERTIFICATE_FILE"] = nil
+            health["HTTP_TLS_PRIVATE_KEY_FILE"] = nil
+            let isPlain = try await ServerProcess.start(["health"], environment: health)
+            #expect(await isPlain.ended() == .exited(1))
             try install(SelfSignedCertificate(), trustedAs: "second.pem")
             #expect(try await !answers(trusting: "second.pem"))
             process.send(SIGHUP)

@@ -144,6 +144,24 @@ import Testing
         }
     }
 
+    @Test("A push whose last batch is answered while it is paused is done once it is resumed")
+    func resumedWithoutRest() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", .latency) { $0.milliseconds = 500 }
+            let push = try await service.api.create(uuids([1]))
+            try await eventually("it is in flight") { service.kakao.requests("send") == 1 }
+            #expect(try await service.api.control(push, "pause") == 200)
+            try await eventually("its result is stored") {
+                try await service.api.users(push) == counts(1, sent: 1)
+            }
+            #expect(try await service.api.state(push) == "paused")
+            #expect(try await service.api.control(push, "resume") == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 1)
+        }
+    }
+
     @Test("A push that is paused while it is prepared is prepared no further until it is resumed")
     func pausedPreparing() async throws {
         try await withService { service in
@@ -199,6 +217,127 @@ import Testing
             #expect(try await service.api.control(push, "retry") == 409)
             #expect(try await service.api.state(push) == "done")
             #expect(try await service.api.users(push) == counts(1, failed: 1))
+        }
+    }
+
+    /// A finished push with `count` failed and as many uncertain batches of one user each, none of whom is sent to.
+    private static func failed(_ count: Int32, _ service: TestService) async throws -> String {
+        try await service.database.addPhones(1...Int64(2 * count))
+        let id = UUID.v7()
+        try await service.database.pool.write(
+            """
+            WITH push AS (
+                INSERT INTO pushes (
+                    id, state, audience, message, message_version, delivery, prepared_at, started_at, finished_at, users, next_number
+                )
+                VALUES (
+                    $1, 'done', '{}', '{"for_gcm":{"custom_field":{"marker":"m"}}}', 'v1', 'at_most_once', now(), now(), now(),
+                    2 * $2, 2 * $2 + 1
+                )
+            ),
+            batch AS (
+                INSERT INTO push_batches (push_id, number, user_ids, users, state, attempts, finished_at)
+                SELECT $1, number, ARRAY[number], 1, CASE number % 2 WHEN 0 THEN 'failed' ELSE 'uncertain' END, 1, now()
+                FROM generate_series(1, 2 * $2) AS number
+            )
+            INSERT INTO push_counts (push_id, slot, state, users, batches)
+            VALUES ($1, 0, 'failed', $2, $2), ($1, 0, 'uncertain', $2, $2)
+            """,
+            [.uuid(id), .int32(count)]
+        )
+        return "/v1/pushes/\(id.lowercased)"
+    }
+
+    @Test("A retry of more batches than a step resets sends each of them once, and leaves the uncertain ones")
+    func retryInSteps() async throws {
+        try await withService { service in
+            let push = try await Self.failed(4100, service)
+            #expect(try await service.api.control(push, "retry") == 200)
+            try await service.api.waitUntilDone(push, within: .seconds(60))
+            #expect(try await service.api.users(push) == counts(8200, sent: 4100, uncertain: 4100))
+            #expect(try await service.api.shown(push)["batches"] == counts(8200, sent: 4100, uncertain: 4100))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 4100)
+            #expect(service.kakao.reachedOnce(stride(from: Int64(2), through: 8200, by: 2)))
+            #expect(try await service.database.count("pushes WHERE retry_position IS NULL AND retry_end IS NULL") == 1)
+        }
+    }
+
+    @Test("A retry includes uncertain batches when asked to, and marks that their users may be reached twice")
+    func retryUncertain() async throws {
+        try await withService { service in
+            let push = try await Self.failed(10, service)
+            for body in [["uncertain": "perhaps"], ["all": true]] as [JSONValue] {
+                #expect(try await service.api.post("\(push)/retry", json: body).status == 400)
+            }
+            #expect(try await service.api.post("\(push)/retry", json: ["uncertain": true]).status == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(20, sent: 20))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 20)
+            #expect(try await service.database.count("push_batches WHERE may_repeat AND number % 2 = 1") == 10)
+            #expect(try await service.database.count("push_batches WHERE may_repeat") == 10)
+        }
+    }
+
+    @Test("What fails again during a retry is not retried by it, however its batches are split")
+    func retryFailsAgain() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...4)
+            service.kakao.fail("send", status: 400, code: -8, times: 1)
+            let push = try await service.api.create(uuids([1, 2, 3, 4]))
+            try await service.api.waitUntilDone(push)
+            service.kakao.fail("send", status: 400, code: -2) { $0.userIDs = [4] }
+            #expect(try await service.api.control(push, "retry") == 200)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(4, sent: 3, failed: 1))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 3)
+        }
+    }
+
+    @Test("While a push is retried it is not ended, whatever its counts say")
+    func notEndedWhileRetried() async throws {
+        try await TestDatabase.withMigrations { database in
+            let id = UUID()
+            try await database.pool.write(
+                """
+                INSERT INTO pushes (id, state, audience, message, message_version, prepared_at, users, retry_position, retry_end)
+                VALUES ($1, 'sending', '{}', '{}', 'v1', now(), 0, 0, 1)
+                """,
+                [.uuid(id)]
+            )
+            let store = BatchStore(pool: database.pool)
+            #expect(try await store.endFinished([id]).isEmpty)
+            #expect(try await PreparationStore(pool: database.pool).resetRetriedBatches(of: id))
+            #expect(try await store.endFinished([id]) == [id])
+        }
+    }
+
+    @Test("A push expires by the clock of the database, also when its time is changed there")
+    func expiry() async throws {
+        try await withService(intervals: SenderIntervals(lease: .seconds(2))) { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", status: 503) { $0.retryAfterSeconds = 600 }
+            let push = try await service.api.create(uuids([1]), gcm(), ["expires_at": "2099-01-01T00:00:00Z"])
+            try await eventually("it was tried") { service.kakao.requests("send") == 1 }
+            try await service.database.pool.write("UPDATE pushes SET expires_at = now()")
+            try await service.api.waitFor("expired", push)
+        }
+    }
+
+    @Test("A push with a rate goes on when the clock of the database is set back")
+    func clockSetBack() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...30)
+            let push = try await service.api.create(
+                ["everyone": true],
+                gcm(),
+                ["users_per_second": 10, "send_at": time(in: 1)]
+            )
+            // It had been an hour later.
+            try await service.database.pool.write(
+                "UPDATE pushes SET rate_at = now() + interval '1 hour', rate_users = 0"
+            )
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(30, sent: 30))
         }
     }
 

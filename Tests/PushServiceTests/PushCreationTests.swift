@@ -112,6 +112,53 @@ import Testing
         }
     }
 
+    @Test(
+        "With skip_unknown false the users of a list are sent a push whatever is known of them, and others are not asked for so"
+    )
+    func skipUnknown() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            try await service.database.addPhones([2], type: "apns")
+            let lines = (Int64(1)...150).map { "\($0)\n" }.joined()
+            #expect(try await service.api.put("/v1/audiences/all", Array(lines.utf8)).status == 201)
+            let lists: [(JSONValue, Int)] = [(uuids(1...3), 3), (uuids(1...150), 150), (["audience": "all"], 150)]
+            for (index, (audience, users)) in lists.enumerated() {
+                for skips in [true, false] {
+                    let more: JSONObject = ["skip_unknown": .bool(skips)]
+                    let marker = "\(index) \(skips)"
+                    let sent = skips ? 1 : users
+                    let dry = pushBody(audience, gcm(marker), ["skip_unknown": .bool(skips), "dry_run": true])
+                    let shown = try await service.api.post("/v1/pushes", json: dry).json
+                    #expect(shown?["users"] == ["total": .integer(users), "skipped": .integer(users - sent)])
+                    let push = try await service.api.create(audience, gcm(marker), more)
+                    try await service.api.waitUntilDone(push)
+                    #expect(try await service.api.users(push) == counts(users, sent: sent, skipped: users - sent))
+                    // To users, and not to phones: the sandbox notes those whom nobody can reach as well.
+                    #expect(try await Self.users(of: push, service) == sent)
+                }
+            }
+            for audience in [["everyone": true], ["tags_any": ["t"]], ["tags_all": ["t"]]] as [JSONValue] {
+                let answer = try await service.api.post(
+                    "/v1/pushes",
+                    json: pushBody(audience, gcm(), ["skip_unknown": false])
+                )
+                #expect(answer.field == "skip_unknown")
+                _ = try await service.api.create(audience, gcm(), ["skip_unknown": true])
+            }
+            let answer = try await service.api.post(
+                "/v1/pushes",
+                json: pushBody(uuids([1]), gcm(), ["skip_unknown": 0])
+            )
+            #expect(answer.field == "skip_unknown")
+        }
+    }
+
+    /// How many users the batches of a push name.
+    private static func users(of push: String, _ service: TestService) async throws -> Int {
+        let batches = try await service.api.get("\(push)/batches").json?["items"]?.array ?? []
+        return batches.reduce(0) { $0 + ($1["uuids"]?.array?.count ?? 0) }
+    }
+
     /// Requests, and the field that is wrong with each.
     private static let refusals: [(field: String, body: String)] = {
         let message = #""message":{"for_gcm":{}}"#
@@ -300,6 +347,42 @@ import Testing
         }
     }
 
+    @Test("Operators who use the same key do not see each other's push, and each gets its own again")
+    func operators() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let store = OperatorKeyStore(pool: service.database.pool)
+            var callers = [service.api.with(idempotencyKey: "key")]
+            for name in ["a", "b"] {
+                let key = try await store.create(name: name, scopes: [.send], expiresAt: nil)
+                callers.append(service.api.with("Bearer \(key)").with(idempotencyKey: "key"))
+            }
+            let pushes = try await callers.asyncMap { try await $0.create(uuids([1])) }
+            #expect(Set(pushes).count == 3)
+            #expect(try await callers.asyncMap { try await $0.create(uuids([1])) } == pushes)
+            for caller in callers {
+                #expect(try await caller.post("/v1/pushes", json: pushBody(uuids([2]))).status == 422)
+            }
+            #expect(try await service.database.count("pushes") == 3)
+            #expect(try await service.database.count("idempotency_keys WHERE octet_length(operator_key) = 0") == 1)
+        }
+    }
+
+    @Test("A push of a server that did not tell operators apart answers the request that asked for it, and no other")
+    func unscoped() async throws {
+        try await withService { service in
+            let key = try await OperatorKeyStore(pool: service.database.pool)
+                .create(name: "a", scopes: [.send], expiresAt: nil)
+            let own = service.api.with("Bearer \(key)").with(idempotencyKey: "key")
+            let first = try await service.api.with(idempotencyKey: "key").create(uuids([1]))
+            try await service.database.pool.write("UPDATE idempotency_keys SET operator_key = NULL")
+            #expect(try await own.create(uuids([1])) == first)
+            #expect(try await service.api.with(idempotencyKey: "key").create(uuids([1])) == first)
+            #expect(try await own.create(uuids([2])) != first)
+            #expect(try await service.database.count("pushes") == 2)
+        }
+    }
+
     @Test("A send as Kakao shapes it is carried out once for each key as well", arguments: ["v1", "v2"])
     func repeatedSend(version: String) async throws {
         try await withService { service in
@@ -387,6 +470,7 @@ import Testing
                 #expect(answer.status == 200, "\(answer.text)")
                 #expect(service.kakao.sandbox.stats.requests == before)
                 #expect(!answer.text.contains(Keys.admin))
+                #expect(!answer.text.contains(Keys.feedback))
                 let shown = try #require(answer.json)
                 #expect(shown["dry_run"] == true)
                 #expect(shown["users"] == ["total": .integer(total), "skipped": .integer(skipped)])
@@ -418,13 +502,47 @@ import Testing
         }
     }
 
+    @Test("Dry runs use connections of their own, and beyond two at a time they are refused, while reads go on")
+    func dryRunsBounded() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let push = try await service.api.create(uuids([1]))
+            let body = pushBody(["everyone": true], gcm(), ["dry_run": true])
+            try await service.database.pool.withTransaction { transaction in
+                // Whoever goes through the audience waits for this lock.
+                _ = try await transaction.query("LOCK TABLE devices IN ACCESS EXCLUSIVE MODE")
+                try await withThrowingTaskGroup(of: Int.self) { group in
+                    for _ in 1...PushRoutes.maximumDryRuns {
+                        group.addTask { try await service.api.post("/v1/pushes", json: body).status }
+                    }
+                    try await eventually("the dry runs wait") {
+                        let waiting = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                        return try await service.database.count("\(waiting) AND query LIKE 'SELECT found, members%'")
+                            == PushRoutes.maximumDryRuns
+                    }
+                    let refused = try await service.api.post("/v1/pushes", json: body)
+                    #expect(refused.status == 503)
+                    #expect(refused.json?["type"] == "urn:kakao-push-server:error:too-many-dry-runs")
+                    #expect(refused.headerFields[.retryAfter] == "5")
+                    // On both loops, by connections that no dry run holds up.
+                    for _ in 1...8 { #expect(try await service.api.get(push).status == 200) }
+                    group.cancelAll()
+                }
+            }
+            try await eventually("there is room again") {
+                try await service.api.post("/v1/pushes", json: body).status == 200
+            }
+        }
+    }
+
     @Test("The requests that a dry run shows, sent to Kakao as they are, come to what the push comes to")
     func dryRunReplayed() async throws {
         try await withService { service in
             try await service.database.addPhones(1...150)
+            let kakao = Caller(url: service.kakao.sandbox.url, authorization: "KakaoAK \(Keys.admin)")
+            for user in Int64(1)...150 { #expect(try await kakao.register(user, "token-\(user)").status == 200) }
             let body = pushBody(["everyone": true], gcm(), ["dry_run": true])
             let shown = try await service.api.post("/v1/pushes", json: body).json
-            let kakao = Caller(url: service.kakao.sandbox.url, authorization: "KakaoAK \(Keys.admin)")
             for request in shown?["first_requests"]?.array ?? [] {
                 let answer = try await kakao.post(
                     "/v1/push/send",
@@ -439,7 +557,11 @@ import Testing
             try await service.api.waitUntilDone(service.api.create())
             let sent = service.kakao.sandbox.deliveries()
             #expect(Set(sent.map(\.userID)) == Set(replayed.map(\.userID)))
-            #expect(Set(sent.map(\.payload)) == Set(replayed.map(\.payload)))
+            // But for the secret in the address that failures are reported to.
+            let payloads = sent.map { String(decoding: $0.payload ?? [], as: UTF8.self) }
+            let shownPayloads = replayed.map { String(decoding: $0.payload ?? [], as: UTF8.self) }
+            #expect(payloads.filter { !$0.contains("/kakao/push/feedback/\(Keys.feedback)") } == [])
+            #expect(Set(payloads.map { $0.replacing(Keys.feedback, with: "***") }) == Set(shownPayloads))
             #expect(Set(sent.map(\.send)).count == 2)
         }
     }

@@ -1,5 +1,6 @@
 import HTTPClient
 import JSON
+import KakaoSandbox
 import Postgres
 import Testing
 
@@ -66,6 +67,27 @@ import Testing
             let again = try await service.api.with(idempotencyKey: "old").create(["everyone": true])
             #expect(again != old)
             #expect(try await service.api.with(idempotencyKey: "young").create(["everyone": true]) == young)
+        }
+    }
+
+    @Test("A push whose batches retention deletes cannot be retried, and one that is retried is not deleted")
+    func retried() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", status: 400, code: -8)
+            let push = try await service.api.create(uuids([1]))
+            try await service.api.waitUntilDone(push)
+            let store = HousekeepingStore(pool: service.database.pool)
+            try await service.database.pool.write("UPDATE pushes SET finished_at = now() - interval '31 days'")
+            #expect(try await store.expiredPush(retentionDays: 30) != nil)
+            #expect(try await service.api.control(push, "retry") == 409)
+
+            service.kakao.sandbox.removeFaults()
+            try await service.database.pool.write("UPDATE pushes SET removed_at = NULL")
+            #expect(try await service.api.control(push, "retry") == 200)
+            #expect(try await store.expiredPush(retentionDays: 30) == nil)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(1, sent: 1))
         }
     }
 

@@ -50,6 +50,24 @@ import Testing
         }
     }
 
+    @Test("A push whose end would be more than a year away, or before now, is shown without an estimate")
+    func noEstimate() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...200)
+            // A user at a time, so that one is sent and nearly all are not.
+            let push = try await service.api.create(["everyone": true], gcm(), ["users_per_second": 1])
+            try await eventually("a user is sent to") {
+                (try await service.api.users(push)?["sent"]?.integer ?? 0) > 0
+            }
+            #expect(try await service.api.shown(push)["estimated_end"]?.string != nil)
+            for start in ["4713-01-01 00:00:00+00 BC", "2000-01-01 00:00:00+00", "9999-01-01 00:00:00+00"] {
+                try await service.database.pool.write("UPDATE pushes SET started_at = '\(start)'")
+                #expect(try await service.api.shown(push)["estimated_end"] == .null, "\(start)")
+            }
+            #expect(try await service.api.control(push, "cancel") == 200)
+        }
+    }
+
     @Test("A batch that waits to be tried again waits as long as Kakao asks for")
     func retryAfter() async throws {
         try await withService { service in
@@ -172,9 +190,8 @@ import Testing
 
     @Test("What a dead server had under way is uncertain when it is to be sent at most once, and else sent again")
     func takenOver() async throws {
-        // Without a place among the others: PostgreSQL is to have run for as long as a lease lasts.
-        try await TestDatabase.with { database in
-            try await TestKakao.with { kakao in
+        try await withDatabaseAndKakao { database, kakao in
+            do {
                 kakao.fail("send", .latency) { $0.milliseconds = 20_000 }
                 var pushes: [String] = []
                 let process = try await ServerProcess.start(environment: ServerProcess.environment(database, kakao))
@@ -187,7 +204,9 @@ import Testing
                 #expect(await process.ended() == .signaled(SIGKILL))
                 try await database.endLeases()
                 kakao.sandbox.removeFaults()
-                try await RunningServer.with(.test(database.url, kakao: kakao.sandbox.url)) { api in
+                let intervals = SenderIntervals(lease: .seconds(2))
+                try await RunningServer.with(.test(database.url, kakao: kakao.sandbox.url), intervals: intervals) {
+                    api in
                     for push in pushes { try await api.waitUntilDone(push, within: .seconds(60)) }
                     #expect(try await api.users(pushes[0]) == counts(1, uncertain: 1))
                     #expect(try await api.users(pushes[1]) == counts(1, sent: 1))
@@ -237,7 +256,7 @@ import Testing
 
     @Test("A push whose last server died between its last result and its end is ended by another")
     func endedByAnother() async throws {
-        try await withService { service in
+        try await withService(intervals: SenderIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([1])
             service.kakao.fail("send", .latency) { $0.milliseconds = 1000 }
             let push = try await service.api.create()

@@ -86,7 +86,7 @@ import Testing
             #expect(try await pushes.run(["watch", id]).code == 1)
             let refused = try await pushes.run(["retry", id])
             #expect(refused.code == 1)
-            #expect(refused.errors == "push-server: A push that is canceled takes no retry.\n")
+            #expect(refused.errors == "push-server: Cannot retry a push in state `canceled`.\n")
             #expect(refused.output.isEmpty)
         }
     }
@@ -135,6 +135,21 @@ import Testing
             #expect(answer.output.contains("POST \(service.kakao.sandbox.url)/v1/push/send"))
             #expect(!answer.output.contains(Keys.admin))
             #expect(try await service.database.count("pushes") == 0)
+        }
+    }
+
+    @Test("With --include-unknown users without a device here are sent to as well, which needs a list of users")
+    func includeUnknown() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let pushes = Pushes(service.api.url)
+            let arguments = ["send", "--message", Self.message, "--user", "1", "--user", "2", "--watch"]
+            #expect(try await pushes.run(arguments).lines.last == "done 100% 1/2 users, 1 skipped")
+            #expect(try await pushes.run(arguments + ["--include-unknown"]).lines.last == "done 100% 2/2 users")
+            let everyone = ["send", "--message", Self.message, "--everyone", "--yes", "--include-unknown"]
+            let refused = try await pushes.run(everyone)
+            #expect(refused.code != 0)
+            #expect(refused.errors.contains("--include-unknown needs"))
         }
     }
 

@@ -47,6 +47,9 @@ import Testing
             for secret in [Keys.feedback, "wrong-secret-that-is-nearly-right"] {
                 _ = try await api.with(nil).post("/kakao/push/feedback/\(secret)", form: report)
                 _ = try await api.with(nil).get("/kakao/push/feedback/\(secret)")
+                for path in ["//kakao/push/feedback/", "/KAKAO/push/feedback/", "/kakao%2Fpush/feedback/"] {
+                    _ = try await api.with(nil).post(path + secret, form: report)
+                }
             }
             _ = try await api.with("Bearer wrong-\(Keys.operator)").register(5, token)
             _ = try await api.post("/v1/push/register", Array("push_token=\(token)&uuid=x".utf8), type: "text/plain")

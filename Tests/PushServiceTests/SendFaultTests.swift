@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(
-        "A refused Admin key halts a push without burning an attempt, readiness says why, and it goes on when resumed",
+        "A refused Admin key halts a push without burning an attempt, the status says why, and it goes on when resumed",
         arguments: [(401, -401), (403, -3), (403, -5), (400, -9), (403, -12)]
     )
     func halted(status: Int, code: Int) async throws {
@@ -66,11 +66,7 @@ import Testing
             let push = try await service.push([1], marker: "m")
             try await eventually("the push is halted") { try await service.api.state(push) == "halted" }
             #expect(try await service.api.get(push).json?["reason"]?.string?.contains("words of Kakao") == true)
-            let ready = try await service.api.get("/readyz")
-            #expect(ready.status == 503)
-            #expect(ready.json?["ready"] == false)
-            #expect(ready.json?["checks"]?["database"] == "ok")
-            #expect(ready.json?["checks"]?["sender"]?.string?.contains("words of Kakao") == true)
+            try await expectHalted(service, "words of Kakao")
             #expect(try await service.api.get("/healthz").status == 200)
             try await eventually("the batch waits") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts = 0") == 1
@@ -99,7 +95,7 @@ import Testing
                 try await database.addPhones(1...20)
                 kakao.fail("send", status: status, code: code)
                 pushes.append(try await api.push([1], marker: "m"))
-                try await eventually("the sender waits") { log.messages.contains { $0.contains("the sender waits") } }
+                try await eventually("the sender waits") { log.messages.contains { $0.contains("sender paused") } }
                 try await eventually("the batch is given back") {
                     try await database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts = 0") == 1
                 }

@@ -125,8 +125,6 @@ import Testing
     @Test("With bypass the message brings the token, and Kakao is told so", arguments: ["true", "false"])
     func bypass(bypass: String) async throws {
         try await withService { service in
-            // Otherwise it goes only to those who have a phone here, which is one that Kakao does not know.
-            if bypass == "false" { try await service.database.addPhones([1]) }
             let answer = try await service.api.post(
                 "/v1/push/send",
                 form: ["uuids": "[1]", "push_message": #"{"for_gcm":{"push_token":"own"}}"#, "bypass": bypass]
@@ -135,6 +133,23 @@ import Testing
             let delivery = service.kakao.sandbox.deliveries().first
             #expect(delivery?.outcome == (bypass == "true" ? .delivered : .noDevice))
             #expect(delivery?.pushToken == (bypass == "true" ? "own" : nil))
+        }
+    }
+
+    @Test("A send reaches users whose tokens only Kakao has, in one request with the others", arguments: ["v1", "v2"])
+    func unknownUsers(version: String) async throws {
+        try await withService { service in
+            // Registered with Kakao before this server was put in between. User 2 has a phone that the message does not address here.
+            let kakao = Caller(url: service.kakao.sandbox.url, authorization: "KakaoAK \(Keys.admin)")
+            for user in [Int64(1), 2] { #expect(try await kakao.register(user, "token-\(user)").status == 200) }
+            _ = try await service.api.register(2, "apple", type: "apns")
+            _ = try await service.api.register(3, "android")
+            let push = try await service.api.push([1, 2, 3, 4], marker: "m", version: version)
+            try await service.api.waitUntilDone(push)
+            #expect(try await service.api.users(push) == counts(4, sent: 4))
+            let delivered = service.kakao.sandbox.deliveries().filter { $0.outcome == .delivered }
+            #expect(Set(delivered.map(\.userID)) == [1, 2, 3])
+            #expect(service.kakao.sandbox.stats.sends == 1)
         }
     }
 

@@ -60,6 +60,8 @@ struct SettingsTests {
         #expect(settings.kakao.requestsPerSecond == nil)
         #expect(settings.feedbackSecret == nil)
         #expect(settings.pruneAfterFailures == 3)
+        #expect(settings.journal.directory == nil)
+        #expect(settings.journal.maximumBytes == 1 << 30)
         #expect(settings.renewDaysBeforeExpiry == 7)
         #expect(settings.activeWithinDays == 90)
         #expect(settings.requestsPerMinutePerUser == 60)
@@ -129,6 +131,7 @@ struct SettingsTests {
             "KAKAO_AUTH_URL": "http://[::1]:9/",
             "KAKAO_CA_CERTIFICATE_FILE": "/ca.pem", "KAKAO_PUSH_VERSION": "v2", "KAKAO_MAX_CONCURRENT_REQUESTS": "6",
             "KAKAO_REQUESTS_PER_SECOND": "7", "FEEDBACK_SECRET": Keys.feedback, "DEVICES_PRUNE_AFTER_FAILURES": "8",
+            "JOURNAL_DIRECTORY": "/var/journal", "JOURNAL_MAX_BYTES": "1048576",
             "DEVICES_RENEW_DAYS_BEFORE_EXPIRY": "9", "DEVICES_ACTIVE_WITHIN_DAYS": "10",
             "DEVICES_REQUESTS_PER_MINUTE_PER_USER": "11", "DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS": "0",
             "HTTP_TRUSTED_PROXIES": "10.0.0.0/8, ::1", "CALLBACKS_USER_ID_ARGUMENT": "member", "LOG_LEVEL": "debug",
@@ -161,6 +164,8 @@ struct SettingsTests {
         #expect(settings.kakao.requestsPerSecond == 7)
         #expect(settings.feedbackSecret?.revealed == Keys.feedback)
         #expect(settings.pruneAfterFailures == 8)
+        #expect(settings.journal.directory == "/var/journal")
+        #expect(settings.journal.maximumBytes == 1 << 20)
         #expect(settings.renewDaysBeforeExpiry == 9)
         #expect(settings.activeWithinDays == 10)
         #expect(settings.requestsPerMinutePerUser == 11)
@@ -341,7 +346,8 @@ struct SettingsTests {
             ("HTTP_MAX_CONNECTIONS", "0"), ("HTTP_PUBLIC_URL", "ftp://a"), ("HTTP_PUBLIC_URL", "https://"),
             ("KAKAO_API_URL", "https://a b"), ("DATABASE_MIGRATE", "maybe"), ("KAKAO_PUSH_VERSION", "v3"),
             ("KAKAO_MAX_CONCURRENT_REQUESTS", "0"), ("KAKAO_REQUESTS_PER_SECOND", "x"), ("LOG_LEVEL", "INFO"),
-            ("LOG_FORMAT", "xml"), ("DEVICES_PRUNE_AFTER_FAILURES", "0"), ("FEEDBACK_SECRET", "too-short"),
+            ("LOG_FORMAT", "xml"), ("DEVICES_PRUNE_AFTER_FAILURES", "0"), ("JOURNAL_MAX_BYTES", "1048575"),
+            ("FEEDBACK_SECRET", "too-short"),
             ("HTTP_TRUSTED_PROXIES", "10.0.0.0/33"), ("HTTP_TRUSTED_PROXIES", "proxy.example.com"),
             ("DEVICES_REQUESTS_PER_MINUTE_PER_USER", "-1"), ("DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS", "none"),
             ("FEEDBACK_SECRET", "sixteen/letters/or/more"), ("OPERATOR_KEY", "31-characters-are-one-too-few-x"),

@@ -42,7 +42,7 @@ import Testing
                 try await database.addPhones([1, 2])
                 kakao.fail("send", status: 429, code: -10, times: 1)
                 let held = try await waiting.create(uuids([2]), gcm("held"))
-                try await eventually("its sender waits") { log.messages.contains { $0.contains("the sender waits") } }
+                try await eventually("its sender waits") { log.messages.contains { $0.contains("sender paused") } }
                 try await RunningServer.with(settings) { other in
                     // What it gave back is sent, too.
                     try await other.waitUntilDone(held)
@@ -54,7 +54,7 @@ import Testing
                     // By itself it looks each three seconds: that would be 27 for the nine that follow a look.
                     #expect(ContinuousClock.now - start < .seconds(20))
                 }
-                #expect(log.messages.count { $0.contains("the sender waits") } == 1)
+                #expect(log.messages.count { $0.contains("sender paused") } == 1)
             }
         }
     }

@@ -1,9 +1,12 @@
+import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
-import PushService
+import Postgres
 import Testing
+
+@testable import PushService
 
 /// Kakao's unlink notices: `/kakao/unlink`, and `/v1/events` where operators read them.
 @Suite(.timeLimit(.minutes(5))) struct UnlinkTests {
@@ -84,7 +87,9 @@ import Testing
             #expect(items[0]["referrer_type"] == .null)
             let item = try #require(items.last?.object)
             #expect(
-                item.members.map(\.name) == ["id", "type", "user_id", "referrer_type", "payload", "received_at"]
+                item.members.map(\.name) == [
+                    "id", "type", "user_id", "referrer_type", "payload", "received_at", "stored_at",
+                ]
             )
             #expect(item["type"] == "unlink")
             #expect(item["referrer_type"] == "A_NEW_REASON")
@@ -160,6 +165,147 @@ import Testing
         try await withService { service in
             let answer = try await Self.kakao(service).get(Self.path, Self.notice)
             #expect(answer.status == 404)
+        }
+    }
+
+    // MARK: Registrations at the same moment
+
+    private static func withTokens(_ body: (TestService) async throws -> Void) async throws {
+        func adjust(_ settings: inout Settings) {
+            settings.kakao.appID = 123_456
+            settings.identity.acceptsKakaoAccessTokens = true
+        }
+        try await withService(adjust, body)
+    }
+
+    private static func active(_ user: Int64, _ service: TestService) async throws -> Int {
+        try await service.database.count("devices WHERE user_id = \(user) AND NOT withdrawn")
+    }
+
+    private static func waits(_ condition: String, _ service: TestService) async throws -> Bool {
+        try await service.database.count(
+            "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND \(condition)"
+        ) > 0
+    }
+
+    @Test(
+        "A registration that was authorized before its user left is not stored after that, and the app is to try again"
+    )
+    func authorizedBefore() async throws {
+        try await Self.withTokens { service in
+            let token = try #require(service.kakao.sandbox.accessToken(of: 1))
+            let app = service.api.with("Bearer \(token)")
+            #expect(try await app.register(1, "token").status == 200)
+            let delayed = try await service.database.pool.withTransaction { transaction in
+                _ = try await transaction.query("SELECT 1 FROM devices WHERE user_id = 1 FOR UPDATE")
+                let delayed = Task { try await app.register(1, "token") }
+                try await eventually("the registration waits") {
+                    try await Self.waits("query LIKE 'UPDATE devices%'", service)
+                }
+                // What a notice does that is stored in between; that the token was revoked is not told.
+                _ = try await transaction.query(
+                    """
+                    INSERT INTO events (key, id, type, user_id, payload, received_at)
+                    VALUES ('unlink', gen_random_uuid(), 'unlink', 1, '{}', now())
+                    """
+                )
+                _ = try await transaction.query(
+                    "UPDATE devices SET withdrawn = true, revision = revision + 1, next_attempt_at = 'infinity'"
+                )
+                return delayed
+            }
+            let answer = try await delayed.value
+            #expect(answer.status == 503)
+            #expect(answer.json?["type"] == "urn:kakao-push-server:error:identity-unavailable")
+            #expect(answer.headerFields[.retryAfter] == "1")
+            #expect(try await Self.active(1, service) == 0)
+            // Neither does another device of the user, nor one of somebody else that has the token, nor is that one withdrawn.
+            #expect(try await service.api.register(2, "other", device: "other").status == 200)
+            #expect(try await app.register(1, "other", device: "another").status == 503)
+            #expect(try await Self.active(1, service) == 0)
+            #expect(try await Self.active(2, service) == 1)
+            // An operator's word holds, and so does that of a token that was verified since.
+            #expect(try await service.api.register(1, "operator", device: "operator").status == 200)
+            let second = try #require(service.kakao.sandbox.accessToken(of: 1))
+            #expect(try await service.api.with("Bearer \(second)").register(1, "token").status == 200)
+            #expect(try await Self.active(1, service) == 2)
+        }
+    }
+
+    @Test("A registration and an unlink whose transactions overlap leave no device")
+    func overlapping() async throws {
+        try await Self.withTokens { service in
+            let token = try #require(service.kakao.sandbox.accessToken(of: 1))
+            #expect(try await service.api.register(2, "token").status == 200)
+            let (registered, unlinked) = try await service.database.pool.withTransaction { transaction in
+                // The device that is displaced.
+                _ = try await transaction.query("SELECT 1 FROM devices WHERE user_id = 2 FOR UPDATE")
+                let registered = Task {
+                    try await service.api.with("Bearer \(token)").register(1, "token").status
+                }
+                try await eventually("the registration waits") {
+                    try await Self.waits("query LIKE '%displaced AS%'", service)
+                }
+                let unlinked = Task { try await Self.kakao(service).post(Self.path, form: Self.notice).status }
+                try await eventually("the notice waits") {
+                    try await Self.waits("query LIKE '%INSERT INTO events%'", service)
+                }
+                return (registered, unlinked)
+            }
+            #expect(try await [200, 202].contains(registered.value))
+            #expect(try await unlinked.value == 200)
+            #expect(try await Self.active(1, service) == 0)
+            try await eventually("Kakao has forgotten it") { try await service.kakao.tokens(of: 1).isEmpty }
+        }
+    }
+
+    @Test("A notice that is stored late withdraws what was authorized before it was received, whenever that was stored")
+    func late() async throws {
+        try await Self.withTokens { service in
+            let store = service.database.pool
+            for (user, age) in [(1, "2 hours"), (2, "1 minute"), (3, nil)] as [(Int64, String?)] {
+                try await store.write(
+                    """
+                    INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision, authorized_at)
+                    VALUES ($1, 'phone', 'fcm', $1::text, 1, now() - $2::text::interval)
+                    """,
+                    [.int64(user), .text(age)]
+                )
+                try await store.write(
+                    """
+                    INSERT INTO events (key, id, type, user_id, payload, received_at)
+                    VALUES ($1::text, gen_random_uuid(), 'unlink', $1, '{}', now() - interval '1 hour')
+                    """,
+                    [.int64(user)]
+                )
+            }
+            #expect(try await [1, 2, 3].asyncMap { try await Self.active($0, service) } == [0, 1, 1])
+        }
+    }
+
+    @Test("The database takes the same events for a departure as the server")
+    func departures() async throws {
+        try await Self.withApp { service in
+            let schemas = "https://schemas.openid.net/secevent/"
+            let types = [
+                KakaoEvent.unlinkType, "unlinked", schemas + "oauth/event-type/user-unlinked",
+                schemas + "oauth/event-type/tokens-revoked", schemas + "oauth/event-type/token-revoked",
+                schemas + "risc/event-type/account-purged", schemas + "risc/event-type/account-disabled",
+                schemas + "risc/event-type/account-enabled", schemas + "risc/event-type/sessions-revoked",
+            ]
+            for type in types {
+                let event = KakaoEvent(
+                    id: .v7(),
+                    key: type,
+                    type: type,
+                    userID: 1,
+                    referrerType: nil,
+                    payload: Array("{}".utf8),
+                    receivedAt: .now
+                )
+                let rows = try await service.database.pool.read("SELECT is_departure($1)", [.text(type)])
+                #expect(try rows.first?.decode(Bool.self) == (event.effect == .userGone), "\(type)")
+            }
         }
     }
 }

@@ -19,25 +19,60 @@ extension Connection {
             respond(response, to: request)
         case .abort:
             close()
-        case .handle(let handler):
-            do throws(ProtocolError) {
-                try begin(request, with: handler)
-            } catch {
-                respond(Problem(error).response, to: request)
+        case .handle(let route, let check):
+            // A request that is too large is rejected without the check.
+            if let check, !isTooLarge(head, for: route) {
+                finish(check, of: request, for: route)
+            } else {
+                begin(request, route)
             }
         }
     }
 
-    /// Has the body read: by the handler as it comes, or before the handler is called.
-    private func begin(_ request: Request, with handler: Handler) throws(ProtocolError) {
-        if case .streaming(let limit, let answer) = handler {
-            try state.readBody(upTo: limit, isStreamed: true)
-            stream(request, to: answer)
-        } else {
-            try state.readBody(upTo: server.settings.maximumBodyBytes, isStreamed: false)
-            self.request = request
-            self.handler = handler
-            sendContinue()
+    /// Has the rest of a route's check made. Nothing of the body is read meanwhile.
+    private func finish(_ check: @escaping PendingCheck, of request: Request, for route: Route) {
+        self.request = request
+        task = Task(executorPreference: loop) { [self] in
+            var error: (any Error)?
+            do { try await check() } catch let thrown { error = thrown }
+            let rejection = error.map { response(to: $0, of: request) }
+            resume {
+                // Refused meanwhile, for want of room.
+                guard self.request.take() != nil else { return }
+                switch rejection {
+                case nil: begin(request, route)
+                case .some(let response?): respond(response, to: request)
+                case .some(nil): close()
+                }
+            }
+        }
+    }
+
+    private func isTooLarge(_ head: RequestHead, for route: Route) -> Bool {
+        guard case .fixed(let length) = head.framing else { return false }
+        return length > bodyLimit(of: route)
+    }
+
+    private func bodyLimit(of route: Route) -> Int {
+        if case .streaming(let limit, _) = route.handler { return limit }
+        return min(route.bodyLimit ?? .max, server.settings.maximumBodyBytes)
+    }
+
+    /// The request may pass: has its body read, by the handler as it comes, or before the handler is called.
+    private func begin(_ request: Request, _ route: Route) {
+        if request.exemptsConnection { server.exempt(self) }
+        do throws(ProtocolError) {
+            if case .streaming(let limit, let answer) = route.handler {
+                try state.readBody(upTo: limit, isStreamed: true)
+                stream(request, to: answer)
+            } else {
+                try state.readBody(upTo: bodyLimit(of: route), isStreamed: false)
+                self.request = request
+                handler = route.handler
+                sendContinue()
+            }
+        } catch {
+            respond(Problem(error).response, to: request)
         }
     }
 
@@ -50,6 +85,7 @@ extension Connection {
             bodyBuffer.append(run)
         } else {
             request?.body.append(contentsOf: run)
+            bodyBytes += run.count
         }
     }
 
@@ -96,28 +132,26 @@ extension Connection {
             let response: Response?
             do {
                 response = try await answer()
-            } catch is ConnectionAbort {
-                response = nil
-            } catch  where Task.isCancelled && !(error is Problem) {
-                // Whoever asked has gone: the error is only how the handler learned of it.
-                response = nil
             } catch {
-                response = server.application.response(to: error, of: request)
+                response = self.response(to: error, of: request)
             }
-            resume(with: response, to: request)
+            resume { if let response { respond(response, to: request) } else { close() } }
         }
     }
 
-    /// A handler's task has an answer.
-    private func resume(with response: Response?, to request: Request) {
+    /// The answer to a request whose handler or check threw; `nil` to close without one.
+    private func response(to error: any Error, of request: Request) -> Response? {
+        // If the client has gone, the error is only how the handler learned of it.
+        guard !(error is ConnectionAbort), !Task.isCancelled || error is Problem else { return nil }
+        return server.application.response(to: error, of: request)
+    }
+
+    /// A task of a request has ended: goes on with the connection as `body` says.
+    private func resume(_ body: () -> Void) {
         loop.preconditionOnLoop()
         guard isOpen else { return }
         task = nil
-        guard let response else {
-            close()
-            return
-        }
-        respond(response, to: request)
+        body()
         processInput()
         settle()
     }
@@ -156,6 +190,7 @@ extension Connection {
         guard isOpen, farewell == nil else { return }
         var ending = ResponseEncoder.Ending(omitsBody: recipient.isHead)
         abandonBody()
+        bodyBytes = 0
         answers += 1
         restartWait()
         guard let pieces = response.pieces, !ending.omitsBody, response.status.allowsBody else {

@@ -48,7 +48,7 @@ final class Connection: @unchecked Sendable {
     /// What has come and is not taken yet: mostly nothing, as whole requests are read from the loop's scratch.
     private var input: [UInt8] = []
     /// Ciphertext, when there is TLS.
-    private var output = OutputBuffer()
+    private(set) var output = OutputBuffer()
     private var peerHasClosed = false
     /// The socket has not taken everything: the rest is written when there is room.
     private var isBlocked = false
@@ -58,12 +58,18 @@ final class Connection: @unchecked Sendable {
     private(set) var isOpen = true
 
     private var waiting: Waiting?
+    /// When the deadline was last set, in the loop's milliseconds: of an idle connection since when it is.
+    private(set) var waitingSince: UInt64 = 0
     /// Bytes that the peer has sent or taken since the deadline was set.
     private var progress = 0
 
     // The request in hand, for `Connection+Requests.swift`.
     var request: Request?
     var handler: Handler?
+    /// Bytes of the request's body, if that is read before its handler is called, until the answer.
+    var bodyBytes = 0
+    /// Bytes that are taken from the server's budget, for ``bodyBytes`` and ``input``.
+    private var reserved = 0
     /// What of a body lies ready for the handler that reads it as it comes.
     var bodyBuffer: RequestBodyBuffer?
     /// The handler, or what writes its answer in pieces, while it is at work.
@@ -164,11 +170,30 @@ final class Connection: @unchecked Sendable {
     private func receive(_ bytes: UnsafeRawBufferPointer) {
         if input.isEmpty {
             let taken = process(bytes)
-            if taken < bytes.count, isOpen { input.append(contentsOf: bytes[taken...]) }
+            if taken < bytes.count, isOpen, farewell == nil { input.append(contentsOf: bytes[taken...]) }
         } else {
             input.append(contentsOf: bytes)
             processInput()
         }
+        guard !reserve() else { return }
+        // The input is dropped, so that nothing can be read behind it.
+        input = []
+        if state.isDeciding {
+            task?.cancel()
+            task = nil
+        }
+        perform(state.droppedInput())
+    }
+
+    /// Takes from the server's budget what this connection holds by now, or gives back what it no longer holds.
+    ///
+    /// - Returns: Whether there was room. If not, the connection has to drop what it holds.
+    private func reserve() -> Bool {
+        let bytes = isOpen ? max(0, input.count + bodyBytes - BodyBudget.uncounted) : 0
+        guard bytes <= reserved || server.budget.take(bytes - reserved) else { return false }
+        if bytes < reserved { server.budget.release(reserved - bytes) }
+        reserved = bytes
+        return true
     }
 
     private func receiveEnd() {
@@ -181,12 +206,12 @@ final class Connection: @unchecked Sendable {
 
     /// Reads what had to wait.
     func processInput() {
-        guard !input.isEmpty else { return }
+        guard !input.isEmpty || state.isWhole else { return }
         // Moved out while it is read, so that nothing below can change it under the reader.
         var pending: [UInt8] = []
         swap(&pending, &input)
         let taken = pending.withUnsafeBytes { process($0) }
-        if taken < pending.count {
+        if taken < pending.count, isOpen, farewell == nil {
             pending.removeFirst(taken)
             swap(&pending, &input)
         }
@@ -201,6 +226,10 @@ final class Connection: @unchecked Sendable {
             let rest = UnsafeRawBufferPointer(rebasing: bytes[taken...])
             let (count, action) = state.read(rest) { run in receiveBody(run) }
             taken += count
+            if bodyBytes > BodyBudget.uncounted, !reserve() {
+                perform(state.hasNoRoom())
+                break
+            }
             if case .needsInput = action {
                 // An answer given without suspending leaves more to read; a handler under way does not.
                 guard count > 0, state.readsInput, taken < bytes.count else { break }
@@ -289,12 +318,19 @@ final class Connection: @unchecked Sendable {
 
     // MARK: Time
 
+    /// Whether nothing of a next request has come, and nothing of the last answer is left.
+    var isIdle: Bool { state.isIdle && input.isEmpty && output.isEmpty && farewell == nil }
+
     /// Brings what the loop waits for, and for how long, in line with the state.
     func settle() {
         // Every request that came before the peer shut its side has been answered.
         if peerHasClosed, state.readsInput, !isHeldBack { perform(state.peerClosed()) }
         guard isOpen else { return }
-        let wantsInput = farewell != nil || state.readsInput && !isHeldBack || input.count < Self.inputLimit
+        if reserved > 0 { _ = reserve() }
+        // TLS answers what it reads: a peer that requests key updates and takes none of the answers would make the output grow.
+        let mayReadAhead = !state.isDeciding && !(isBlocked && tls != nil)
+        let wantsInput =
+            farewell != nil || state.readsInput && !isHeldBack || input.count < Self.inputLimit && mayReadAhead
         watch(Interest(reading: wantsInput && !peerHasClosed, writing: isBlocked))
         guard !isBlocked else {
             wait(for: .room, server.timeouts.body)
@@ -329,6 +365,7 @@ final class Connection: @unchecked Sendable {
 
     private func setDeadline(_ milliseconds: UInt64, for next: Waiting) {
         waiting = next
+        waitingSince = loop.now
         progress = 0
         deadline?.set(milliseconds: milliseconds)
     }
@@ -385,6 +422,7 @@ final class Connection: @unchecked Sendable {
     func close() {
         guard isOpen else { return }
         isOpen = false
+        _ = reserve()
         if let registration { loop.deregister(registration) }
         registration = nil
         deadline?.cancel()

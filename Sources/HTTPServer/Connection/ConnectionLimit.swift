@@ -30,10 +30,15 @@ final class ConnectionLimit: Sendable {
         }
     }
 
+    /// Whether connections of an address count towards a limit of its own.
+    func counts(_ address: SocketAddress) -> Bool {
+        maximumPerAddress != nil && !proxies.contains(address)
+    }
+
     /// Notes down whose a place is that was taken. Returns whether that address may have one more; if not, the place is to be given
     /// back by ``release(_:)`` with `nil`.
     func assign(to address: SocketAddress) -> Bool {
-        guard let maximumPerAddress, !proxies.contains(address) else { return true }
+        guard let maximumPerAddress, counts(address) else { return true }
         return state.withLock { state in
             let count = state.counts[address.network, default: 0]
             guard count < maximumPerAddress else { return false }
@@ -42,18 +47,28 @@ final class ConnectionLimit: Sendable {
         }
     }
 
+    /// A place that was assigned to an address no longer counts towards its limit, but is still taken. To be given back by
+    /// ``release(_:)`` with `nil`.
+    func exempt(_ address: SocketAddress) {
+        guard counts(address) else { return }
+        state.withLock { Self.remove(address.network, from: &$0) }
+    }
+
     /// Gives a place back, and whose it was if it was assigned.
     func release(_ address: SocketAddress?) {
-        let network = address.flatMap { proxies.contains($0) ? nil : $0.network }
+        let network = address.flatMap { counts($0) ? $0.network : nil }
         let waiting = state.withLock { state in
             state.count -= 1
-            if let network, let count = state.counts[network] {
-                state.counts[network] = count > 1 ? count - 1 : nil
-            }
+            if let network { Self.remove(network, from: &state) }
             defer { state.waiting.removeAll() }
             return state.waiting
         }
         for body in waiting { body() }
+    }
+
+    private static func remove(_ network: SocketAddress.Network, from state: inout State) {
+        guard let count = state.counts[network] else { return }
+        state.counts[network] = count > 1 ? count - 1 : nil
     }
 
     /// Has `body` called when a place is given back; at once, if one has been meanwhile.

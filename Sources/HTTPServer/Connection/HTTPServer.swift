@@ -8,7 +8,10 @@ package import Logging
 /// The listeners share a port by `SO_REUSEPORT`: the kernel spreads connections over them, and a request is read, handled and
 /// answered on one loop.
 package final class HTTPServer: Sendable {
-    private let loopServers: [LoopServer]
+    let loopServers: [LoopServer]
+    private let budget: BodyBudget
+    /// The bytes of bodies that are held in memory, beyond the first 4 KiB of each.
+    var heldBytes: Int { budget.count }
     /// The port it listens on: the kernel's choice, if the settings said 0.
     package let port: Int
 
@@ -28,6 +31,7 @@ package final class HTTPServer: Sendable {
             perAddress: settings.maximumConnectionsPerAddress,
             proxies: settings.trustedProxies
         )
+        let budget = BodyBudget(limit: max(settings.maximumHeldBytes, settings.maximumBodyBytes))
         var port = settings.port
         var loopServers: [LoopServer] = []
         for loop in loops.loops {
@@ -39,18 +43,21 @@ package final class HTTPServer: Sendable {
                 settings: settings,
                 application: try makeApplication(loop),
                 limit: limit,
+                budget: budget,
                 logger: logger
             )
             loopServers.append(loopServer)
         }
         self.loopServers = loopServers
+        self.budget = budget
         self.port = port
     }
 
     /// Begins to accept connections.
     package func start() {
         for server in loopServers {
-            server.loop.execute {
+            server.loop.execute { [loopServers] in
+                server.others = loopServers.filter { $0 !== server }
                 // The loop has a descriptor table of its own and this listener is new in it: epoll can only be out of memory.
                 do { try server.start() } catch { preconditionFailure("a listener cannot be watched: \(error)") }
             }

@@ -9,6 +9,9 @@ package struct HTTPServerSettings: Sendable {
     package var headLimits = HeadLimits()
     /// Beyond it: 413. A route that reads its body as it comes has a limit of its own.
     package var maximumBodyBytes = 1 << 20
+    /// Bytes of bodies that are held in memory at a time, over all connections; no less than ``maximumBodyBytes``. A body that does not fit
+    /// is refused with 503. The first 4 KiB of each are free.
+    package var maximumHeldBytes = 64 << 20
     /// From the first byte of a request to its last header; also for a TLS handshake.
     package var headerTimeout = Duration.seconds(10)
     /// For a body to come, and for a peer to take what is written to it. Whoever sends or takes ``minimumBytesPerSecond`` in that
@@ -22,8 +25,9 @@ package struct HTTPServerSettings: Sendable {
     package var lingerTimeout = Duration.seconds(2)
     /// In all. More wait in the kernel's queue until one of these ends.
     package var maximumConnections = 10_000
-    /// From one IPv4 address or IPv6 network of 64 bits; `nil` for no limit. More are closed. Those of ``trustedProxies`` are not
-    /// counted: all clients come from there.
+    /// From one IPv4 address or IPv6 network of 64 bits; `nil` for no limit. For one more, the address's longest idle connection is closed;
+    /// if none is idle, the new one is. Those of ``trustedProxies`` are not counted, as all clients come from there, nor those whose
+    /// request a check has exempted (``Request/exemptsConnection``).
     package var maximumConnectionsPerAddress: Int?
     /// Who is believed where a request comes from: see ``Request/clientAddress``.
     package var trustedProxies = TrustedProxies.none

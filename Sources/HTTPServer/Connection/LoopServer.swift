@@ -37,11 +37,16 @@ final class LoopServer: @unchecked Sendable {
     /// Replaced when the certificate is.
     private(set) var tls: TLSContext?
     let logger: Logger
+    let budget: BodyBudget
     private let limit: ConnectionLimit
+    /// The same of the server's other loops.
+    var others: [LoopServer] = []
 
     private var listener: FileDescriptor?
     private var registration: Registration?
-    private var connections: [ObjectIdentifier: Connection] = [:]
+    private(set) var connections: [ObjectIdentifier: Connection] = [:]
+    /// Those that count towards the limit of their address; empty without such a limit.
+    private var counted: [SocketAddress.Network: [ObjectIdentifier: Connection]] = [:]
     private var unflushed: [Connection] = []
     private var hook: EndOfTickHook?
     private var pause = LoopServer.shortestPause
@@ -58,6 +63,7 @@ final class LoopServer: @unchecked Sendable {
         settings: HTTPServerSettings,
         application: Application,
         limit: ConnectionLimit,
+        budget: BodyBudget,
         logger: Logger
     ) {
         self.loop = loop
@@ -68,6 +74,7 @@ final class LoopServer: @unchecked Sendable {
         tls = settings.tls
         self.application = application
         self.limit = limit
+        self.budget = budget
         self.logger = logger
     }
 
@@ -127,21 +134,69 @@ final class LoopServer: @unchecked Sendable {
         return true
     }
 
-    /// Takes up a connection, or closes it if its address has too many.
+    /// Takes up a connection. If its address has no place left, its longest idle connection makes room; if none is idle, this one is closed.
     private func take(_ descriptor: consuming FileDescriptor, from address: SocketAddress) {
-        guard limit.assign(to: address) else {
+        if limit.assign(to: address) || closeIdle(of: address.network) && limit.assign(to: address) {
+            start(descriptor, from: address)
+        } else {
+            takeLater(AcceptedSocket(descriptor: descriptor, address: address), asking: others[...])
+        }
+    }
+
+    /// Takes up a connection after one of the other loops has made room for it, or closes it if none can.
+    private func takeLater(_ socket: AcceptedSocket, asking servers: ArraySlice<LoopServer>) {
+        guard let server = servers.first else {
             limit.release(nil)
-            noteRefused(address)
+            noteRefused(socket.address)
             return
         }
+        server.loop.execute { [self] in
+            let hasRoom = server.closeIdle(of: socket.address.network)
+            loop.execute { [self] in
+                // Another connection may have taken the place meanwhile.
+                guard hasRoom, registration != nil, limit.assign(to: socket.address),
+                    let descriptor = socket.takeDescriptor()
+                else { return takeLater(socket, asking: registration == nil ? [] : servers.dropFirst()) }
+                start(descriptor, from: socket.address)
+            }
+        }
+    }
+
+    /// Closes the connection of a network that has waited longest for a request. Returns whether there was one.
+    private func closeIdle(of network: SocketAddress.Network) -> Bool {
+        loop.preconditionOnLoop()
+        let idle = (counted[network] ?? [:]).values.filter(\.isIdle)
+        guard let oldest = idle.min(by: { $0.waitingSince < $1.waitingSince }) else { return false }
+        oldest.close()
+        return true
+    }
+
+    private func start(_ descriptor: consuming FileDescriptor, from address: SocketAddress) {
         do {
             let connection = try Connection(server: self, descriptor: descriptor, remoteAddress: address)
             try connection.start()
             connections[ObjectIdentifier(connection)] = connection
+            if limit.counts(address) {
+                counted[address.network, default: [:]][ObjectIdentifier(connection)] = connection
+            }
         } catch {
             logger.error("A connection was not taken up", metadata: ["error": "\(error)"])
             limit.release(address)
         }
+    }
+
+    /// A connection no longer counts towards the limit of its address.
+    func exempt(_ connection: Connection) {
+        guard removeCounted(connection) else { return }
+        limit.exempt(connection.remoteAddress)
+    }
+
+    /// Returns whether it was counted.
+    private func removeCounted(_ connection: Connection) -> Bool {
+        let network = connection.remoteAddress.network
+        guard counted[network]?.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return false }
+        if counted[network]?.isEmpty == true { counted[network] = nil }
+        return true
     }
 
     /// At most once a second: whoever opens too many connections does so often.
@@ -189,7 +244,7 @@ final class LoopServer: @unchecked Sendable {
 
     func closed(_ connection: Connection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
-        limit.release(connection.remoteAddress)
+        limit.release(removeCounted(connection) ? connection.remoteAddress : nil)
         if connections.isEmpty { finishShutDown() }
     }
 
@@ -209,6 +264,8 @@ final class LoopServer: @unchecked Sendable {
         if let registration { loop.deregister(registration) }
         registration = nil
         listener = nil
+        // They hold each other.
+        others = []
         whenEmpty.append(done)
         for connection in connections.values { connection.shutDown() }
         if connections.isEmpty { finishShutDown() }
@@ -227,4 +284,18 @@ final class LoopServer: @unchecked Sendable {
         loop.preconditionOnLoop()
         for connection in connections.values { connection.close() }
     }
+}
+
+/// A socket that was accepted and waits for a place.
+private final class AcceptedSocket: @unchecked Sendable {
+    // Touched on the loop that accepted it only; it is closed with this object.
+    private var descriptor: FileDescriptor?
+    let address: SocketAddress
+
+    init(descriptor: consuming FileDescriptor, address: SocketAddress) {
+        self.descriptor = consume descriptor
+        self.address = address
+    }
+
+    func takeDescriptor() -> FileDescriptor? { descriptor.take() }
 }

@@ -12,14 +12,14 @@ package final class AccessLog: Middleware {
     private let logLevel: Logger.Level
     /// Paths that probes ask for every second: logged at `debug`.
     private let quietPaths: [String]
-    /// Paths whose last part is a secret.
-    private let secretPrefixes: [String]
+    private let mask: SecretMask
 
-    package init(logger: Logger, quietPaths: [String] = [], secretPrefixes: [String] = []) {
+    /// - Parameter mask: Masks the paths, also those that lead nowhere.
+    package init(logger: Logger, quietPaths: [String] = [], mask: SecretMask = SecretMask()) {
         self.logger = logger
         logLevel = logger.logLevel
         self.quietPaths = quietPaths
-        self.secretPrefixes = secretPrefixes
+        self.mask = mask
     }
 
     package func receive(_ request: Request) -> Response? { nil }
@@ -37,7 +37,7 @@ package final class AccessLog: Middleware {
         if client != request.remoteAddress { metadata["client"] = "\(client.host)" }
         logger.log(
             level: level,
-            "\(request.method.rawValue) \(masked(path)) \(response.status.code)",
+            "\(request.method.rawValue) \(mask.masked(path: path)) \(response.status.code)",
             metadata: metadata
         )
     }
@@ -51,9 +51,5 @@ package final class AccessLog: Middleware {
                 "reason": "\(refusal.error.reason)",
             ]
         )
-    }
-
-    private func masked(_ path: String) -> String {
-        secretPrefixes.first { path.hasPrefix($0) }.map { $0 + "***" } ?? path
     }
 }

@@ -50,8 +50,8 @@ package final class Application: Sendable {
     enum Decision {
         /// Answer now, whatever the body.
         case respond(Response)
-        /// Read the body, then call the handler.
-        case handle(Handler)
+        /// Await the rest of the route's check if there is one, read the body, then call the handler.
+        case handle(Route, PendingCheck?)
         /// Close without an answer.
         case abort
     }
@@ -62,9 +62,9 @@ package final class Application: Sendable {
                 if let response = try step.receive(request) { return .respond(response) }
             }
             switch try router.match(request.method, path: request.path) {
-            case .found(let handler, let pathParameters):
+            case .found(let route, let pathParameters):
                 request.pathParameters = pathParameters
-                return .handle(handler)
+                return .handle(route, try route.check?(request))
             case .methodNotAllowed(let allowed):
                 if request.method == .options { return .respond(Response(.noContent, headerFields: [.allow: allowed])) }
                 throw Problem(.methodNotAllowed, "Allowed here: \(allowed).", headerFields: [.allow: allowed])

@@ -18,12 +18,12 @@ package struct Router: Sendable {
     private struct Node {
         var literals: [String: Int] = [:]
         var parameter: (name: String, node: Int)?
-        var handlers: [(method: HTTPRequest.Method, handler: Handler)] = []
+        var routes: [(method: HTTPRequest.Method, route: Route)] = []
     }
 
     /// What routing found.
     enum Match {
-        case found(Handler, pathParameters: [(name: String, value: String)])
+        case found(Route, pathParameters: [(name: String, value: String)])
         /// The path is known, the method is not: 405 with these in `Allow`.
         case methodNotAllowed(allowed: String)
         case notFound
@@ -36,7 +36,17 @@ package struct Router: Sendable {
     package init() {}
 
     /// Adds a route. A pattern has the form `/v1/pushes/{id}`; method and pattern together are added once.
-    package mutating func add(_ method: HTTPRequest.Method, _ pattern: String, _ handler: Handler) {
+    ///
+    /// - Parameters:
+    ///   - check: Authorizes a request by its head; `nil` for a public route.
+    ///   - bodyLimit: The most bytes of a body that is read before the handler is called, if that is less than the server's limit.
+    package mutating func add(
+        _ method: HTTPRequest.Method,
+        _ pattern: String,
+        check: HeadCheck? = nil,
+        bodyLimit: Int? = nil,
+        _ handler: Handler
+    ) {
         var node = 0
         var isLiteral = true
         for segment in pattern.split(separator: "/", omittingEmptySubsequences: true) {
@@ -47,8 +57,8 @@ package struct Router: Sendable {
                 node = child(of: node, literal: String(segment))
             }
         }
-        precondition(!nodes[node].handlers.contains { $0.method == method }, "\(method) \(pattern) is routed twice")
-        nodes[node].handlers.append((method, handler))
+        precondition(!nodes[node].routes.contains { $0.method == method }, "\(method) \(pattern) is routed twice")
+        nodes[node].routes.append((method, Route(handler: handler, check: check, bodyLimit: bodyLimit)))
         if isLiteral { literalPaths[pattern] = node }
     }
 
@@ -56,9 +66,11 @@ package struct Router: Sendable {
     package mutating func on(
         _ method: HTTPRequest.Method,
         _ pattern: String,
+        check: HeadCheck? = nil,
+        bodyLimit: Int? = nil,
         _ handler: @escaping @Sendable (Request) async throws -> Response
     ) {
-        add(method, pattern, .task(handler))
+        add(method, pattern, check: check, bodyLimit: bodyLimit, .task(handler))
     }
 
     /// Adds a route whose handler reads the body as it comes.
@@ -67,10 +79,11 @@ package struct Router: Sendable {
     package mutating func on(
         _ method: HTTPRequest.Method,
         _ pattern: String,
+        check: HeadCheck? = nil,
         upTo limit: Int = .max,
         streaming handler: @escaping @Sendable (Request, RequestBody) async throws -> Response
     ) {
-        add(method, pattern, .streaming(maximumBodyBytes: limit, handler))
+        add(method, pattern, check: check, .streaming(maximumBodyBytes: limit, handler))
     }
 
     private mutating func child(of node: Int, literal: String) -> Int {
@@ -95,14 +108,14 @@ package struct Router: Sendable {
     /// - Throws: ``FormURLEncoded/ParseError`` when a segment that a pattern names cannot be decoded.
     func match(_ method: HTTPRequest.Method, path: String) throws(FormURLEncoded.ParseError) -> Match {
         let wanted: HTTPRequest.Method = method == .head ? .get : method
-        if let node = literalPaths[path], let handler = handler(at: node, wanted) {
-            return .found(handler, pathParameters: [])
+        if let node = literalPaths[path], let route = route(at: node, wanted) {
+            return .found(route, pathParameters: [])
         }
         guard path.hasPrefix("/") else { return .notFound }
         let segments = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
         var search = Search(method: wanted)
-        if let handler = try find(segments[...], below: 0, &search) {
-            return .found(handler, pathParameters: search.parameters)
+        if let route = try find(segments[...], below: 0, &search) {
+            return .found(route, pathParameters: search.parameters)
         }
         guard !search.allowed.isEmpty else { return .notFound }
         if search.allowed.contains("GET") { search.allowed.append("HEAD") }
@@ -117,32 +130,32 @@ package struct Router: Sendable {
         var allowed: [String] = []
     }
 
-    private func handler(at node: Int, _ method: HTTPRequest.Method) -> Handler? {
-        nodes[node].handlers.first { $0.method == method }?.handler
+    private func route(at node: Int, _ method: HTTPRequest.Method) -> Route? {
+        nodes[node].routes.first { $0.method == method }?.route
     }
 
-    /// The handler at the end of `segments`. A literal is tried before a name, and given up for it when it leads nowhere.
+    /// The route at the end of `segments`. A literal is tried before a name, and given up for it when it leads nowhere.
     private func find(
         _ segments: ArraySlice<Substring>,
         below node: Int,
         _ search: inout Search
-    ) throws(FormURLEncoded.ParseError) -> Handler? {
+    ) throws(FormURLEncoded.ParseError) -> Route? {
         guard let segment = segments.first else {
-            if let handler = handler(at: node, search.method) { return handler }
-            for (method, _) in nodes[node].handlers where !search.allowed.contains(method.rawValue) {
+            if let route = route(at: node, search.method) { return route }
+            for (method, _) in nodes[node].routes where !search.allowed.contains(method.rawValue) {
                 search.allowed.append(method.rawValue)
             }
             return nil
         }
         if let child = nodes[node].literals[String(segment)],
-            let handler = try find(segments.dropFirst(), below: child, &search)
+            let route = try find(segments.dropFirst(), below: child, &search)
         {
-            return handler
+            return route
         }
         guard let (name, child) = nodes[node].parameter, !segment.isEmpty else { return nil }
         let value = try FormURLEncoded.percentDecoded(Array(segment.utf8)[...], plusIsSpace: false)
         search.parameters.append((name, value))
-        if let handler = try find(segments.dropFirst(), below: child, &search) { return handler }
+        if let route = try find(segments.dropFirst(), below: child, &search) { return route }
         search.parameters.removeLast()
         return nil
     }

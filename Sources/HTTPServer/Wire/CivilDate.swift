@@ -12,10 +12,11 @@ package struct CivilDate: Equatable, Sendable {
     /// 0 is Sunday.
     package let weekday: Int
 
-    /// - Parameter unixSeconds: Seconds since 1970-01-01T00:00:00Z; may be negative.
+    /// - Parameter unixSeconds: Seconds since 1970-01-01T00:00:00Z; any number.
     package init(unixSeconds: Int) {
         let days = unixSeconds.flooredQuotient(86_400)
-        let secondOfDay = unixSeconds - days * 86_400
+        let remainder = unixSeconds % 86_400
+        let secondOfDay = remainder < 0 ? remainder + 86_400 : remainder
         // Counted from 0000-03-01, so that the leap day is the last of its year, in eras of 400 years.
         let shifted = days + 719_468
         let era = shifted.flooredQuotient(146_097)

@@ -37,8 +37,8 @@ final class ConnectionState {
         case idle
         /// Part of a head has come. Can transition to `headComplete`, `failed`, `closed`.
         case head(RequestHeadParser)
-        /// The caller decides what to do with a head. Can transition to `body`, or by an early answer to `answering`, `draining`,
-        /// `idle`, `lingering`.
+        /// The caller decides what to do with a head, which may take it a while. Nothing of the body is read meanwhile. Can transition to
+        /// `body`, or by an early answer to `answering`, `draining`, `idle`, `lingering`.
         case headComplete(Exchange)
         /// The body is to come. Can transition to `handling`, `failed`, `closed`; and, when its handler reads it as it comes, by
         /// an answer to `answering`, `draining`, `idle`, `lingering`.
@@ -104,9 +104,9 @@ final class ConnectionState {
     var wait: Wait {
         switch state {
         case .idle: .nextRequest
-        case .head, .headComplete: .head
+        case .head: .head
         case .body, .draining: .body
-        case .handling, .answering, .failed: .handler
+        case .headComplete, .handling, .answering, .failed: .handler
         case .lingering, .closed: .peerClose
         }
     }
@@ -117,6 +117,21 @@ final class ConnectionState {
         case .idle, .head, .body, .draining, .lingering: true
         case .headComplete, .handling, .answering, .failed, .closed: false
         }
+    }
+
+    /// Whether the caller is deciding about a head: then not even a buffer of its own is to be filled with the body.
+    var isDeciding: Bool {
+        if case .headComplete = state { true } else { false }
+    }
+
+    /// Whether nothing of a next request has come.
+    var isIdle: Bool {
+        if case .idle = state { true } else { false }
+    }
+
+    /// Whether nothing more has to come for the request in hand: ``read(_:_:)`` says so without a byte.
+    var isWhole: Bool {
+        if case .body(let exchange) = state { exchange.decoder.isComplete } else { false }
     }
 
     // MARK: Bytes
@@ -286,6 +301,34 @@ final class ConnectionState {
     private func shut() -> Action {
         state = .lingering
         return .linger
+    }
+
+    /// The caller has no room for the body of a request that is not with its handler yet: the request is refused.
+    func hasNoRoom() -> Action {
+        switch state {
+        case .headComplete, .body, .handling: fail(Self.noRoom)
+        case .idle, .head, .answering, .draining, .failed, .lingering, .closed: .needsInput
+        }
+    }
+
+    /// The caller had no room for bytes that were not taken, and has dropped them: nothing can be read behind them. A request that is not with its
+    /// handler yet is refused, one that is answered is the last.
+    func droppedInput() -> Action {
+        switch state {
+        case .head, .headComplete, .body:
+            return fail(Self.noRoom)
+        case .handling, .answering:
+            isClosing = true
+            return .needsInput
+        case .idle, .draining:
+            return shut()
+        case .failed, .lingering, .closed:
+            return .needsInput
+        }
+    }
+
+    private static var noRoom: ProtocolError {
+        ProtocolError(.serviceUnavailable, "The server holds too many request bodies. Try again.")
     }
 
     // MARK: Other events

@@ -48,8 +48,10 @@ actor PostgresLane {
         connection = ReconnectingConnection(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
 
-    /// Statements that wait or are under way.
-    var load: Int { waiting.count + inFlight }
+    /// Statements that wait or are in flight. A lane that is reconnecting has more than any other, so that a statement waits for it only if no
+    /// lane is connected.
+    var load: Int { waiting.count + inFlight + (connection.isOpen ? 0 : Self.reconnectingLoad) }
+    private static let reconnectingLoad = 1 << 30
 
     /// Why statements are refused now, if they are.
     var refusal: PostgresError? { connection.mayWait ? nil : lastError }

@@ -10,20 +10,18 @@ struct AudienceRoutes: Sendable {
     /// So many bytes go to PostgreSQL at a time.
     private static let bytesAtATime = 64 * 1024
 
-    let authenticator: Authenticator
     let store: AudienceStore
     let uploads: UploadLimit
 
-    func add(to router: inout Router) {
-        router.on(.put, "/v1/audiences/{name}", streaming: replace)
-        router.on(.get, "/v1/audiences", list)
-        router.on(.get, "/v1/audiences/{name}", show)
-        router.on(.delete, "/v1/audiences/{name}", delete)
+    func add(to router: inout ServiceRouter) {
+        router.on(.put, "/v1/audiences/{name}", .operator(.send), streaming: replace)
+        router.on(.get, "/v1/audiences", .operator(.read), list)
+        router.on(.get, "/v1/audiences/{name}", .operator(.read), show)
+        router.on(.delete, "/v1/audiences/{name}", .operator(.send), delete)
     }
 
     /// Takes users, one a line: 200 once all of them have taken the place of the former ones, 201 when there were none.
     private func replace(_ request: Request, _ body: RequestBody) async throws -> Response {
-        try await authenticator.requireOperator(request, .send)
         guard let name = AudienceName(request.pathParameter("name")) else {
             throw Problem.field("name", AudienceName.allowed)
         }
@@ -84,20 +82,17 @@ struct AudienceRoutes: Sendable {
     }
 
     private func list(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
         let page = try Page<AudienceName>(Parameters(request))
         let audiences = try await store.list(after: page.cursor, limit: page.limit + 1)
         return page.response(audiences, cursor: \.name) { Self.write($0, to: &$1) }
     }
 
     private func show(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
         guard let audience = try await store.audience(Self.name(request)) else { throw Self.notFound }
         return Self.response(audience, status: .ok)
     }
 
     private func delete(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .send)
         guard try await store.delete(Self.name(request)) else { throw Self.notFound }
         return Response(.noContent)
     }

@@ -1,6 +1,6 @@
 internal import Locking
 
-/// How many uploads a server takes at a time, over all of its loops.
+/// How many requests of one expensive kind, uploads or dry runs, a server takes at a time, over all of its loops.
 final class UploadLimit: Sendable {
     private let free: Locked<Int>
 

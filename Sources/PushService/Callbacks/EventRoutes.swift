@@ -1,14 +1,11 @@
-internal import EventLoop
 internal import FoundationEssentials
 internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
-internal import Logging
 
 /// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read what came.
 struct EventRoutes: Sendable {
-    let authenticator: Authenticator
     /// The app's number at Kakao. Without it nobody could say whose users a notice is about, and there is no `/kakao/unlink`.
     let appID: String?
     /// Who believes account events. Without a key of the app none could be for it, and there is no `/kakao/account-events`.
@@ -16,31 +13,35 @@ struct EventRoutes: Sendable {
     /// Of the same loop as `store`.
     let client: HTTPClient
     let store: EventStore
-    let sync: DeviceSync
-    let logger: Logger
+    let intake: CallIntake
 
-    func add(to router: inout Router) {
-        router.on(.get, "/v1/events", list)
+    func add(to router: inout ServiceRouter) {
+        router.on(.get, "/v1/events", .operator(.read), list)
         if let appID {
-            router.on(.get, "/kakao/unlink") { try await receiveUnlink($0, appID) }
-            router.on(.post, "/kakao/unlink") { try await receiveUnlink($0, appID) }
+            for method in [HTTPRequest.Method.get, .post] {
+                router.on(method, "/kakao/unlink", .kakao, bodyLimit: ServiceRouter.smallBody) {
+                    try await receiveUnlink($0, appID)
+                }
+            }
         }
         if let verifier {
-            router.on(.post, "/kakao/account-events") { try await receiveAccountEvents($0, verifier) }
+            // The body is signed: who sends it cannot be told before.
+            router.on(.post, "/kakao/account-events", .anyone, bodyLimit: 16 * 1024) {
+                try await receiveAccountEvents($0, verifier)
+            }
         }
     }
 
-    /// 200 once the notice is committed and the devices are withdrawn, also for a user who has none.
+    /// 200 once the notice is committed and the devices are withdrawn, also for a user who has none; or once it is in the journal.
     private func receiveUnlink(_ request: Request, _ appID: String) async throws -> Response {
-        try authenticator.requireKakao(request)
-        try await store([KakaoEvent(unlink: request, appID: appID)], request)
+        try await intake.keep(.events([KakaoEvent(unlink: request, appID: appID)]), request)
         return Response(.ok)
     }
 
-    /// 202 once the events of a security event token are committed and acted on, 400 for a token that is not Kakao's to us (RFC 8935 §2).
+    /// 202 once the events of a security event token are committed and acted on, or in the journal, 400 for a token that is not Kakao's to us (RFC 8935 §2).
     private func receiveAccountEvents(_ request: Request, _ verifier: TokenVerifier) async throws -> Response {
         do {
-            try await store(accountEvents(request, verifier), request)
+            try await intake.keep(.events(accountEvents(request, verifier)), request)
             return Response(.accepted)
         } catch let refusal as SecurityEventRefusal {
             return refusal.response
@@ -58,41 +59,31 @@ struct EventRoutes: Sendable {
             throw SecurityEventRefusal(.invalidRequest, "The body must be a signed security event token.")
         }
         let events = try KakaoEvent.all(in: token)
-        if let objection = try await verifier.objection(to: token, client, on: request.loop) {
+        if let objection = try await verifier.objection(to: token, isUrgent: true, client, on: request.loop) {
             throw SecurityEventRefusal(objection)
         }
         return events
     }
 
-    /// Stores what Kakao told, and does what follows. Kakao waits for 3 s and does not call again: the Push API is told in the background, and
-    /// a caller that hangs up changes nothing.
-    private func store(_ events: [KakaoEvent], _ request: Request) async throws {
-        let withdrawn = try await request.uninterrupted { try await store.insert(events) }
-        guard withdrawn > 0 else { return }
-        logger.info(
-            "A user has left the app; the devices are withdrawn",
-            metadata: [
-                "type": "\(events.map(\.type).joined(separator: " "))",
-                "user_id": "\(events.compactMap(\.userID).map { String($0) }.joined(separator: " "))",
-                "devices": "\(withdrawn)",
-            ]
-        )
-        sync.wakeup.signal()
-    }
-
     private func list(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
         let parameters = try Parameters(request)
         let page = try Page<UUID>(parameters)
         let type = try parameters.optionalText("type", length: 1...255)
-        let events = try await store.list(type: type, before: page.cursor, limit: page.limit + 1)
-        return page.response(events, cursor: \.id) { event, json in
+        let events = try await store.list(
+            type: type,
+            storedSince: parameters.optionalTime("stored_since"),
+            before: page.cursor,
+            limit: page.limit + 1
+        )
+        return page.response(events, cursor: \.call.id) { stored, json in
+            let event = stored.call
             json.member("id", event.id.lowercased)
             json.member("type", event.type)
             json.member("user_id", event.userID.map { String($0) })
             json.member("referrer_type", event.referrerType)
             json.member("payload", JSONFragment(event.payload))
             json.member("received_at", event.receivedAt.rfc3339)
+            json.member("stored_at", stored.storedAt.rfc3339)
         }
     }
 }

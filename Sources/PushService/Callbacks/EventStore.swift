@@ -5,8 +5,10 @@ internal import Postgres
 struct EventStore: Sendable {
     let pool: PostgresPool
 
-    /// Stores events, and does what follows from them for their users in the same step: withdraws devices, and tells all servers of tokens that
-    /// were revoked. One that came before changes nothing: its user may have come back meanwhile.
+    /// Stores events, and does what follows from them for their users in the same step: withdraws devices, and notifies all servers of tokens that
+    /// were revoked. An event that is stored already changes nothing: its user may have come back meanwhile. For the same reason only devices
+    /// are withdrawn whose last registration is older than the event. Their times are the database's, so the age of the event counts, not
+    /// its time by this machine's clock.
     ///
     /// - Returns: How many devices were withdrawn, of which Kakao is to be told.
     func insert(_ events: [KakaoEvent]) async throws -> Int {
@@ -14,11 +16,12 @@ struct EventStore: Sendable {
             try await pool.write(
                 """
                 WITH stored AS (
-                    INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at)
-                    SELECT *
+                    INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at)
+                    SELECT *, now() - ($11::timestamptz - received_at)
                     FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
+                        AS event (key, id, type, user_id, referrer_type, payload, received_at)
                     ON CONFLICT (key) DO NOTHING
-                    RETURNING key, user_id
+                    RETURNING key, user_id, happened_at
                 ),
                 withdrawn AS (
                     UPDATE devices AS device
@@ -31,6 +34,7 @@ struct EventStore: Sendable {
                     WHERE stored.key = ANY ($8::text[])
                         AND device.user_id = stored.user_id
                         AND NOT device.withdrawn
+                        AND device.updated_at <= stored.happened_at
                     RETURNING device.user_id
                 ),
                 told AS (
@@ -47,7 +51,7 @@ struct EventStore: Sendable {
                     .timestamps(events.map(\.receivedAt)),
                     .texts(events.filter { $0.effect == .userGone }.map(\.key)),
                     .texts(events.filter { $0.effect != .none }.map(\.key)),
-                    .text(KakaoAccessTokens.channel),
+                    .text(KakaoAccessTokens.channel), .timestamp(Date()),
                 ]
             )
         }
@@ -71,32 +75,40 @@ struct EventStore: Sendable {
     ///
     /// - Parameters:
     ///   - type: Only those of this type.
+    ///   - storedSince: Only those that became visible since then, however long ago they were received.
     ///   - before: Only what was received before this one.
-    func list(type: String?, before: UUID?, limit: Int) async throws -> [KakaoEvent] {
+    func list(
+        type: String?,
+        storedSince: Date?,
+        before: UUID?,
+        limit: Int
+    ) async throws -> [StoredCall<KakaoEvent>] {
         // Two statements, so that each has its index whatever the values are.
         let condition = type == nil ? "$1::text IS NULL" : "type = $1"
         let rows = try await pool.read(
             """
-            SELECT key, id, type, user_id, referrer_type, payload, received_at
+            SELECT key, id, type, user_id, referrer_type, payload, received_at, COALESCE(stored_at, received_at)
             FROM events
             WHERE \(condition)
                 AND id < $2
+                AND ($4::timestamptz IS NULL OR COALESCE(stored_at, received_at) >= $4)
             ORDER BY id DESC
             LIMIT $3
             """,
-            [.text(type), .uuid(before ?? Self.afterAll), .int64(Int64(limit))]
+            [.text(type), .uuid(before ?? Self.afterAll), .int64(Int64(limit)), .timestamp(storedSince)]
         )
         return try rows.map { row in
-            let (key, id, type, userID, referrerType, payload, receivedAt) = try row.decode(
+            let (key, id, type, userID, referrerType, payload, receivedAt, storedAt) = try row.decode(
                 String.self,
                 UUID.self,
                 String.self,
                 Int64?.self,
                 String?.self,
                 [UInt8].self,
+                Date.self,
                 Date.self
             )
-            return KakaoEvent(
+            let event = KakaoEvent(
                 id: id,
                 key: key,
                 type: type,
@@ -105,6 +117,7 @@ struct EventStore: Sendable {
                 payload: payload,
                 receivedAt: receivedAt
             )
+            return StoredCall(call: event, storedAt: storedAt)
         }
     }
 

@@ -5,25 +5,23 @@ internal import JSON
 
 /// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read what came.
 struct LinkCallbackRoutes: Sendable {
-    let authenticator: Authenticator
     let store: LinkCallbackStore
+    let intake: CallIntake
 
-    func add(to router: inout Router) {
-        router.on(.get, "/kakao/link/callback", receive)
-        router.on(.post, "/kakao/link/callback", receive)
-        router.on(.get, "/v1/link/callbacks", list)
+    func add(to router: inout ServiceRouter) {
+        for method in [HTTPRequest.Method.get, .post] {
+            router.on(method, "/kakao/link/callback", .kakao, bodyLimit: ServiceRouter.smallBody, receive)
+        }
+        router.on(.get, "/v1/link/callbacks", .operator(.read), list)
     }
 
-    /// 200 once the callback is committed: Kakao calls once, and does not call again. So it is stored even if Kakao hangs up before.
+    /// 200 once the callback is committed or in the journal: Kakao calls once, and does not call again.
     private func receive(_ request: Request) async throws -> Response {
-        try authenticator.requireKakao(request)
-        let callback = try LinkCallback(request)
-        try await request.uninterrupted { try await store.insert(callback) }
+        try await intake.keep(.linkCallback(LinkCallback(request)), request)
         return Response(.ok)
     }
 
     private func list(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
         let parameters = try Parameters(request)
         var args = JSONObject()
         for name in parameters.names where name.hasPrefix("arg.") {
@@ -34,13 +32,15 @@ struct LinkCallbackRoutes: Sendable {
         let filter = LinkCallbackStore.Filter(
             since: try parameters.optionalTime("since"),
             until: try parameters.optionalTime("until"),
+            storedSince: try parameters.optionalTime("stored_since"),
             chatType: try parameters.optionalText("chat_type", length: 1...64),
             templateID: try parameters.optionalInteger("template_id", in: 0...Int64.max),
             args: args.isEmpty ? nil : JSONValue.object(args).bytes(),
             before: page.cursor
         )
         let callbacks = try await store.list(filter, limit: page.limit + 1)
-        return page.response(callbacks, cursor: \.id) { callback, json in
+        return page.response(callbacks, cursor: \.call.id) { stored, json in
+            let callback = stored.call
             json.member("id", callback.id.lowercased)
             json.member("resource_id", callback.resourceID)
             json.member("chat_type", callback.chatType)
@@ -48,6 +48,7 @@ struct LinkCallbackRoutes: Sendable {
             json.member("template_id", callback.templateID)
             json.member("args", JSONFragment(callback.args))
             json.member("received_at", callback.receivedAt.rfc3339)
+            json.member("stored_at", stored.storedAt.rfc3339)
         }
     }
 }

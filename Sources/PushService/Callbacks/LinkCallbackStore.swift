@@ -77,6 +77,8 @@ final class LinkCallbackStore: Sendable {
     struct Filter: Sendable {
         var since: Date?
         var until: Date?
+        /// Callbacks that became visible since then, however long ago they were received.
+        var storedSince: Date?
         var chatType: String?
         var templateID: Int64?
         /// A JSON object of custom arguments that a callback must have.
@@ -86,10 +88,11 @@ final class LinkCallbackStore: Sendable {
     }
 
     /// The callbacks that pass `filter`, the latest first, at most `limit` of them.
-    func list(_ filter: Filter, limit: Int) async throws -> [LinkCallback] {
+    func list(_ filter: Filter, limit: Int) async throws -> [StoredCall<LinkCallback>] {
         let rows = try await pool.read(
             """
-            SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, received_at
+            SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, received_at,
+                COALESCE(stored_at, received_at)
             FROM link_callbacks
             WHERE ($1::timestamptz IS NULL OR received_at >= $1)
                 AND ($2::timestamptz IS NULL OR received_at < $2)
@@ -97,25 +100,27 @@ final class LinkCallbackStore: Sendable {
                 AND ($4::bigint IS NULL OR template_id = $4)
                 AND ($5::jsonb IS NULL OR args @> $5)
                 AND ($6::uuid IS NULL OR id < $6)
+                AND ($8::timestamptz IS NULL OR COALESCE(stored_at, received_at) >= $8)
             ORDER BY id DESC
             LIMIT $7
             """,
             [
                 .timestamp(filter.since), .timestamp(filter.until), .text(filter.chatType), .int64(filter.templateID),
-                .jsonb(filter.args), .uuid(filter.before), .int64(Int64(limit)),
+                .jsonb(filter.args), .uuid(filter.before), .int64(Int64(limit)), .timestamp(filter.storedSince),
             ]
         )
         return try rows.map { row in
-            let (id, resourceID, chatType, hashChatID, templateID, args, receivedAt) = try row.decode(
+            let (id, resourceID, chatType, hashChatID, templateID, args, receivedAt, storedAt) = try row.decode(
                 UUID.self,
                 String?.self,
                 String.self,
                 String.self,
                 Int64?.self,
                 [UInt8].self,
+                Date.self,
                 Date.self
             )
-            return LinkCallback(
+            let callback = LinkCallback(
                 id: id,
                 resourceID: resourceID,
                 chatType: chatType,
@@ -124,6 +129,7 @@ final class LinkCallbackStore: Sendable {
                 args: args,
                 receivedAt: receivedAt
             )
+            return StoredCall(call: callback, storedAt: storedAt)
         }
     }
 }

@@ -23,6 +23,8 @@ struct DeviceRegistration: Sendable {
     var timezone: String?
     var appVersion: String?
     var tags: [String] = []
+    /// When the token of the user who asks for it was verified; `nil` for an operator. A user who has left the app since registers nothing.
+    var authorizedAt: ContinuousClock.Instant?
 }
 
 /// A device as it is stored.

@@ -8,17 +8,16 @@ struct DeviceRoutes: Sendable {
     /// Begins the paths that name a device. Kakao's documents have iPhones use their push token for that: it is not logged.
     static let path = "/v1/devices/"
 
-    let authenticator: Authenticator
     let sync: DeviceSync
 
-    func add(to router: inout Router) {
-        router.on(.get, "/v1/devices", list)
-        router.on(.put, Self.path + "{device_id}", register)
-        router.on(.delete, Self.path + "{device_id}", withdraw)
+    func add(to router: inout ServiceRouter) {
+        router.on(.get, "/v1/devices", .deviceCaller, list)
+        router.on(.put, Self.path + "{device_id}", .deviceCaller, bodyLimit: ServiceRouter.smallBody, register)
+        router.on(.delete, Self.path + "{device_id}", .deviceCaller, bodyLimit: ServiceRouter.smallBody, withdraw)
     }
 
     private func list(_ request: Request) async throws -> Response {
-        let caller = try await authenticator.requireDeviceCaller(request)
+        let caller = try request.deviceCaller()
         let parameters = try Parameters(request)
         try parameters.requireOnly(["uuid", "limit", "cursor"])
         let page = try Page<DeviceCursor>(parameters)
@@ -28,7 +27,7 @@ struct DeviceRoutes: Sendable {
 
     /// Stores a registration, then tells Kakao: the device with 201 if it is new, 200 if it was known, 202 if Kakao is yet to hear of it.
     private func register(_ request: Request) async throws -> Response {
-        let caller = try await authenticator.requireDeviceCaller(request)
+        let caller = try request.deviceCaller()
         let parameters = try Parameters(queryAndBodyOf: request)
         try parameters.requireOnly([
             "uuid", "push_type", "push_token", "locale", "timezone", "app_version", "tags",
@@ -38,7 +37,7 @@ struct DeviceRoutes: Sendable {
             deviceID: try Self.deviceID(request),
             pushType: try Self.pushType(parameters)
         )
-        _ = try await sync.register(DeviceRegistration(parameters, key))
+        _ = try await sync.register(DeviceRegistration(parameters, key, caller))
         let devices = try await sync.store.devices(ofUser: key.userID, named: key.deviceID)
         guard let device = devices.first(where: { $0.key == key }) else {
             throw Problem(
@@ -53,7 +52,7 @@ struct DeviceRoutes: Sendable {
     ///
     /// Of a device that is unknown here Kakao is told all the same, which may know it.
     private func withdraw(_ request: Request) async throws -> Response {
-        let caller = try await authenticator.requireDeviceCaller(request)
+        let caller = try request.deviceCaller()
         let parameters = try Parameters(queryAndBodyOf: request)
         try parameters.requireOnly(["uuid", "push_type"])
         let userID = try caller.userID(parameters)

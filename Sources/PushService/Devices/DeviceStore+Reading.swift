@@ -9,33 +9,61 @@ extension DeviceStore {
             kakao_revision = revision, expires_at, failures
         """
 
-    /// The tokens of some users, in the order of user and device. What many callers ask for at a time is one statement.
-    func pushTokens(ofUsers userIDs: [Int64]) async throws -> [PushToken] {
-        try await lookUps.submit(userIDs)
+    /// Push tokens in the order of user and device.
+    struct TokenPage: Sendable {
+        var tokens: [PushToken] = []
+        /// The device after which the next page begins; `nil` for the last page.
+        var next: DeviceKey?
+        /// Whether nothing is stored of the user, not even a withdrawn device. Only Kakao may have tokens then.
+        var isUnknown = false
     }
 
-    static let lookUpStatement = """
-        SELECT place, user_id, device_id, push_type, push_token, created_at, updated_at
-        FROM unnest($1::bigint[], $2::integer[]) AS asked (user_id, place)
-        JOIN devices USING (user_id)
-        WHERE NOT withdrawn
-        ORDER BY place, user_id, device_id, push_type
-        """
+    /// Devices of a user that a coalesced look-up reads: more than nearly every user has, and few enough for 64 users at a time.
+    private static let firstPage = 16
+    /// Devices of every further page: with tokens of 4 KB, a megabyte.
+    private static let laterPages: Int64 = 256
 
-    static func lookUpParameters(_ items: [[Int64]]) -> [PostgresValue] {
-        // A user who is named twice is listed once.
-        let users = items.map { $0.count > 1 ? Array(Set($0)) : $0 }
-        return [
-            .int64s(Array(users.joined())),
-            .int32s(users.indices.flatMap { repeatElement(Int32($0), count: users[$0].count) }),
-        ]
+    /// The first page of a user's tokens. Concurrent look-ups are one statement.
+    func pushTokens(ofUser userID: Int64) async throws -> TokenPage {
+        try await lookUps.submit(userID)
     }
 
-    static func decodeLookUps(_ rows: PostgresRows, _ count: Int) throws -> [[PushToken]] {
-        var lists = [[PushToken]](repeating: [], count: count)
-        for row in rows {
-            let (place, userID, deviceID, pushType, pushToken, createdAt, updatedAt) = try row.decode(
-                Int32.self,
+    /// The users without any stored device, withdrawn ones included.
+    func unknownUsers(among userIDs: [Int64]) async throws -> [Int64] {
+        let rows = try await pool.read(
+            """
+            SELECT user_id
+            FROM unnest($1::bigint[]) AS asked (user_id)
+            WHERE NOT EXISTS (SELECT 1 FROM devices WHERE devices.user_id = asked.user_id)
+            """,
+            [.int64s(userIDs)]
+        )
+        return try rows.map { try $0.decode(Int64.self) }
+    }
+
+    /// A page of the tokens of some users.
+    ///
+    /// - Parameter key: Only those after this device.
+    func pushTokens(ofUsers userIDs: [Int64], after key: DeviceKey?) async throws -> TokenPage {
+        let rows = try await pool.read(
+            """
+            SELECT user_id, device_id, push_type, push_token, created_at, updated_at
+            FROM devices
+            WHERE user_id = ANY ($1::bigint[])
+                AND (user_id, device_id, push_type) > ($2, $3, $4)
+                AND NOT withdrawn
+            ORDER BY user_id, device_id, push_type
+            LIMIT $5
+            """,
+            [
+                .int64s(userIDs.filter { $0 >= key?.userID ?? 0 }), .int64(key?.userID ?? 0),
+                .text(key?.deviceID ?? ""),
+                .text(key?.pushType.storedName ?? ""), .int64(Self.laterPages),
+            ]
+        )
+        var page = TokenPage()
+        page.tokens = try rows.compactMap { row in
+            let (userID, deviceID, pushType, pushToken, createdAt, updatedAt) = try row.decode(
                 Int64.self,
                 String.self,
                 String.self,
@@ -43,19 +71,54 @@ extension DeviceStore {
                 Date.self,
                 Date.self
             )
-            guard let pushType = PushType(storedName: pushType) else { continue }
-            lists[Int(place)].append(
-                PushToken(
-                    userID: userID,
-                    deviceID: deviceID,
-                    pushType: pushType,
-                    pushToken: pushToken,
-                    createdAt: createdAt.rfc3339Seconds,
-                    updatedAt: updatedAt.rfc3339Seconds
-                )
-            )
+            return PushToken(userID, deviceID, pushType, pushToken, createdAt, updatedAt)
         }
-        return lists
+        if page.tokens.count == Int(Self.laterPages) { page.next = page.tokens.last.map(DeviceKey.init) }
+        return page
+    }
+
+    /// One row without a device for an unknown user.
+    static let lookUpStatement = """
+        SELECT place, asked_id, device_id, push_type, push_token, created_at, updated_at, withdrawn
+        FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (asked_id, place)
+        LEFT JOIN LATERAL (
+            SELECT device_id, push_type, push_token, created_at, updated_at, withdrawn
+            FROM devices
+            WHERE user_id = asked_id
+            ORDER BY device_id, push_type
+            LIMIT \(firstPage)
+        ) AS device ON true
+        ORDER BY place, device_id, push_type
+        """
+
+    static func lookUpParameters(_ userIDs: [Int64]) -> [PostgresValue] { [.int64s(userIDs)] }
+
+    static func decodeLookUps(_ rows: PostgresRows, _ count: Int) throws -> [TokenPage] {
+        var pages = [TokenPage](repeating: TokenPage(), count: count)
+        var found = [Int](repeating: 0, count: count)
+        for row in rows {
+            let (place, userID, deviceID, pushType, pushToken, createdAt, updatedAt, isWithdrawn) = try row.decode(
+                Int64.self,
+                Int64.self,
+                String?.self,
+                String?.self,
+                String?.self,
+                Date?.self,
+                Date?.self,
+                Bool?.self
+            )
+            let index = Int(place) - 1
+            guard pages.indices.contains(index) else { continue }
+            guard let deviceID, let pushType, let pushToken, let createdAt, let updatedAt else {
+                pages[index].isUnknown = true
+                continue
+            }
+            guard let token = PushToken(userID, deviceID, pushType, pushToken, createdAt, updatedAt) else { continue }
+            found[index] += 1
+            if isWithdrawn == false { pages[index].tokens.append(token) }
+            if found[index] == firstPage { pages[index].next = DeviceKey(token) }
+        }
+        return pages
     }
 
     /// The devices of a user, in the order of their ids, at most `limit` of them.
@@ -127,5 +190,33 @@ extension DeviceStore {
             expiresAt: expiresAt,
             failures: Int(failures)
         )
+    }
+}
+
+extension PushToken {
+    /// A device as Kakao lists it; `nil` for a push type that is unknown.
+    fileprivate init?(
+        _ userID: Int64,
+        _ deviceID: String,
+        _ pushType: String,
+        _ pushToken: String,
+        _ createdAt: Date,
+        _ updatedAt: Date
+    ) {
+        guard let pushType = PushType(storedName: pushType) else { return nil }
+        self.init(
+            userID: userID,
+            deviceID: deviceID,
+            pushType: pushType,
+            pushToken: pushToken,
+            createdAt: createdAt.rfc3339Seconds,
+            updatedAt: updatedAt.rfc3339Seconds
+        )
+    }
+}
+
+extension DeviceKey {
+    fileprivate init(_ token: PushToken) {
+        self.init(userID: token.userID, deviceID: token.deviceID, pushType: token.pushType)
     }
 }

@@ -85,6 +85,10 @@ extension DeviceStore {
             app_version = CASE WHEN is_answered THEN device.app_version ELSE given.app_version END,
             tags = CASE WHEN is_answered THEN device.tags ELSE given.tags::text[] END,
             updated_at = CASE WHEN is_answered THEN device.updated_at ELSE now() END,
+            authorized_at = CASE
+                WHEN is_answered THEN device.authorized_at
+                WHEN age IS NOT NULL THEN GREATEST(device.authorized_at, now() - make_interval(secs => age))
+            END,
             failures = CASE WHEN is_answered THEN device.failures ELSE 0 END,
             last_failure_at = CASE WHEN is_answered THEN device.last_failure_at END,
             expires_at = CASE WHEN is_answered THEN given.expires_at ELSE device.expires_at END,
@@ -107,10 +111,10 @@ extension DeviceStore {
             END
         FROM unnest(
             $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-            $10::uuid[], $11::timestamptz[], $12::timestamptz[], $13::integer[]
+            $10::uuid[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $15::float8[]
         ) AS given (
             user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, is_answered, lease, expires_at,
-            renew_at, place
+            renew_at, place, age
         )
         WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
             AND CASE
@@ -128,13 +132,15 @@ extension DeviceStore {
         let lease = UUID.v7()
         let places = items.indices.sorted { items[$0].precedes(items[$1]) }
         let confirmations = places.map { items[$0].confirmation }
-        return arrays(places.map { items[$0].registration }) + [
+        let registrations = places.map { items[$0].registration }
+        return arrays(registrations) + [
             .bools(confirmations.map { $0 != nil }),
             .uuids(confirmations.map { $0?.device.lease ?? lease }),
             .timestamps(confirmations.map { $0?.expiresAt }),
             .timestamps(confirmations.map { $0?.renewAt }),
             .int32s(places.map { Int32($0) }),
             .float64(Double(leaseSeconds)),
+            ages(registrations),
         ]
     }
 

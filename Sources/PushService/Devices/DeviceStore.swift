@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import HTTPServer
 internal import KakaoAPI
 internal import Postgres
 
@@ -12,10 +13,10 @@ final class DeviceStore: Sendable {
     static let leaseSeconds: Int32 = 20
 
     let pool: PostgresPool
-    private let registrations: StatementCoalescer<DeviceRegistration, [UnsettledDevice]>
+    private let registrations: StatementCoalescer<DeviceRegistration, [UnsettledDevice]?>
     let confirmations: StatementCoalescer<Confirmation, Bool>
     let repetitions: StatementCoalescer<Repetition, Repeated?>
-    let lookUps: StatementCoalescer<[Int64], [PushToken]>
+    let lookUps: StatementCoalescer<Int64, TokenPage>
 
     /// What Kakao has confirmed of a device.
     struct Confirmation: Sendable {
@@ -62,11 +63,16 @@ final class DeviceStore: Sendable {
     /// A withdrawal of the token that Kakao has yet to hear of, from whenever it is, comes with it: the registration must not
     /// overtake it.
     ///
+    /// A registration that was authorized before its user left the app is not stored, however long it took.
+    ///
     /// - Returns: What the caller is to tell Kakao, in this order; empty when somebody else is telling Kakao about this device at the
     ///   moment, and will go on with this.
+    /// - Throws: ``Problem`` 503 when the user has left the app since the token was verified: it is to be verified again.
     func register(_ registration: DeviceRegistration) async throws -> [UnsettledDevice] {
         if let unsettled = try await noteRepeated(registration) { return unsettled }
-        return try await retryingDeadlocks { try await registrations.submit(registration) }
+        let unsettled = try await retryingDeadlocks { try await registrations.submit(registration) }
+        guard let unsettled else { throw Problem.identityUnavailable(retrySeconds: 1) }
+        return unsettled
     }
 
     /// What a withdrawal sets in a row `device`: under a lease that nobody holds yet, or under the one that somebody holds, who will see
@@ -92,34 +98,42 @@ final class DeviceStore: Sendable {
         WITH given AS (
             SELECT *
             FROM unnest(
-                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-                $10::boolean[]
+                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[]
             ) WITH ORDINALITY AS item (
-                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, is_last, holds_token, place
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, age, place
             )
+        ),
+        admitted AS MATERIALIZED (
+            SELECT *, now() - make_interval(secs => age) AS authorized_at,
+                row_number() OVER (PARTITION BY user_id, device_id, push_type ORDER BY place DESC) = 1 AS is_last,
+                row_number() OVER (PARTITION BY push_token ORDER BY place DESC) = 1 AS holds_token
+            FROM given
+            WHERE age IS NULL
+                OR NOT user_has_left(user_id, now() - make_interval(secs => age))
         ),
         displaced AS (
             UPDATE devices AS device
-            SET \(withdrawal(lease: "$11", seconds: "$12"))
-            FROM given
-            WHERE given.holds_token
-                AND device.push_token = given.push_token
+            SET \(withdrawal(lease: "$10", seconds: "$11"))
+            FROM admitted
+            WHERE admitted.holds_token
+                AND device.push_token = admitted.push_token
                 AND NOT EXISTS (
                     SELECT 1
-                    FROM given AS own
+                    FROM admitted AS own
                     WHERE (own.user_id, own.device_id, own.push_type)
                         = (device.user_id, device.device_id, device.push_type)
                 )
-            RETURNING given.place, device.user_id, device.device_id, device.push_type, device.push_token, true AS withdrawn,
-                device.revision, device.lease, device.lease = $11 AS is_ours
+            RETURNING admitted.place, device.user_id, device.device_id, device.push_type, device.push_token, true AS withdrawn,
+                device.revision, device.lease, device.lease = $10 AS is_ours
         ),
         stored AS (
             INSERT INTO devices AS device (
-                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, withdrawn, lease, lease_ends_at
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, withdrawn, lease, lease_ends_at,
+                authorized_at
             )
             SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version,
-                tags::text[], NOT holds_token, $11, now() + make_interval(secs => $12)
-            FROM given
+                tags::text[], NOT holds_token, $10, now() + make_interval(secs => $11), authorized_at
+            FROM admitted
             WHERE is_last
             ORDER BY user_id, device_id, push_type
             ON CONFLICT (user_id, device_id, push_type) DO UPDATE
@@ -128,6 +142,9 @@ final class DeviceStore: Sendable {
                 timezone = excluded.timezone,
                 app_version = excluded.app_version,
                 tags = excluded.tags,
+                authorized_at = CASE
+                    WHEN excluded.authorized_at IS NOT NULL THEN GREATEST(device.authorized_at, excluded.authorized_at)
+                END,
                 created_at = CASE WHEN device.withdrawn THEN now() ELSE device.created_at END,
                 updated_at = now(),
                 withdrawn = excluded.withdrawn,
@@ -144,25 +161,25 @@ final class DeviceStore: Sendable {
         SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, lease, is_ours
         FROM displaced
         UNION ALL
-        SELECT given.place, stored.user_id, stored.device_id, stored.push_type, stored.push_token, stored.withdrawn,
-            stored.revision, stored.lease, stored.lease = $11
+        SELECT admitted.place, stored.user_id, stored.device_id, stored.push_type, stored.push_token, stored.withdrawn,
+            stored.revision, stored.lease, stored.lease = $10
         FROM stored
-        JOIN given USING (user_id, device_id, push_type)
-        WHERE given.is_last
+        JOIN admitted USING (user_id, device_id, push_type)
+        WHERE admitted.is_last
+        UNION ALL
+        SELECT place, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        FROM given
+        WHERE NOT EXISTS (SELECT 1 FROM admitted WHERE admitted.place = given.place)
         """
 
     private static func registerParameters(_ items: [DeviceRegistration]) -> [PostgresValue] {
-        var keys: Set<DeviceKey> = []
-        var tokens: Set<String> = []
-        var isLast = [Bool](repeating: false, count: items.count)
-        var holdsToken = isLast
-        for index in items.indices.reversed() {
-            isLast[index] = keys.insert(items[index].key).inserted
-            holdsToken[index] = tokens.insert(items[index].pushToken).inserted
-        }
-        return arrays(items) + [
-            .bools(isLast), .bools(holdsToken), .uuid(.v7()), .float64(Double(leaseSeconds)),
-        ]
+        arrays(items) + [ages(items), .uuid(.v7()), .float64(Double(leaseSeconds))]
+    }
+
+    /// The seconds since each was authorized, since only the database's clock is the same for all servers; NULL for operators'.
+    static func ages(_ items: [DeviceRegistration]) -> PostgresValue {
+        let now = ContinuousClock.now
+        return .float64s(items.map { $0.authorizedAt.map { (now - $0).inSeconds } })
     }
 
     /// What apps say of their devices, an array for each column.
@@ -179,25 +196,33 @@ final class DeviceStore: Sendable {
         ]
     }
 
-    private static func decodeRegistered(_ rows: PostgresRows, _ count: Int) throws -> [[UnsettledDevice]] {
-        var results = [[UnsettledDevice]](repeating: [], count: count)
+    private static func decodeRegistered(_ rows: PostgresRows, _ count: Int) throws -> [[UnsettledDevice]?] {
+        var results = [[UnsettledDevice]?](repeating: [], count: count)
         /// Who tells Kakao of the withdrawals of a token: the place of one of these registrations, or -1 for somebody else.
         var withdrawals: [String: Set<Int>] = [:]
         for row in rows {
             let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs) =
                 try row.decode(
                     Int64.self,
-                    Int64.self,
-                    String.self,
-                    String.self,
-                    String.self,
-                    Bool.self,
-                    Int64.self,
-                    UUID.self,
-                    Bool.self
+                    Int64?.self,
+                    String?.self,
+                    String?.self,
+                    String?.self,
+                    Bool?.self,
+                    Int64?.self,
+                    UUID?.self,
+                    Bool?.self
                 )
             let index = Int(place) - 1
-            guard let pushType = PushType(storedName: pushType), results.indices.contains(index) else { continue }
+            guard results.indices.contains(index) else { continue }
+            guard let userID, let deviceID, let pushType, let pushToken, let isWithdrawn, let revision, let lease,
+                let isOurs
+            else {
+                // The user has left.
+                results[index] = nil
+                continue
+            }
+            guard let pushType = PushType(storedName: pushType) else { continue }
             if isWithdrawn { withdrawals[pushToken, default: []].insert(isOurs ? index : -1) }
             guard isOurs else { continue }
             let device = UnsettledDevice(
@@ -208,11 +233,11 @@ final class DeviceStore: Sendable {
                 lease: lease,
                 attempts: 0
             )
-            results[index].append(device)
+            results[index]?.append(device)
         }
         return results.enumerated().map { index, devices in
             // The row that was displaced comes before the registration that displaced it.
-            devices.sorted { $0.isWithdrawn && !$1.isWithdrawn }.map { device in
+            devices?.sorted { $0.isWithdrawn && !$1.isWithdrawn }.map { device in
                 var device = device
                 let others = withdrawals[device.pushToken, default: []].subtracting([index])
                 device.mustWait = !device.isWithdrawn && !others.isEmpty
@@ -262,17 +287,18 @@ final class DeviceStore: Sendable {
         )
     }
 
-    /// Notes that Kakao could not deliver to a token, and withdraws the device at the last straw.
+    /// Counts a failure of a token, and withdraws the device when there are `limit` of them.
     ///
-    /// A report that came before, or that is older than the registration, counts for nothing.
+    /// A report that was counted before, in whatever order they are stored, or that is older than the registration has no effect.
     ///
     /// - Returns: Whether the device was withdrawn by it.
-    func noteFailure(userID: Int64, pushToken: String, at date: Date, pruneAfter limit: Int) async throws -> Bool {
+    func recordFailure(_ failure: TokenFailure, pruneAfter limit: Int) async throws -> Bool {
         let rows = try await pool.write(
             """
             UPDATE devices
             SET failures = failures + 1,
-                last_failure_at = $3,
+                last_failure_at = GREATEST(last_failure_at, $3),
+                failure_dates = CASE WHEN failures = 0 THEN ARRAY[$3] ELSE failure_dates || $3 END,
                 withdrawn = failures + 1 >= $4,
                 revision = CASE WHEN failures + 1 >= $4 THEN revision + 1 ELSE revision END,
                 next_attempt_at = CASE WHEN failures + 1 >= $4 THEN now() ELSE next_attempt_at END
@@ -280,10 +306,13 @@ final class DeviceStore: Sendable {
                 AND push_token = $2
                 AND NOT withdrawn
                 AND updated_at <= $3
-                AND (last_failure_at IS NULL OR last_failure_at < $3)
+                AND (failures = 0 OR last_failure_at IS DISTINCT FROM $3 AND $3 <> ALL (failure_dates))
             RETURNING withdrawn
             """,
-            [.int64(userID), .text(pushToken), .timestamp(date), .int32(Int32(clamping: limit))]
+            [
+                .int64(failure.userID), .text(failure.pushToken), .timestamp(failure.date),
+                .int32(Int32(clamping: limit)),
+            ]
         )
         return try rows.contains { try $0.decode(Bool.self) }
     }

@@ -1,4 +1,6 @@
 internal import EventLoop
+internal import HTTPServer
+internal import HTTPTypes
 internal import KakaoAPI
 
 /// All devices of one user at once.
@@ -11,7 +13,7 @@ extension DeviceSync {
     /// - Returns: Whether Kakao has forgotten all of them. If not, it is told in the background what is known here; what it alone knows
     ///   is found by another call.
     func forgetDevices(ofUser userID: Int64) async throws -> Bool {
-        let listed = try? await listedByKakao(userID)
+        let listed = try? await tokensAtKakao(ofUsers: [userID])
         if let listed, !listed.isEmpty { try await store.addWithdrawn(listed) }
         let withdrawal = try await store.withdrawAll(ofUser: userID)
         var waiting = withdrawal.unsettled[...]
@@ -28,22 +30,41 @@ extension DeviceSync {
 
     /// Compares the devices of a user with Kakao's list and has the difference mended in the background.
     ///
-    /// - Throws: ``KakaoError`` when Kakao does not tell its list; ``PostgresError``.
+    /// - Throws: ``Problem`` when Kakao does not answer; ``PostgresError``.
     func mendDevices(ofUser userID: Int64) async throws -> [DeviceDifference] {
-        let differences = try await store.mend(userID: userID, listed: listedByKakao(userID))
+        let differences = try await store.mend(userID: userID, listed: tokensAtKakao(ofUsers: [userID]))
         if !differences.isEmpty { wakeup.signal() }
         return differences
     }
 
-    private func listedByKakao(_ userID: Int64) async throws(KakaoError) -> [PushToken] {
-        do {
+    /// The tokens that Kakao has of some users.
+    ///
+    /// - Throws: ``Problem``: 503 when Kakao is unavailable, 502 when it refuses the call.
+    func tokensAtKakao(ofUsers userIDs: [Int64]) async throws -> [PushToken] {
+        do throws(KakaoError) {
             // Kakao is asked for nobody else.
-            let tokens = try await push.tokens(userIDs: [userID]).filter { $0.userID == userID }
+            let tokens = try await push.tokens(userIDs: userIDs).filter { userIDs.contains($0.userID) }
             standing.noteAccepted()
             return tokens
         } catch {
             standing.note(error)
-            throw error
+            throw Problem.tokensNotListed(error)
+        }
+    }
+}
+
+extension Problem {
+    fileprivate static func tokensNotListed(_ error: KakaoError) -> Problem {
+        switch error.disposition {
+        case .retry, .wait, .halt:
+            Problem(
+                .serviceUnavailable,
+                kind: "kakao-unavailable",
+                "Kakao is unavailable: the users' tokens could not be listed. Try again.",
+                headerFields: [.retryAfter: "10"]
+            )
+        case .invalid, .fail:
+            Problem(.badGateway, "Kakao refused to list the users' tokens.")
         }
     }
 }

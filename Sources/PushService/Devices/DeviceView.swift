@@ -14,14 +14,15 @@ extension DeviceRegistration {
     /// Reads what an app says of its device.
     ///
     /// - Throws: ``Problem`` for a field that is missing or holds what it may not.
-    init(_ parameters: Parameters, _ key: DeviceKey) throws {
+    init(_ parameters: Parameters, _ key: DeviceKey, _ caller: DeviceCaller) throws {
         self.init(
             key: key,
             pushToken: try parameters.text("push_token", length: 1...4096),
             locale: try parameters.optionalText("locale", length: 1...35),
             timezone: try parameters.optionalText("timezone", length: 1...64),
             appVersion: try parameters.optionalText("app_version", length: 1...64),
-            tags: try parameters.texts("tags", count: 50, length: 1...64)
+            tags: try parameters.texts("tags", count: 50, length: 1...64),
+            authorizedAt: caller.authorizedAt
         )
     }
 }

@@ -5,50 +5,80 @@ internal import KakaoAPI
 
 /// `/v1/push/register`, `/tokens` and `/deregister` as Kakao shapes them, and `/v2/push/*`.
 struct KakaoDeviceRoutes: Sendable {
-    let authenticator: Authenticator
     let sync: DeviceSync
 
-    func add(to router: inout Router) {
+    func add(to router: inout ServiceRouter) {
         for version in PushVersion.allCases {
-            router.on(.post, "\(version.path)/register") { try await register($0, version) }
-            router.on(.get, "\(version.path)/tokens") { try await tokens($0, version) }
-            router.on(.post, "\(version.path)/tokens") { try await tokens($0, version) }
-            router.on(.post, "\(version.path)/deregister") { try await deregister($0, version) }
+            func add(
+                _ method: HTTPRequest.Method,
+                _ name: String,
+                _ handler: @escaping @Sendable (Request, PushVersion) async throws -> Response
+            ) {
+                router.on(method, "\(version.path)/\(name)", .deviceCaller, bodyLimit: ServiceRouter.smallBody) {
+                    try await handler($0, version)
+                }
+            }
+            add(.post, "register", register)
+            add(.get, "tokens", tokens)
+            add(.post, "tokens", tokens)
+            add(.post, "deregister", deregister)
         }
     }
 
     /// Stores a registration, then tells Kakao: 200 and the days until the token expires, or 202 if Kakao is yet to hear of it.
     private func register(_ request: Request, _ version: PushVersion) async throws -> Response {
-        let caller = try await authenticator.requireDeviceCaller(request)
+        let caller = try request.deviceCaller()
         let parameters = try Parameters(request)
-        let registration = try DeviceRegistration(parameters, Self.key(parameters, version, caller))
+        let registration = try DeviceRegistration(parameters, Self.key(parameters, version, caller), caller)
         guard let lifetime = try await sync.register(registration) else { return .pending }
         return .json(Array(lifetime.answer.utf8))
     }
 
-    /// The devices of one user or of several, as Kakao lists them.
+    /// The devices of one user or of several, in the order of user and device. Those of users unknown here are listed by Kakao.
+    ///
+    /// A list of more than one page is streamed.
     private func tokens(_ request: Request, _ version: PushVersion) async throws -> Response {
-        let caller = try await authenticator.requireDeviceCaller(request)
-        let tokens = try await sync.store.pushTokens(ofUsers: Self.userIDs(try Parameters(request), caller))
-        var json = JSONWriter()
-        json.array { json in
-            for token in tokens {
-                json.object { json in
-                    json.member("user_id", String(token.userID))
-                    json.member("device_id", token.deviceID)
-                    json.member("push_type", token.pushType.name(in: version))
-                    json.member("push_token", token.pushToken)
-                    json.member("created_at", token.createdAt)
-                    json.member("updated_at", token.updatedAt)
+        let caller = try request.deviceCaller()
+        let userIDs = Array(Set(try Self.userIDs(try Parameters(request), caller))).sorted()
+        let store = sync.store
+        let first: DeviceStore.TokenPage
+        var unknown: [Int64] = []
+        if userIDs.count == 1, let userID = userIDs.first {
+            first = try await store.pushTokens(ofUser: userID)
+            if first.isUnknown { unknown = userIDs }
+        } else {
+            unknown = try await store.unknownUsers(among: userIDs)
+            first = try await store.pushTokens(ofUsers: userIDs, after: nil)
+        }
+        // Asked before the response begins: a list without them would be taken for complete.
+        let listed = TokensAtKakao(unknown.isEmpty ? [] : try await sync.tokensAtKakao(ofUsers: unknown))
+        guard first.next != nil else { return .json(listed.merged(with: first).json(version)) }
+        return .json { writer in
+            var (page, listed) = (first, listed)
+            // Each page is an array of its own, whose brackets become the separators of one array.
+            var opening = UInt8(ascii: "[")
+            while true {
+                var bytes = listed.takeMerged(with: page).json(version)
+                bytes.removeLast()
+                if bytes.count > 1 {
+                    bytes[0] = opening
+                    opening = UInt8(ascii: ",")
+                } else {
+                    bytes = []
                 }
+                guard let next = page.next else {
+                    if opening == UInt8(ascii: "[") { bytes.append(opening) }
+                    return try await writer.write(bytes + [UInt8(ascii: "]")])
+                }
+                if !bytes.isEmpty { try await writer.write(bytes) }
+                page = try await store.pushTokens(ofUsers: userIDs, after: next)
             }
         }
-        return .json(json.bytes)
     }
 
     /// Takes a device back: 200 and an empty body, or 202 if Kakao is yet to hear of it.
     private func deregister(_ request: Request, _ version: PushVersion) async throws -> Response {
-        let caller = try await authenticator.requireDeviceCaller(request)
+        let caller = try request.deviceCaller()
         let isForgotten = try await sync.withdraw(Self.key(try Parameters(request), version, caller))
         return isForgotten ? .json([]) : .pending
     }
@@ -75,6 +105,59 @@ struct KakaoDeviceRoutes: Sendable {
             throw Problem.field("push_type", PushType.allCases.map { $0.name(in: version) }.joined(separator: " or "))
         }
         return DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType)
+    }
+}
+
+/// Tokens that only Kakao has, on their way into a list.
+private struct TokensAtKakao: Sendable {
+    /// In the order of their users.
+    private var rest: ArraySlice<PushToken>
+
+    init(_ tokens: [PushToken]) {
+        rest = tokens.sorted { ($0.userID, $0.deviceID) < ($1.userID, $1.deviceID) }[...]
+    }
+
+    func merged(with page: DeviceStore.TokenPage) -> [PushToken] {
+        var copy = self
+        return copy.takeMerged(with: page)
+    }
+
+    /// The page's tokens with those of the users between its own; with all that are left if it is the last one.
+    mutating func takeMerged(with page: DeviceStore.TokenPage) -> [PushToken] {
+        guard !rest.isEmpty else { return page.tokens }
+        var merged: [PushToken] = []
+        for token in page.tokens {
+            while let first = rest.first, first.userID < token.userID {
+                merged.append(first)
+                rest.removeFirst()
+            }
+            merged.append(token)
+        }
+        if page.next == nil {
+            merged += rest
+            rest = []
+        }
+        return merged
+    }
+}
+
+extension [PushToken] {
+    /// As Kakao lists them.
+    fileprivate func json(_ version: PushVersion) -> [UInt8] {
+        var json = JSONWriter()
+        json.array { json in
+            for token in self {
+                json.object { json in
+                    json.member("user_id", String(token.userID))
+                    json.member("device_id", token.deviceID)
+                    json.member("push_type", token.pushType.name(in: version))
+                    json.member("push_token", token.pushToken)
+                    json.member("created_at", token.createdAt)
+                    json.member("updated_at", token.updatedAt)
+                }
+            }
+        }
+        return json.bytes
     }
 }
 

@@ -5,21 +5,19 @@ internal import KakaoAPI
 
 /// What operators see and do of one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE /v1/users/{uuid}`.
 struct UserRoutes: Sendable {
-    let authenticator: Authenticator
     let sync: DeviceSync
     let events: EventStore
     let callbacks: LinkCallbackStore
     /// The custom argument of Link callbacks that holds a user's number, if one does.
     let userIDArgument: String?
 
-    func add(to router: inout Router) {
-        router.on(.get, "/v1/users/{uuid}/devices", devices)
-        router.on(.delete, "/v1/users/{uuid}", forget)
-        router.on(.post, "/v1/users/{uuid}/sync", mend)
+    func add(to router: inout ServiceRouter) {
+        router.on(.get, "/v1/users/{uuid}/devices", .operator(.read), devices)
+        router.on(.delete, "/v1/users/{uuid}", .operator(.devices), forget)
+        router.on(.post, "/v1/users/{uuid}/sync", .operator(.devices), mend)
     }
 
     private func devices(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
         let userID = try Self.userID(request)
         let page = try Page<DeviceCursor>(Parameters(request))
         return page.response(try await sync.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1))
@@ -27,7 +25,6 @@ struct UserRoutes: Sendable {
 
     /// Forgets a person: 204, or 202 if Kakao has yet to hear of a device.
     private func forget(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .devices)
         let userID = try Self.userID(request)
         try await events.remove(userID: userID)
         if let userIDArgument { try await callbacks.remove(userID: userID, fromArgument: userIDArgument) }
@@ -36,14 +33,8 @@ struct UserRoutes: Sendable {
 
     /// What differs between here and Kakao: 200 and nothing, or 202 and what is being mended.
     private func mend(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .devices)
         let userID = try Self.userID(request)
-        let differences: [DeviceDifference]
-        do {
-            differences = try await sync.mendDevices(ofUser: userID)
-        } catch let error as KakaoError {
-            throw Self.problem(error)
-        }
+        let differences = try await sync.mendDevices(ofUser: userID)
         var json = JSONWriter()
         json.object { json in
             json.member("user_id", String(userID))
@@ -65,19 +56,5 @@ struct UserRoutes: Sendable {
             throw Problem.field("uuid", "an integer from 1 to 9223372036854775807")
         }
         return userID
-    }
-
-    private static func problem(_ error: KakaoError) -> Problem {
-        switch error.disposition {
-        case .retry, .wait, .halt:
-            Problem(
-                .serviceUnavailable,
-                kind: "kakao-unavailable",
-                "Kakao does not tell its list at the moment. Try again.",
-                headerFields: [.retryAfter: "10"]
-            )
-        case .invalid, .fail:
-            Problem(.badGateway, "Kakao did not tell its list.")
-        }
     }
 }

@@ -40,6 +40,7 @@ struct DatabaseChecks: Sendable {
             { await self.check("clock.database") { try await self.clock(pool) } },
             { await self.check("database.migrations") { try await self.pending(pool) } },
             { await self.check("database.role") { try await self.role(pool) } },
+            { await self.check("database.tls") { Self.tls(postgres) } },
             { await self.check("database.connections") { try await self.connections(pool, postgres) } },
             { await self.check("database.durability") { try await self.durability(pool) } },
             { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
@@ -48,7 +49,7 @@ struct DatabaseChecks: Sendable {
     }
 
     private func unreachable(_ text: String) -> [Finding] {
-        let others = ["migrations", "role", "connections", "durability", "autovacuum"].map { "database.\($0)" }
+        let others = ["migrations", "role", "tls", "connections", "durability", "autovacuum"].map { "database.\($0)" }
         return [Finding(.wrong, "database", text)]
             + (["clock.database"] + others).map { Finding(.skipped, $0, "the database is not reached") }
     }
@@ -138,6 +139,10 @@ struct DatabaseChecks: Sendable {
         guard mayUseTemporary else {
             return (.wrong, "\(role) may make no temporary tables, which uploads need: GRANT TEMPORARY ON DATABASE")
         }
+        // A fault of this server would be one of everything in PostgreSQL, and of its machine.
+        guard try await !isSuperuser(pool) else {
+            return (.warning, "\(role) is a superuser: use a role without such rights that owns the database")
+        }
         // Who only serves needs no more than that.
         guard settings.migratesOnStart else { return (.ok, "\(role) may read and write the tables of \(schema)") }
         guard mayCreate else {
@@ -149,6 +154,23 @@ struct DatabaseChecks: Sendable {
             return (.wrong, "\(role) does not own the tables, and cannot alter them: set database.migrate to false")
         }
         return (.ok, "\(role) may migrate, read and write in \(schema)")
+    }
+
+    private func isSuperuser(_ pool: PostgresPool) async throws -> Bool {
+        try await pool.read(Self.selectSuperuser).first?.decode(Bool.self) ?? false
+    }
+
+    /// Whether the password and the tokens go to the database, and nowhere else.
+    static func tls(_ postgres: PostgresSettings) -> (Finding.State, String) {
+        guard postgres.isRemote else { return (.ok, "the database is on this machine") }
+        guard ["verify-ca", "verify-full"].contains(postgres.tlsMode) else {
+            return (
+                .warning,
+                "the database is on another machine, and with sslmode=\(postgres.tlsMode) nobody verifies that it is the database: "
+                    + "add sslmode=verify-full and sslrootcert to database.url"
+            )
+        }
+        return (.ok, "encrypted, and the database's certificate is verified (\(postgres.tlsMode))")
     }
 
     private func connections(_ pool: PostgresPool, _ postgres: PostgresSettings) async throws -> (Finding.State, String)
@@ -224,6 +246,12 @@ struct DatabaseChecks: Sendable {
                     )
                 ORDER BY relname
             )
+        """
+
+    private static let selectSuperuser = """
+        SELECT rolsuper
+        FROM pg_roles
+        WHERE rolname = current_user
         """
 
     /// Of the connections that are there, some are kept for administrators; -1 is no limit.

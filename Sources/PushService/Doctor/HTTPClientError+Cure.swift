@@ -16,7 +16,7 @@ extension HTTPClientError {
             "\(message): \(certificate)"
         case .badResponse, .responseTooLarge:
             "\(message): something else answers there; mend the address"
-        case .invalidRequest, .invalidSettings, .canceled, .overloaded, .shutDown, .internalFailure:
+        case .invalidRequest, .invalidSettings, .canceled, .expired, .overloaded, .shutDown, .internalFailure:
             message
         }
     }

@@ -37,64 +37,114 @@ struct Authenticator: Sendable {
         self.client = client
     }
 
-    /// Lets a request of an operator pass whose key has `scope`.
+    /// The check of a route with this access; `nil` for a public route.
+    ///
+    /// It throws ``Problem``: 401 without a valid credential, 403 for a key that does not allow the call, 404 for another address, 429 for too
+    /// many requests, 503 when it cannot be found out whose a token is; or an error of the database.
+    func check(_ access: Access) -> HeadCheck? {
+        switch access {
+        case .anyone: nil
+        case .operator(let scopes): { try checkOperator($0, scopes) }
+        case .deviceCaller: { try checkDeviceCaller($0) }
+        case .kakao: { try checkKakao($0) }
+        case .kakaoAddress(let secret): { try Self.checkAddress($0, secret) }
+        }
+    }
+
+    /// Lets a request of an operator pass whose key has the scopes.
     ///
     /// Both spellings are taken: `Bearer KEY`, and `KakaoAK KEY` of clients that were written for Kakao.
-    ///
-    /// - Throws: ``Problem``: 401 without a key in force, 403 with one that does not allow this, 429 for an unknown one from an address
-    ///   that has presented too many bad ones; an error of the database.
-    func requireOperator(_ request: Request, _ scope: Scope) async throws {
+    private func checkOperator(_ request: Request, _ scopes: [Scope]) throws -> PendingCheck? {
         guard let credential = Credential(request) else { throw Self.unauthorized }
-        try await require(SHA256Digest.of(credential.text), scope, of: request)
+        return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
+    }
+
+    /// Tells the operator keys apart that requests carry: the key's SHA-256, or nothing for the first key, which is a setting and may change.
+    func operatorKeyID(of request: Request) -> [UInt8] {
+        guard let credential = Credential(request) else { return [] }
+        let digest = SHA256Digest.of(credential.text)
+        return operatorKey.matches(digest: digest) ? [] : digest
     }
 
     /// Finds out who calls a device endpoint: an operator whose key has the scope `devices`, or a user's app with a token that is
     /// accepted from users, as `Bearer TOKEN`. How often users may call is limited, by user and by address; operators are not.
-    ///
-    /// - Throws: ``Problem``: 401 without a key or token in force, 403 for a key that does not allow this, 429 for too many requests, 503
-    ///   when it cannot be found out whose a token is; an error of the database.
-    func requireDeviceCaller(_ request: Request) async throws -> DeviceCaller {
+    private func checkDeviceCaller(_ request: Request) throws -> PendingCheck? {
         guard let credential = Credential(request) else { throw Self.unauthorized }
         let digest = SHA256Digest.of(credential.text)
-        if users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
+        guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
             !operatorKey.matches(digest: digest)
-        {
-            try limits.takeFromAddress(of: request)
-            guard let userID = try await users.user(of: credential.text, digest, kakao, client, on: request.loop) else {
-                throw Self.unauthorized
-            }
-            try limits.take(from: userID)
-            return .user(userID)
+        else {
+            request.principal = DeviceCaller.operatorPrincipal
+            return try checkKey(digest, [.devices], of: request)
         }
-        try await require(digest, .devices, of: request)
-        return .operator
+        try limits.takeFromAddress(of: request)
+        if let user = users.rememberedUser(of: credential.text, digest) {
+            try admit(user, request)
+            return nil
+        }
+        return {
+            let user = try await users.user(
+                of: credential.text,
+                digest,
+                from: request.clientAddress.network,
+                kakao,
+                client,
+                on: request.loop
+            )
+            guard let user else { throw Self.unauthorized }
+            try admit(user, request)
+        }
     }
 
-    private func require(_ digest: [UInt8], _ scope: Scope, of request: Request) async throws {
-        if operatorKey.matches(digest: digest) { return }
-        let scopes = try await operators.scopes(
-            ofKeyWith: digest,
-            from: request.clientAddress.network,
-            keys,
-            on: request.loop
-        )
-        guard let scopes else { throw Self.unauthorized }
-        guard scope.isAllowed(by: scopes) else {
-            throw Problem(.forbidden, kind: "missing-scope", "This key does not have the scope \(scope.rawValue).")
+    private func admit(_ user: AuthorizedUser, _ request: Request) throws {
+        try limits.take(from: user.id)
+        request.principal = user.id
+        request.authenticatedAt = user.authorizedAt
+    }
+
+    private func checkKey(_ digest: [UInt8], _ scopes: [Scope], of request: Request) throws -> PendingCheck? {
+        if operatorKey.matches(digest: digest) { return nil }
+        if let known = try operators.knownScopes(ofKeyWith: digest, from: request.clientAddress.network) {
+            try Self.require(scopes, of: known)
+            return nil
         }
+        return {
+            let known = try await operators.scopes(
+                ofKeyWith: digest,
+                from: request.clientAddress.network,
+                keys,
+                on: request.loop
+            )
+            guard let known else { throw Self.unauthorized }
+            try Self.require(scopes, of: known)
+        }
+    }
+
+    private static func require(_ scopes: [Scope], of known: Set<Scope>) throws {
+        guard let missing = scopes.first(where: { !$0.isAllowed(by: known) }) else { return }
+        throw Problem(.forbidden, kind: "missing-scope", "This key does not have the scope \(missing.rawValue).")
     }
 
     /// Lets a request of Kakao's own servers pass, which carry the Admin key.
-    ///
-    /// - Throws: ``Problem`` 401.
-    func requireKakao(_ request: Request) throws {
+    private func checkKakao(_ request: Request) throws -> PendingCheck? {
         guard let credential = Credential(request), credential.scheme == .kakaoAK, adminKey.matches(credential.text)
         else {
             throw Self.unauthorized
         }
+        request.exemptsConnection = true
+        return nil
     }
 
-    private static var unauthorized: Problem {
+    /// Lets a request of Kakao's own servers pass, which know the address.
+    private static func checkAddress(_ request: Request, _ secret: Secret) throws -> PendingCheck? {
+        guard secret.matches(request.pathParameter("secret")) else {
+            throw Problem(.notFound, "There is nothing at this path.")
+        }
+        request.exemptsConnection = true
+        return nil
+    }
+
+    static var unauthorized: Problem {
         Problem(
             .unauthorized,
             "A key or a token in force is required: Authorization: Bearer KEY.",

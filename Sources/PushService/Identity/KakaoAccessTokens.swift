@@ -21,8 +21,8 @@ final class KakaoAccessTokens: Sendable {
     private static let refusalTime = Duration.seconds(5)
     /// Tokens that are remembered, of users and refused ones each; and users whose tokens were revoked.
     private static let limit = 16_384
-    /// Questions to Kakao at a time.
-    private static let maximumQuestions = 256
+    /// Questions to Kakao at a time, with those that wait for their turn.
+    private static let maximumQuestions = 1024
     /// When to come again that Kakao did not answer.
     private static let retrySeconds: Int64 = 5
     /// The longest that Kakao is left alone because a quota is used up.
@@ -30,7 +30,7 @@ final class KakaoAccessTokens: Sendable {
 
     /// What is known of a token.
     private enum Verdict: Sendable {
-        case user(Int64)
+        case user(AuthorizedUser)
         case refused
         /// Kakao could not say, and may be asked again in so many seconds.
         case unknown(retrySeconds: Int64)
@@ -69,6 +69,7 @@ final class KakaoAccessTokens: Sendable {
     private let appID: Int64
     private let state = Locked(State())
     private let questions = SharedQuestions<TokenDigest, Verdict>(limit: maximumQuestions)
+    private let pace = VerificationPace()
 
     /// - Parameter appID: The app that a token must be of.
     init(appID: Int64) {
@@ -79,21 +80,48 @@ final class KakaoAccessTokens: Sendable {
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
+    ///   - address: Where it comes from: see ``VerificationPace``.
     ///   - kakao: Of `loop`.
     ///   - loop: The calling one.
-    /// - Throws: ``Problem`` 503 when Kakao cannot say.
-    func user(of token: String, _ digest: [UInt8], _ kakao: KakaoUserAPI, on loop: EventLoop) async throws -> Int64? {
+    /// - Throws: ``Problem`` 503 when Kakao cannot say, or is asked too often.
+    func user(
+        of token: String,
+        _ digest: [UInt8],
+        from address: @autoclosure () -> SocketAddress.Network,
+        _ kakao: KakaoUserAPI,
+        on loop: EventLoop
+    ) async throws -> AuthorizedUser? {
         guard Self.isToken(token) else { return nil }
         let digest = TokenDigest(digest)
         var verdict = known(digest)
         if verdict == nil {
-            verdict = await questions.answer(to: digest, on: loop) { await self.ask(token, digest, kakao) }
+            let address = address()
+            verdict = await questions.answer(to: digest, on: loop) {
+                // It may have been answered in the moment between looking and asking.
+                if let verdict = self.known(digest) { return verdict }
+                guard await self.pace.begin(address, on: loop) else {
+                    return .unknown(retrySeconds: VerificationPace.retrySeconds)
+                }
+                let verdict = await self.ask(token, digest, kakao)
+                if case .refused = verdict {
+                    self.pace.end(address, isRejected: true)
+                } else {
+                    self.pace.end(address, isRejected: false)
+                }
+                return verdict
+            }
         }
         switch verdict ?? .unknown(retrySeconds: 1) {
-        case .user(let userID): return userID
+        case .user(let user): return user
         case .refused: return nil
         case .unknown(let seconds): throw Problem.identityUnavailable(retrySeconds: seconds)
         }
+    }
+
+    /// The user whose token has this SHA-256, if Kakao has said so lately.
+    func rememberedUser(_ digest: [UInt8]) -> AuthorizedUser? {
+        guard case .user(let user) = known(TokenDigest(digest)) else { return nil }
+        return user
     }
 
     /// Some server has said whose tokens were revoked, or may have said so unheard.
@@ -117,7 +145,9 @@ final class KakaoAccessTokens: Sendable {
         let now = ContinuousClock.now
         return state.withLock { state in
             if let entry = state.users.value(digest) {
-                if entry.end > now, state.holds(for: entry.userID, since: entry.asked) { return .user(entry.userID) }
+                if entry.end > now, state.holds(for: entry.userID, since: entry.asked) {
+                    return .user(AuthorizedUser(id: entry.userID, authorizedAt: entry.asked))
+                }
                 state.users.remove(digest)
             }
             if let end = state.refused.value(digest) {
@@ -133,7 +163,7 @@ final class KakaoAccessTokens: Sendable {
 
     /// Asks Kakao, and remembers what it said.
     private func ask(_ token: String, _ digest: TokenDigest, _ kakao: KakaoUserAPI) async -> Verdict {
-        // It may have been answered in the moment between looking and asking.
+        // Kakao's quota may have been used up while it waited for its turn.
         if let verdict = known(digest) { return verdict }
         let asked = ContinuousClock.now
         do throws(KakaoError) {
@@ -144,7 +174,7 @@ final class KakaoAccessTokens: Sendable {
                 // Revoked while Kakao was asked: nobody knows which came first. The next one who comes asks again.
                 guard state.holds(for: userID, since: asked) else { return .unknown(retrySeconds: 1) }
                 state.users.set(Entry(userID: userID, asked: asked, end: .now + trust), for: digest)
-                return .user(userID)
+                return .user(AuthorizedUser(id: userID, authorizedAt: asked))
             }
         } catch {
             if error.refusesToken { return refuse(digest) }

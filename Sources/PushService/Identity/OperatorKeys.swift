@@ -54,16 +54,8 @@ final class OperatorKeys: Sendable {
         on loop: EventLoop
     ) async throws -> Set<Scope>? {
         let arrival = ContinuousClock.now
-        let known = entry(digest)
-        if let known, known.end > arrival { return use(known, digest) }
         let address = address()
-        if known == nil, let wait = delays.wait(address, at: arrival) {
-            throw Problem.tooManyRequests(
-                kind: "too-many-bad-keys",
-                "Too many keys that are not in force came from this address.",
-                wait: wait
-            )
-        }
+        if let scopes = try knownScopes(ofKeyWith: digest, from: address, at: arrival) { return scopes }
         while true {
             let answer = await questions.answer(to: digest, on: loop) { await self.ask(digest, store) }
             guard let answer else { throw PostgresError(.overloaded, detail: "too many keys are looked up") }
@@ -74,6 +66,26 @@ final class OperatorKeys: Sendable {
             if entry.end > arrival { return use(entry, digest) }
             // An answer to a question that was asked too long ago. The next one is asked after this request has come.
         }
+    }
+
+    /// The scopes of a key that need not be looked up; `nil` if it has to be.
+    ///
+    /// - Throws: ``Problem`` 429 for an unknown key of an address that has to wait.
+    func knownScopes(
+        ofKeyWith digest: [UInt8],
+        from address: @autoclosure () -> SocketAddress.Network,
+        at now: ContinuousClock.Instant = .now
+    ) throws -> Set<Scope>? {
+        let known = entry(digest)
+        if let known, known.end > now { return use(known, digest) }
+        if known == nil, let wait = delays.wait(address(), at: now) {
+            throw Problem.tooManyRequests(
+                kind: "too-many-bad-keys",
+                "Too many keys that are not in force came from this address.",
+                wait: wait
+            )
+        }
+        return nil
     }
 
     /// When keys were last used, by their SHA-256, since this was last called.

@@ -6,20 +6,33 @@ internal import Logging
 
 /// The keys that an issuer publishes at an address (JWKS): shared by all loops.
 ///
-/// They are fetched when a token names one that is not known, and no more often than the interval says, since Kakao shuts out who asks
-/// too often. The keys that were fetched last go on serving when a fetch fails.
+/// They are fetched when a token names an unknown one, and when a token comes an hour after the last fetch, so that a key that the issuer has
+/// withdrawn is not trusted for longer. No more often than the interval says, since Kakao shuts out who asks too often. The keys that were
+/// fetched last go on serving while a fetch fails.
 final class PublishedKeys: Sendable {
-    /// How long a fetch may take: a phone waits for it.
+    /// How long a fetch may take without which a token cannot be verified: a phone waits for it.
     private static let timeout = Duration.seconds(5)
+    /// How long a refresh of known keys may take. Kakao waits 3 s for the answer to an account event.
+    private static let refreshTimeout = Duration.seconds(2)
+    /// An account event comes once: for its sake keys are fetched again after this part of the interval.
+    private static let urgency = 4
 
     private struct State: Sendable {
         var keys: KeySet?
+        /// When the last fetch began.
         var lastFetch: ContinuousClock.Instant?
+        /// When the fetch began that brought `keys`.
+        var keysFetch: ContinuousClock.Instant?
         var hasFailed = false
+
+        func isDue(_ interval: Duration, at now: ContinuousClock.Instant) -> Bool {
+            lastFetch.map { now - $0 >= interval } ?? true
+        }
     }
 
     private let url: String
     private let interval: Duration
+    private let refreshInterval: Duration
     private let logger: Logger
     private let state = Locked(State())
     private let fetches = SharedQuestions<String, Bool>(limit: 1)
@@ -27,24 +40,43 @@ final class PublishedKeys: Sendable {
     /// - Parameters:
     ///   - url: Where the keys are.
     ///   - interval: The least time between two fetches.
-    init(url: String, interval: Duration, logger: Logger) {
+    ///   - refreshInterval: The time after which known keys are fetched again.
+    init(url: String, interval: Duration, refreshInterval: Duration, logger: Logger) {
         self.url = url
         self.interval = interval
+        self.refreshInterval = refreshInterval
         self.logger = logger
     }
 
-    /// The key of a `kid`; `nil` if the issuer has none.
+    /// The key of a `kid`; `nil` if the issuer has been asked since the call and has none.
     ///
     /// - Parameters:
+    ///   - isUrgent: The token comes once.
     ///   - client: Of `loop`.
     ///   - loop: The calling one.
-    /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
-    func key(_ keyID: String, _ client: HTTPClient, on loop: EventLoop) async throws -> VerificationKey? {
+    /// - Throws: ``Problem`` 503 when the keys cannot be fetched, or not yet again: the issuer may have published the key meanwhile.
+    func key(
+        _ keyID: String,
+        isUrgent: Bool,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws -> VerificationKey? {
+        let arrival = ContinuousClock.now
+        let interval = isUrgent ? interval / Self.urgency : interval
+        if isStale(at: arrival) {
+            _ = await fetches.answer(to: url, on: loop) {
+                await self.fetch(client, timeout: Self.refreshTimeout) { self.isStale($0, at: .now) }
+            }
+        }
         if let key = known(keyID) { return key }
-        _ = await fetches.answer(to: url, on: loop) { await self.fetch(unlessKnown: keyID, client) }
+        _ = await fetches.answer(to: url, on: loop) {
+            await self.fetch(client, timeout: Self.timeout) {
+                $0.keys?.key(keyID) == nil && $0.isDue(interval, at: .now)
+            }
+        }
         if let key = known(keyID) { return key }
         let (hasFailed, lastFetch) = state.withLock { ($0.hasFailed, $0.lastFetch) }
-        guard hasFailed, let lastFetch else { return nil }
+        guard let lastFetch, hasFailed || lastFetch < arrival else { return nil }
         let rest = interval - (ContinuousClock.now - lastFetch)
         throw Problem.identityUnavailable(retrySeconds: max(1, rest.components.seconds + 1))
     }
@@ -53,22 +85,31 @@ final class PublishedKeys: Sendable {
         state.withLock { $0.keys?.key(keyID) }
     }
 
+    private func isStale(at now: ContinuousClock.Instant) -> Bool {
+        state.withLock { isStale($0, at: now) }
+    }
+
+    private func isStale(_ state: State, at now: ContinuousClock.Instant) -> Bool {
+        guard let keysFetch = state.keysFetch, now - keysFetch >= refreshInterval else { return false }
+        return state.isDue(interval, at: now)
+    }
+
     /// Fetches the keys, if it is time. Returns whether it did.
-    private func fetch(unlessKnown keyID: String, _ client: HTTPClient) async -> Bool {
-        let isTime = state.withLock { state in
-            guard state.keys?.key(keyID) == nil else { return false }
+    private func fetch(_ client: HTTPClient, timeout: Duration, if isTime: (State) -> Bool) async -> Bool {
+        let start: ContinuousClock.Instant? = state.withLock { state in
+            guard isTime(state) else { return nil }
             let now = ContinuousClock.now
-            if let last = state.lastFetch, now - last < interval { return false }
             state.lastFetch = now
-            return true
+            return now
         }
-        guard isTime else { return false }
+        guard let start else { return false }
         var reason: String
         do throws(HTTPClientError) {
-            let response = try await client.send(HTTPClientRequest(url: url, totalTimeout: Self.timeout))
+            let response = try await client.send(HTTPClientRequest(url: url, totalTimeout: timeout))
             if response.status == 200, let keys = KeySet(json: response.body), !keys.isEmpty {
                 state.withLock { state in
                     state.keys = keys
+                    state.keysFetch = start
                     state.hasFailed = false
                 }
                 return true

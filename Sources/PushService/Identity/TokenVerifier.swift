@@ -45,7 +45,7 @@ struct TokenVerifier: Sendable {
     /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
     func user(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Int64? {
         guard Self.isInForce(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
-            try await objection(to: token, client, on: loop) == nil
+            try await objection(to: token, isUrgent: false, client, on: loop) == nil
         else { return nil }
         return userID
     }
@@ -53,27 +53,38 @@ struct TokenVerifier: Sendable {
     /// Why a token is not the issuer's to us; `nil` for one that is. When it is in force, and what it says, is not looked at here.
     ///
     /// - Parameters:
+    ///   - isUrgent: The token comes once, and an unknown key is worth more.
     ///   - client: Of `loop`.
     ///   - loop: The calling one.
-    /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
-    func objection(to token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Objection? {
+    /// - Throws: ``Problem`` 503 when the key is unknown and the keys cannot be fetched now.
+    func objection(
+        to token: JSONWebToken,
+        isUrgent: Bool,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws -> Objection? {
         // The signature last: only what could be a token of this issuer is worth a fetch of its keys.
         guard token.claims["iss"]?.string == issuer else { return .issuer }
         guard isForUs(token.claims["aud"]) else { return .audience }
-        guard algorithms.contains(token.algorithm), let key = try await key(of: token, client, on: loop) else {
+        guard algorithms.contains(token.algorithm), let key = try await key(of: token, isUrgent, client, on: loop)
+        else {
             return .key
         }
         return token.isSigned(with: key) ? nil : .signature
     }
 
-    private func key(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> VerificationKey?
-    {
+    private func key(
+        of token: JSONWebToken,
+        _ isUrgent: Bool,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws -> VerificationKey? {
         if case .shared(let key) = keys { return key }
         guard let keyID = token.keyID else { return nil }
         switch keys {
         case .shared(let key): return key
         case .fixed(let keys): return keys.key(keyID)
-        case .published(let keys): return try await keys.key(keyID, client, on: loop)
+        case .published(let keys): return try await keys.key(keyID, isUrgent: isUrgent, client, on: loop)
         }
     }
 

@@ -32,7 +32,22 @@ final class UserCredentials: Sendable {
             issuer: settings.kakao.authURL,
             audiences: settings.kakao.loginKeys,
             algorithms: [.rs256],
-            keys: .published(PublishedKeys(url: url, interval: settings.identity.keyFetchInterval, logger: logger))
+            keys: publishedKeys(url, settings.identity, logger)
+        )
+    }
+
+    private static func publishedKeys(
+        _ url: String,
+        _ identity: Settings.Identity,
+        _ logger: Logger
+    ) -> TokenVerifier.Keys {
+        .published(
+            PublishedKeys(
+                url: url,
+                interval: identity.keyFetchInterval,
+                refreshInterval: identity.keyRefreshInterval,
+                logger: logger
+            )
         )
     }
 
@@ -47,7 +62,7 @@ final class UserCredentials: Sendable {
         case .secret(let secret):
             keys = .shared(VerificationKey(secret: secret))
         case .url(let url):
-            keys = .published(PublishedKeys(url: url, interval: identity.keyFetchInterval, logger: logger))
+            keys = publishedKeys(url, identity, logger)
         case .file(let path):
             guard let set = FileContents.read(path).flatMap({ KeySet(json: $0) }), !set.isEmpty else {
                 throw SettingsError(
@@ -73,26 +88,37 @@ final class UserCredentials: Sendable {
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
+    ///   - address: Where it comes from.
     ///   - kakao: Of `loop`, as `client` is.
     ///   - loop: The calling one.
     /// - Throws: ``Problem`` 503 when it cannot be found out at the moment.
     func user(
         of token: String,
         _ digest: [UInt8],
+        from address: @autoclosure () -> SocketAddress.Network,
         _ kakao: KakaoUserAPI,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> Int64? {
+    ) async throws -> AuthorizedUser? {
         // Kakao's access tokens are no JSON Web Tokens. One of these is never sent to Kakao: it may be of another issuer.
         guard JSONWebToken.isLike(token) else {
-            return try await accessTokens?.user(of: token, digest, kakao, on: loop)
+            return try await accessTokens?.user(of: token, digest, from: address(), kakao, on: loop)
         }
         guard !verifiers.isEmpty, let token = JSONWebToken(token, .credential),
             let issuer = token.claims["iss"]?.string
         else {
             return nil
         }
-        return try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
+        let now = ContinuousClock.now
+        let userID = try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
+        return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
+    }
+
+    /// The token's user, if the token was verified lately: no issuer is asked.
+    ///
+    /// - Parameter digest: The SHA-256 of `token`.
+    func rememberedUser(of token: String, _ digest: [UInt8]) -> AuthorizedUser? {
+        JSONWebToken.isLike(token) ? nil : accessTokens?.rememberedUser(digest)
     }
 
     /// Some server has said whose tokens were revoked, or may have said so unheard.

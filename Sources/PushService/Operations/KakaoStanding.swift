@@ -1,10 +1,11 @@
+internal import FoundationEssentials
 internal import KakaoAPI
 internal import Locking
 internal import Logging
 
 /// Whether Kakao accepts our Admin key: what it last said of it, on whatever call; and whether it asks the sender to wait.
 ///
-/// Readiness and metrics tell it, since with a refused key the server takes requests that come to nothing.
+/// `GET /v1/status` and the metrics show it: with a rejected key the server accepts requests that it cannot carry out.
 final class KakaoStanding: Sendable {
     /// What becomes of a push that is sent now.
     enum SenderState: CaseIterable, Sendable {
@@ -16,6 +17,25 @@ final class KakaoStanding: Sendable {
         case halted
     }
 
+    /// Whether Kakao answers, as far as is known.
+    enum KakaoState: String, Sendable {
+        /// Nothing was called yet.
+        case unknown
+        case reachable
+        case unreachable
+        /// It answers, and rejects the key or the app.
+        case refusing
+    }
+
+    /// The outcome of the latest calls to Kakao.
+    struct LastCall: Sendable {
+        var at: Date
+        var isAnswered: Bool
+        var lastError: ServerMetrics.KakaoOutcome?
+        var lastErrorAt: Date?
+    }
+
+    private let call = Locked<LastCall?>(nil)
     private let refusal = Locked<String?>(nil)
     private let quotaWaitEnd = Locked(ContinuousClock.now)
     private let logger: Logger
@@ -27,6 +47,36 @@ final class KakaoStanding: Sendable {
     /// Why Kakao refuses us, or `nil` while it does not.
     var refusalReason: String? {
         refusal.withLock { $0 }
+    }
+
+    /// The last call, whatever it was for; `nil` before the first.
+    var lastCall: LastCall? { call.withLock { $0 } }
+
+    var kakaoState: KakaoState {
+        guard let lastCall else { return .unknown }
+        guard lastCall.isAnswered else { return .unreachable }
+        return refusalReason == nil ? .reachable : .refusing
+    }
+
+    /// Records a call that has ended. Callable from anywhere.
+    func record(_ call: KakaoCall) {
+        let now = Date()
+        let outcome = ServerMetrics.KakaoOutcome(call.error)
+        let isAnswered =
+            switch call.error?.kind {
+            case .unreachable: false
+            case .refused, .badAnswer, nil: true
+            }
+        // Calls that this server has given up say nothing of Kakao.
+        guard outcome != .givenUp else { return }
+        self.call.withLock { last in
+            last = LastCall(
+                at: now,
+                isAnswered: isAnswered,
+                lastError: outcome == .ok ? last?.lastError : outcome,
+                lastErrorAt: outcome == .ok ? last?.lastErrorAt : now
+            )
+        }
     }
 
     var senderState: SenderState {

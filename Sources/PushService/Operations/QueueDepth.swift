@@ -14,6 +14,8 @@ actor QueueDepth {
         let oldestWaitingSeconds: Double
         /// Devices of which Kakao has yet to hear.
         let unsettledDevices: Int64
+        /// The pushes that have not finished, by state.
+        let pushes: [PushState: Int64]
     }
 
     /// Counting stops here: more than that is a number nobody acts upon, and the database reads so many index entries at most.
@@ -118,13 +120,32 @@ actor QueueDepth {
             """,
             [.int64(Int64(limit))]
         )
+        let states = try await pool.read(
+            """
+            SELECT state, count(*)
+            FROM pushes
+            WHERE state IN ('scheduled', 'preparing', 'sending')
+            GROUP BY state
+            UNION ALL
+            SELECT state, count(*)
+            FROM pushes
+            WHERE state IN ('paused', 'halted')
+            GROUP BY state
+            """
+        )
+        var pushes: [PushState: Int64] = [:]
+        for row in states {
+            let (state, count) = try row.decode(String.self, Int64.self)
+            if let state = PushState(rawValue: state) { pushes[state] = count }
+        }
         guard let row = rows.first else { return nil }
         let (waiting, sending, oldest, unsettled) = try row.decode(Int64.self, Int64.self, Double.self, Int64.self)
         return Counts(
             waitingBatches: waiting,
             sendingBatches: sending,
             oldestWaitingSeconds: oldest,
-            unsettledDevices: unsettled
+            unsettledDevices: unsettled,
+            pushes: pushes
         )
     }
 }

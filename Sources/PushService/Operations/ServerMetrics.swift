@@ -1,5 +1,6 @@
 internal import CoreMetrics
 internal import HTTPClient
+internal import Journal
 internal import KakaoAPI
 internal import PrometheusMetrics
 
@@ -15,12 +16,20 @@ final class ServerMetrics: Sendable {
         case kakaoRequestDuration = "kakao_push_kakao_request_duration_seconds"
         /// 1 for the `state` that the sender is in, 0 for the others.
         case senderState = "kakao_push_sender_state"
+        case senderFailing = "kakao_push_sender_failing_seconds"
+        /// By `state`: those that have not finished.
+        case pushes = "kakao_push_pushes"
         /// By `state`.
         case batches = "kakao_push_batches"
         case oldestWaitingBatchAge = "kakao_push_oldest_waiting_batch_age_seconds"
         case devicesUnsettled = "kakao_push_devices_unsettled"
         case databaseUp = "kakao_push_database_up"
         case databaseStatements = "kakao_push_database_statements_total"
+        case journalOpen = "kakao_push_journal_open"
+        case journalRecords = "kakao_push_journal_records"
+        case journalOldestAge = "kakao_push_journal_oldest_record_age_seconds"
+        case journalRejected = "kakao_push_journal_rejected_records"
+        case journalFailures = "kakao_push_journal_failures_total"
         case residentMemory = "process_resident_memory_bytes"
         case processorTime = "process_cpu_seconds_total"
         case openDescriptors = "process_open_fds"
@@ -31,11 +40,19 @@ final class ServerMetrics: Sendable {
             case .kakaoRequests: "Calls to Kakao that have ended, by what came of them."
             case .kakaoRequestDuration: "How long calls to Kakao took, waiting for a connection included."
             case .senderState: "Whether pushes go to Kakao, wait for a quota, or are refused with the key or the app."
+            case .senderFailing:
+                "For how long the sender has made no progress because each of its passes fails; 0 if it works."
+            case .pushes: "Pushes that have not finished. A halted one waits for an operator."
             case .batches: "Batches that are yet to be sent or under way, of all servers; \(QueueDepth.limit) for more."
             case .oldestWaitingBatchAge: "For how long the waiting batch that was due first has been due."
             case .devicesUnsettled: "Devices of which Kakao has yet to hear; \(QueueDepth.limit) for more."
             case .databaseUp: "Whether the database answered when it was last asked for this page."
             case .databaseStatements: "Statements asked of the database, but for those of migrations."
+            case .journalOpen: "Whether calls from Kakao can be written to the journal."
+            case .journalRecords: "Calls from Kakao that wait in the journal to be stored."
+            case .journalOldestAge: "Age of the oldest call that waits in the journal; 0 when none does."
+            case .journalRejected: "Calls in the journal's folder of records that the database has rejected."
+            case .journalFailures: "Journal writes that failed, and journal files that are damaged."
             case .residentMemory: "Resident memory of the process."
             case .processorTime: "Processor time of the process, in user and in system mode."
             case .openDescriptors: "Open file descriptors of the process."
@@ -92,7 +109,7 @@ final class ServerMetrics: Sendable {
                 case .timedOut: self = .timeout
                 case .cannotResolve, .cannotConnect, .tls, .connectionLost: self = .unreachable
                 case .responseTooLarge, .badResponse: self = .badAnswer
-                case .canceled, .overloaded, .shutDown, .internalFailure: self = .givenUp
+                case .canceled, .expired, .overloaded, .shutDown, .internalFailure: self = .givenUp
                 case .invalidRequest, .invalidSettings: self = .halt
                 }
             case .refused:
@@ -109,9 +126,13 @@ final class ServerMetrics: Sendable {
     /// What is not counted, but looked at when somebody asks.
     struct Snapshot: Sendable {
         var sender: KakaoStanding.SenderState
+        /// See ``SenderProgress/failingFor``.
+        var senderFailing: Duration
         /// `nil` while the database does not answer.
         var queue: QueueDepth.Counts?
         var databaseStatements: Int
+        /// `nil` without a journal.
+        var journal: Journal.Status?
         /// `nil` where there is no `/proc`.
         var process: ProcessStatistics?
     }
@@ -164,14 +185,26 @@ final class ServerMetrics: Sendable {
         for state in KakaoStanding.SenderState.allCases {
             text.sample(.senderState, [("state", state.label)], state == snapshot.sender ? 1 : 0)
         }
+        text.single(.senderFailing, .gauge, snapshot.senderFailing.inSeconds)
         text.single(.databaseUp, .gauge, snapshot.queue == nil ? 0 : 1)
         text.single(.databaseStatements, .counter, Double(snapshot.databaseStatements))
         if let queue = snapshot.queue {
+            text.family(.pushes, .gauge)
+            for state in PushState.allCases where !state.isFinal {
+                text.sample(.pushes, [("state", state.rawValue)], Double(queue.pushes[state] ?? 0))
+            }
             text.family(.batches, .gauge)
             text.sample(.batches, [("state", "waiting")], Double(queue.waitingBatches))
             text.sample(.batches, [("state", "sending")], Double(queue.sendingBatches))
             text.single(.oldestWaitingBatchAge, .gauge, queue.oldestWaitingSeconds)
             text.single(.devicesUnsettled, .gauge, Double(queue.unsettledDevices))
+        }
+        if let journal = snapshot.journal {
+            text.single(.journalOpen, .gauge, journal.isOpen ? 1 : 0)
+            text.single(.journalRecords, .gauge, Double(journal.records))
+            text.single(.journalOldestAge, .gauge, journal.oldestSeconds)
+            text.single(.journalRejected, .gauge, Double(journal.rejected))
+            text.single(.journalFailures, .counter, Double(journal.failures))
         }
         if let process = snapshot.process {
             text.single(.residentMemory, .gauge, Double(process.residentBytes))
@@ -214,7 +247,7 @@ extension KakaoCall.API {
 
 extension KakaoStanding.SenderState {
     /// The label `state`.
-    fileprivate var label: String {
+    var label: String {
         switch self {
         case .running: "running"
         case .waiting: "waiting"

@@ -5,13 +5,13 @@ internal import Postgres
 /// Some users of an audience, from a place in it on: what one step of preparing looks at.
 struct AudiencePage: Sendable {
     /// Where the next page begins.
-    let position: Int64
+    private(set) var position: Int64
     /// Whether there is no page after this one.
     let isLast: Bool
     private let found: PostgresCell
     private let members: PostgresCell
     /// A user who may have more phones than were found; the next page has them all.
-    private let cutUser: Int64?
+    private var cutUser: Int64?
 
     /// Reads the page of an audience that begins at `start`.
     ///
@@ -23,12 +23,22 @@ struct AudiencePage: Sendable {
     ) async throws -> AudiencePage? {
         var limit = audience.limit(at: start)
         while let row = try await query(limit).first {
-            let page = try AudiencePage(row)
+            var page = try AudiencePage(row)
             if page.isLast || page.position > start { return page }
-            // All that was found is of one user, who has more phones than that.
-            limit *= 2
+            // All that was found is of one user, who has more phones than that: from the time before a user's devices were limited.
+            if limit >= PushAudience.Source.maximumLimit {
+                page.endWithCutUser()
+                return page
+            }
+            limit = min(limit * 2, PushAudience.Source.maximumLimit)
         }
         return nil
+    }
+
+    /// Takes what was found of the user who was cut off for all that there is, and goes on after that user.
+    private mutating func endWithCutUser() {
+        position += 1
+        cutUser = nil
     }
 
     private init(_ row: PostgresRow) throws {
@@ -103,6 +113,8 @@ extension PushAudience.Source {
     /// Users or phones of the first step, which is to end soon, so that sending begins; and of those after it.
     private static let firstStep: Int64 = 1000
     private static let laterSteps: Int64 = 50_000
+    /// The most that any page looks at.
+    fileprivate static let maximumLimit = laterSteps
     /// Users in a part of a stored audience.
     private static let partUsers: Int64 = 1000
 

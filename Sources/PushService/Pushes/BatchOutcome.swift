@@ -1,3 +1,4 @@
+internal import HTTPClient
 internal import KakaoAPI
 
 /// What becomes of a batch after one attempt to send it. The whole table stands in `docs/delivery.md`.
@@ -21,15 +22,22 @@ enum BatchOutcome: Sendable {
 
     /// After so many attempts a batch has failed.
     static let maximumAttempts = 10
-    private static let longestDelay = Duration.seconds(600)
+    /// The longest delay, in multiples of the first one.
+    private static let longestDelay = 600
 
     /// Decides by what Kakao answered, or how it did not.
     ///
     /// - Parameters:
     ///   - attempts: How often the batch has been tried, this time included.
     ///   - users: How many users it has.
+    ///   - firstDelay: The delay after the first attempt.
     ///   - jitter: From 0.8 to 1.2, so that batches that failed together are not tried together.
-    init(_ error: KakaoError, attempts: Int, users: Int, delivery: Delivery, jitter: Double) {
+    init(_ error: KakaoError, attempts: Int, users: Int, delivery: Delivery, firstDelay: Duration, jitter: Double) {
+        // It waited too long for a connection, and no byte of it has left.
+        if case .unreachable(let cause) = error.kind, cause.code == .expired {
+            self = .notSent
+            return
+        }
         switch error.disposition {
         case .retry:
             // A clear refusal means that nothing was sent; silence after the body had left may mean anything.
@@ -43,8 +51,8 @@ enum BatchOutcome: Sendable {
             } else if attempts >= Self.maximumAttempts {
                 self = .failed(error)
             } else {
-                let delay = min(Duration.seconds(1 << min(attempts - 1, 20)), Self.longestDelay) * jitter
-                let asked = min(error.retryAfter ?? .zero, Self.longestDelay)
+                let delay = firstDelay * min(1 << max(0, min(attempts - 1, 20)), Self.longestDelay) * jitter
+                let asked = min(error.retryAfter ?? .zero, .seconds(Self.longestDelay))
                 self = .retry(after: max(delay, asked), mayRepeat: mayRepeat, error)
             }
         case .wait:

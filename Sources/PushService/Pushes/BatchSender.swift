@@ -2,75 +2,81 @@ internal import DequeModule
 internal import EventLoop
 internal import FoundationEssentials
 internal import KakaoAPI
+internal import Locking
 internal import Logging
 
-/// Sends batches to Kakao: claims what is due, keeps a bounded number of requests under way, and writes down what became of each.
+/// Sends batches to Kakao: claims what is due, keeps a bounded number of requests in flight, and stores the result of each.
 ///
-/// Any number of servers do this side by side on one database. What one has claimed it holds under a lease that it renews; of one that
-/// dies another takes over. Of several pushes each gets its share of the requests, so that a small one does not wait behind a large.
+/// Any number of servers do this side by side on one database. A server holds its batches under a lease (``SenderLease``) that it renews;
+/// the batches of a server that stops are taken over by another. Pushes share the requests in flight evenly, so that a small push does not
+/// wait for a large one.
+///
+/// `BatchSender+Leases.swift` keeps what the server tracks and what the database has open under its lease the same, whatever responses are
+/// lost; `BatchSender+Sending.swift` sends, `BatchSender+Results.swift` stores results.
 actor BatchSender {
-    /// How often it looks without having been woken, as a safety net beneath `NOTIFY`.
-    private static let lookInterval: UInt64 = 3000
-    private static let renewInterval: UInt64 = 5000
-    /// Seconds before the end of its lease from which a server sends no more: it may have to be sent and answered within it.
-    private static let leaseMargin = 5.0
-    private static let takeOverInterval: UInt64 = 2000
-    /// The first wait when a quota is used up; each further one is twice as long.
-    private static let shortestQuotaWait = Duration.seconds(60)
-    private static let longestQuotaWait = Duration.seconds(3600)
-    /// Milliseconds over which requests are counted, at least: how many batches lie ready goes by that.
-    private static let countingTime: UInt64 = 25
     /// Results that may wait to be stored before no more is sent.
-    private static let maximumUnwritten = 4096
+    static let maximumPendingWrites = 4096
+    /// Milliseconds over which requests are counted, at least: how many batches are claimed ahead depends on it.
+    static let countingTime: UInt64 = 25
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
-    private let loop: EventLoop
-    private let store: BatchStore
-    private let kakao: KakaoPushAPI
+    let loop: EventLoop
+    let store: BatchStore
+    let kakao: KakaoPushAPI
     private let version: PushVersion
-    private let standing: KakaoStanding
+    let standing: KakaoStanding
     private let returnURL: String?
-    private let limit: Int
-    private let logger: Logger
-    private let notices: PushNotices
-    private let wakeup: Wakeup
-    private let writer: BatchResultWriter
+    /// Requests in flight at a time.
+    let limit: Int
+    let intervals: SenderIntervals
+    let logger: Logger
+    let notices: PushNotices
+    let wakeup: Wakeup
+    let progress: SenderProgress
 
-    private var rateLimit: RateLimit?
-    private var pushes: [UUID: OutgoingPush] = [:]
-    /// Those that have something claimed.
-    private var ready: [OutgoingPush] = []
-    private var underWay = 0
-    private var unwritten = 0
-    private var claimed = 0
-    /// Batches that were sent at their first attempt, and of which that is to be written.
-    private var sent: [BatchStore.Settlement] = []
-    private var isWritingSent = false
-    private var lease = UUID()
-    /// In the loop's milliseconds, a little before the database's: until then what is claimed is nobody else's.
-    private var leaseEnd: UInt64 = 0
+    var rateLimit: RateLimit?
+    var pushes: [UUID: OutgoingPush] = [:]
+    /// The pushes with claimed batches that are not sent yet.
+    var ready: [OutgoingPush] = []
+    var inFlight = 0
+    var pendingWrites = 0
+    /// Batches that are claimed and not sent yet.
+    var claimed = 0
+    /// Every batch that this server has claimed and whose result is not stored.
+    var tracked: Set<BatchID> = []
+    /// Batches that were sent at their first attempt and whose result is not being stored yet.
+    var sent: [BatchStore.Settlement] = []
+    var isWritingSent = false
+    var lease: SenderLease?
+    let leaseSignal: Wakeup
     private var isStopping = false
-    private var hasNoTime = false
+    /// The process ends: results that cannot be stored at once are left to the server that takes over.
+    var hasNoTime = false
     private var whenIdle: CheckedContinuation<Void, Never>?
 
-    private var quotaWait = BatchSender.shortestQuotaWait
+    /// The next pause when Kakao's quota is exhausted.
+    var quotaWait: Duration
     // In the loop's milliseconds.
-    private var pausedUntil: UInt64 = 0
-    private var nextLook: UInt64 = 0
-    private var nextTakeOver: UInt64 = 0
-    private var nextRenewal: UInt64 = 0
-    /// Requests that were begun since, for how many batches are to be claimed ahead.
+    var pausedUntil: UInt64 = 0
+    var nextRefresh: UInt64 = 0
+    var nextTakeOver: UInt64 = 0
+    var nextReconciliation: UInt64 = 0
+    /// A claim may have been committed whose response was lost.
+    var hasLostClaim = false
+    var nextStorageWarning: UInt64 = 0
+    /// The requests begun since a time, for how many batches are to be claimed ahead.
     private var begun = 0
     private var begunSince: UInt64 = 0
     private var begunPerSecond = 0.0
 
     /// - Parameters:
-    ///   - kakao: What the batches are sent by.
+    ///   - kakao: The API that batches are sent by.
     ///   - version: The version that `kakao` speaks.
-    ///   - returnURL: Where Kakao is to report tokens that failed; `nil` for nowhere.
-    ///   - limit: Requests under way at a time.
-    ///   - requestsPerSecond: Requests begun in a second; `nil` for as many as Kakao takes.
-    ///   - notices: Say when there is something to send.
+    ///   - returnURL: Where Kakao reports failed tokens; `nil` for nowhere.
+    ///   - limit: Requests in flight at a time.
+    ///   - requestsPerSecond: Requests begun in a second; `nil` for no limit.
+    ///   - notices: Signal that there is something to send.
+    ///   - progress: Records whether the sender gets through its work.
     init(
         loop: EventLoop,
         store: BatchStore,
@@ -80,7 +86,9 @@ actor BatchSender {
         returnURL: String?,
         limit: Int,
         requestsPerSecond: Int?,
+        intervals: SenderIntervals,
         notices: PushNotices,
+        progress: SenderProgress,
         logger: Logger
     ) {
         self.loop = loop
@@ -91,26 +99,35 @@ actor BatchSender {
         self.standing = standing
         self.returnURL = returnURL
         self.limit = limit
+        self.intervals = intervals
+        quotaWait = intervals.quotaWait
         rateLimit = requestsPerSecond.map { RateLimit(perSecond: $0, now: 0) }
         self.logger = logger
         self.notices = notices
+        self.progress = progress
         wakeup = notices.sending
-        writer = BatchResultWriter(loop: loop, store: store, notices: notices, logger: logger)
+        leaseSignal = Wakeup(loop: loop)
     }
 
     // MARK: Life
 
-    /// Works until it is stopped, and until what is then under way has been answered and written down.
+    /// Works until it is stopped, and until every request then in flight has been answered and its result stored.
     ///
-    /// When the task is cancelled, what cannot be written down at once is left to whoever takes over.
+    /// When the task is cancelled, results that cannot be stored at once are left to the server that takes over.
     func run() async {
         await withTaskCancellationHandler {
+            let leasing = Task(executorPreference: loop) { await self.keepLease() }
             while !isStopping {
                 await work()
                 guard !isStopping else { break }
                 await wakeup.wait(atMost: waitTime)
             }
-            await finish()
+            for push in pushes.values { release(push) }
+            await becomeIdle()
+            try? await endFinished()
+            leasing.cancel()
+            await leasing.value
+            await releaseLease()
         } onCancel: {
             loop.execute { self.assumeIsolated { $0.hasNoTime = true } }
         }
@@ -124,54 +141,80 @@ actor BatchSender {
 
     private func work() async {
         do {
-            try await takeNews()
-            if loop.now >= nextTakeOver { try await takeOver() }
-            if loop.now >= nextRenewal { try await renew() }
-            while !isStopping, try await claim() {}
+            try await drainNotifications()
+            if lease != nil {
+                if !pushes.isEmpty, loop.now >= nextTakeOver { try await takeOver() }
+                if !pushes.isEmpty, loop.now >= nextReconciliation { try await reconcile() }
+                while !isStopping, try await claim() {}
+            }
             try await endFinished()
         } catch {
-            logger.debug("The sender has to wait for the database", metadata: ["error": "\(error)"])
-            // Not in a circle while it is away.
-            nextLook = loop.now + 1000
-            for push in pushes.values { push.idleUntil = max(push.idleUntil, nextLook) }
+            recordFailure(error)
+            // Not in a busy loop while the database is unavailable.
+            nextRefresh = loop.now + intervals.retry.wholeMilliseconds
+            // The response to a claim may be lost: nothing more is claimed before the batches that are open are known.
+            hasLostClaim = true
+            nextReconciliation = nextRefresh
+            for push in pushes.values { push.idleUntil = max(push.idleUntil, nextRefresh) }
         }
     }
 
-    /// Gives back what has been claimed and not sent, waits for the rest, and gives up the lease.
-    private func finish() async {
-        for push in pushes.values { giveBack(push) }
-        if underWay + unwritten > 0 { await withCheckedContinuation { whenIdle = $0 } }
-        try? await store.giveUp(lease)
+    /// Logs a failed pass, and warns once the sender has made no progress for a while.
+    func recordFailure(_ error: any Error) {
+        logger.debug("Sender pass failed", metadata: ["error": "\(String(reflecting: error))"])
+        guard let duration = progress.recordFailure(warningAfter: intervals.stall) else { return }
+        logger.warning(
+            "Sender makes no progress",
+            metadata: ["for": "\(duration.components.seconds) s", "error": "\(String(reflecting: error))"]
+        )
     }
 
-    private func noteIdle() {
-        guard underWay + unwritten == 0, let continuation = whenIdle else { return }
+    /// Releases the lease, and before that the batches of claims whose responses were lost.
+    private func releaseLease() async {
+        // Twice, for a claim that was committed meanwhile.
+        for _ in 0..<2 {
+            guard let lease, !hasNoTime else { return }
+            do {
+                try await reconcile()
+                await becomeIdle()
+                if try await store.release(lease.id) { return }
+            } catch {
+                // It ends by itself.
+                return
+            }
+        }
+    }
+
+    private func becomeIdle() async {
+        if inFlight + pendingWrites > 0 { await withCheckedContinuation { whenIdle = $0 } }
+    }
+
+    func resumeWhenIdle() {
+        guard inFlight + pendingWrites == 0, let continuation = whenIdle else { return }
         whenIdle = nil
         continuation.resume()
     }
 
-    /// Until something is to be looked at without anybody saying so.
+    /// The time after which there is something to do without a signal.
     private var waitTime: Duration {
-        var next = nextLook
-        if !pushes.isEmpty { next = min(next, nextTakeOver) }
-        if isHolding { next = min(next, nextRenewal) }
+        var next = min(nextRefresh, loop.now + 3_600_000)
+        if lease != nil, !pushes.isEmpty { next = min(next, nextTakeOver, nextReconciliation) }
+        for push in pushes.values { if let expiry = push.expiry, !push.isExpiring { next = min(next, expiry) } }
         if loop.now < pausedUntil {
             next = min(next, pausedUntil)
         } else {
-            if claimed < target { for push in pushes.values { next = min(next, push.idleUntil) } }
+            if mayClaim { for push in claimable { next = min(next, push.idleUntil) } }
             if claimed > 0, let rateLimit { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
         }
         return .milliseconds(Int(max(1, next - min(loop.now, next))))
     }
 
-    private var isHolding: Bool { claimed + underWay + unwritten > 0 }
+    // MARK: Active pushes
 
-    // MARK: Looking
-
-    private func takeNews() async throws {
+    private func drainNotifications() async throws {
         let news = notices.take()
         let hasUnknown = news.batches.keys.contains { pushes[$0] == nil }
-        if news.hasChange || hasUnknown || loop.now >= nextLook { try await look() }
+        if news.hasChange || hasUnknown || loop.now >= nextRefresh { try await refreshActivePushes() }
         for (id, areLast) in news.batches {
             guard let push = pushes[id] else { continue }
             push.idleUntil = 0
@@ -180,146 +223,51 @@ actor BatchSender {
         }
     }
 
-    /// Learns which pushes there are to send.
-    private func look() async throws {
-        nextLook = loop.now + Self.lookInterval
-        let look = try await store.active(besides: Array(pushes.keys))
-        if !look.unprepared.isEmpty { notices.preparing.signal() }
-        if let nextStart = look.nextStart { nextLook = min(nextLook, loop.now + nextStart.wholeMilliseconds + 1) }
-        for push in look.new {
+    /// Reads which pushes there are to send. After that, a notification or the next renewal of the lease says when there are others.
+    private func refreshActivePushes() async throws {
+        let start = loop.now
+        nextRefresh = .max
+        let active: BatchStore.ActivePushes
+        do {
+            active = try await store.active(besides: Array(pushes.keys))
+        } catch {
+            nextRefresh = 0
+            throw error
+        }
+        if !active.unprepared.isEmpty { notices.preparing.signal() }
+        if let nextStart = active.nextStart { nextRefresh = start + nextStart.wholeMilliseconds + 1 }
+        for push in active.new {
             let message = push.message.rendered(for: version, returnURL: returnURL)
             pushes[push.id] = OutgoingPush(push, message: SendMessage(message, bypass: push.bypass))
         }
+        // A push that is stopped goes once its last results are stored.
+        var looksAgain = false
+        defer { if looksAgain { nextRefresh = min(nextRefresh, start + intervals.renewal.wholeMilliseconds) } }
         for (id, push) in pushes {
-            push.idleUntil = 0
-            guard !push.isPrepared, !look.unprepared.contains(id) else { continue }
-            push.isPrepared = true
-            push.mayBeFinished = true
-        }
-        let active = Set(look.ids)
-        // Stopped meanwhile: what was claimed of it goes back.
-        for (id, push) in pushes where !active.contains(id) {
-            giveBack(push)
-            if !push.isBusy { pushes[id] = nil }
-        }
-    }
-
-    private func giveBack(_ push: OutgoingPush) {
-        while let claim = push.claims.popFirst() {
-            claimed -= 1
-            beginWriting(.notSent, claim)
-        }
-        ready.removeAll { $0 === push }
-    }
-
-    private func takeOver() async throws {
-        nextTakeOver = loop.now + Self.takeOverInterval
-        guard !pushes.isEmpty else { return }
-        let (leases, batches) = try await store.takeOver()
-        // Also without batches: it may have written its last result and not lived to end the push.
-        guard leases > 0 else { return }
-        if batches > 0 {
-            logger.warning("Took over what a server had claimed that is gone", metadata: ["batches": "\(batches)"])
-        }
-        for push in pushes.values {
-            push.idleUntil = 0
-            push.mayBeFinished = true
-        }
-    }
-
-    private func renew() async throws {
-        let now = loop.now
-        // If it fails.
-        nextRenewal = now + 1000
-        guard isHolding else { return }
-        guard try await !store.renew(lease) else {
-            noteRenewal(at: now)
-            return dispatch()
-        }
-        // What was under way is another server's now, and its results are refused one by one; the rest is not sent.
-        logger.warning("Another server has taken over what this one had claimed: its lease had ended")
-        lease = UUID()
-        for push in ready {
-            claimed -= push.claims.count
-            push.claims = []
-        }
-        ready = []
-    }
-
-    /// - Parameter start: When it was asked for: the database began to count later.
-    private func noteRenewal(at start: UInt64) {
-        nextRenewal = start + Self.renewInterval
-        leaseEnd = start + UInt64((BatchStore.leaseSeconds - Self.leaseMargin) * 1000)
-    }
-
-    // MARK: Claiming
-
-    /// Batches that are to lie ready: what is sent while the next claim is under way, and more.
-    private var target: Int { max(2 * limit, Int(begunPerSecond / 5)) }
-
-    /// Claims what is wanted. Returns whether there may be more to claim at once.
-    private func claim() async throws -> Bool {
-        let now = loop.now
-        guard now >= pausedUntil, claimed < target, unwritten < Self.maximumUnwritten else { return false }
-        let wanting = pushes.values.filter {
-            $0.idleUntil <= now && $0.claims.count <= target / 2 && !$0.isExpiring && !$0.isHeld
-        }
-        guard !wanting.isEmpty else { return false }
-        for push in wanting { push.splitsAtClaim = push.splits }
-        let share = max(1, (target - claimed + wanting.count - 1) / wanting.count)
-        let quick = wanting.filter { $0.push.usersPerSecond == nil }.map { push in
-            // Of what is sent at most once as little as possible is to be in doubt if this server dies.
-            let batches = push.push.delivery == .atMostOnce ? min(share, limit) : share
-            return BatchStore.Share(pushID: push.push.id, batches: batches)
-        }
-        var found = 0
-        if !quick.isEmpty {
-            let claimed = try await store.claim(quick, lease: lease)
-            found += take(claimed.batches, askedAt: now)
-            let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
-            for share in quick
-            where counts[share.pushID, default: 0] < share.batches && !claimed.cutShort.contains(share.pushID) {
-                pushes[share.pushID]?.hasNothing(at: loop.now)
+            guard let timeLeft = active.timeLeft[id] else {
+                // Stopped meanwhile: its claimed batches go back.
+                release(push)
+                if push.heldBatches == 0 { pushes[id] = nil } else { looksAgain = true }
+                continue
             }
+            push.idleUntil = 0
+            push.expiry = timeLeft.map { start + $0.wholeMilliseconds }
+            if !active.unprepared.contains(id) { push.isPrepared = true }
+            // Another server may have stored the last result, or an operator resumed a push of which nothing was left.
+            push.mayBeFinished = true
         }
-        for push in wanting where push.push.usersPerSecond != nil {
-            let start = loop.now
-            let claimed = try await store.claimSlowly(push.push.id, batches: share, lease: lease)
-            found += take(claimed.batches, askedAt: start)
-            // Twice in the time that the rate wants for a batch.
-            let perSecond = UInt64(push.push.usersPerSecond ?? 1)
-            push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(KakaoPushAPI.maximumUsers)) / perSecond)
-        }
-        dispatch()
-        return found > 0
-    }
-
-    /// Puts claims in line. Returns how many there are.
-    private func take(_ claims: [BatchClaim], askedAt start: UInt64) -> Int {
-        for claim in claims {
-            guard let push = pushes[claim.pushID] else { continue }
-            if push.claims.isEmpty { ready.append(push) }
-            push.claims.append(claim)
-            claimed += 1
-        }
-        // What was refused while these were claimed.
-        for push in ready where push.splits != push.splitsAtClaim && !push.wasAccepted { giveBack(push) }
-        // The claim has renewed the lease.
-        if !claims.isEmpty { noteRenewal(at: start) }
-        return claims.count
     }
 
     /// Ends pushes of which nothing is left, or whose time is over.
     private func endFinished() async throws {
-        let now = Date()
         var candidates: [UUID] = []
         for (id, push) in pushes {
-            if let expiresAt = push.push.expiresAt, expiresAt <= now {
+            if push.isExpired(at: loop.now) {
                 push.isExpiring = true
-                giveBack(push)
+                release(push)
                 try await store.expire(id)
-                nextLook = min(nextLook, loop.now + 1000)
-            } else if push.isPrepared, push.mayBeFinished, !push.isBusy {
+                nextRefresh = min(nextRefresh, loop.now + intervals.retry.wholeMilliseconds)
+            } else if push.isPrepared, push.mayBeFinished, push.heldBatches == 0 {
                 push.mayBeFinished = false
                 candidates.append(id)
             }
@@ -333,28 +281,130 @@ actor BatchSender {
         }
     }
 
+    // MARK: Claiming
+
+    /// The batches that are to be claimed ahead: what is sent while the next claim is in flight, and more.
+    private var target: Int { max(2 * limit, Int(min(begunPerSecond / 5, 1_000_000))) }
+
+    /// Whether batches of any push may be claimed.
+    private var mayClaim: Bool {
+        guard let lease, lease.maySend(at: EventLoop.milliseconds()) else { return false }
+        return !hasLostClaim && claimed < target && pendingWrites < Self.maximumPendingWrites
+    }
+
+    /// The pushes of which batches may be claimed, once they are no longer idle.
+    private var claimable: [OutgoingPush] {
+        let target = target
+        let hasRoom = hasAtMostOnceRoom
+        return pushes.values.filter {
+            $0.claims.count <= target / 2 && !$0.isExpired(at: loop.now) && !$0.isHeld && !$0.isHalting
+                && (hasRoom || $0.push.delivery != .atMostOnce)
+        }
+    }
+
+    /// How many more batches of pushes that are sent at most once this server may hold: those that it holds are uncertain if it stops.
+    private var atMostOnceRoom: Int {
+        pushes.values.reduce(2 * limit) { $1.push.delivery == .atMostOnce ? $0 - $1.heldBatches : $0 }
+    }
+
+    /// Whether there is room for so many that a claim is worth a statement.
+    var hasAtMostOnceRoom: Bool { atMostOnceRoom >= max(2, limit) }
+
+    /// The batches to claim of each push that is not idle.
+    private func shares(at now: UInt64) -> [(push: OutgoingPush, batches: Int)] {
+        let wanting = claimable.filter { $0.idleUntil <= now }.sorted { $0.heldBatches < $1.heldBatches }
+        guard !wanting.isEmpty else { return [] }
+        let share = max(1, (target - claimed + wanting.count - 1) / wanting.count)
+        var room = atMostOnceRoom
+        // A claim returns up to twice its share.
+        let largest = max(1, room / 2 / max(1, wanting.count { $0.push.delivery == .atMostOnce }))
+        return wanting.compactMap { push in
+            guard push.push.delivery == .atMostOnce else { return (push, share) }
+            guard room >= 2 else { return nil }
+            let batches = min(share, largest)
+            room -= 2 * batches
+            return (push, batches)
+        }
+    }
+
+    /// Claims batches of the pushes that want some. Returns whether there may be more to claim at once.
+    private func claim() async throws -> Bool {
+        let now = loop.now
+        defer { sendClaimed() }
+        guard now >= pausedUntil, mayClaim, let lease else { return false }
+        let shares = shares(at: now)
+        for (push, _) in shares { push.splitsAtClaim = push.splits }
+        let unlimited = shares.filter { $0.push.push.usersPerSecond == nil }
+            .map { BatchStore.Share(pushID: $0.push.push.id, batches: $0.batches) }
+        var found = 0
+        if !unlimited.isEmpty {
+            let claimed = try await store.claim(unlimited, lease: lease.id)
+            guard take(claimed, under: lease) else { return false }
+            found += claimed.batches.count
+            let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
+            for share in unlimited
+            where counts[share.pushID, default: 0] < share.batches && !claimed.cutShort.contains(share.pushID) {
+                pushes[share.pushID]?.recordNothingToClaim(at: loop.now)
+            }
+        }
+        for (push, batches) in shares {
+            guard let usersPerSecond = push.push.usersPerSecond else { continue }
+            let claimed = try await store.claimSlowly(push.push.id, batches: batches, lease: lease.id)
+            guard take(claimed, under: lease) else { return false }
+            found += claimed.batches.count
+            // Twice in the time that the rate allows for a batch.
+            let perSecond = UInt64(max(1, usersPerSecond))
+            push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(KakaoPushAPI.maximumUsers)) / perSecond)
+        }
+        if !shares.isEmpty { progress.recordSuccess() }
+        return found > 0
+    }
+
+    /// Enqueues claimed batches. Returns whether the lease is still held; otherwise they are another server's.
+    private func take(_ claimed: BatchStore.Claimed, under lease: SenderLease) -> Bool {
+        guard claimed.isLeaseValid, self.lease?.id == lease.id else {
+            leaseSignal.signal()
+            return false
+        }
+        for claim in claimed.batches {
+            // A push stays for as long as the loop of passes that claims of it.
+            guard let push = pushes[claim.pushID] else { continue }
+            if push.claims.isEmpty { ready.append(push) }
+            push.claims.append(claim)
+            tracked.insert(claim.id)
+            self.claimed += 1
+        }
+        // Rejected while these were being claimed.
+        for push in ready where push.splits != push.splitsAtClaim && push.isMessageInDoubt { release(push) }
+        return true
+    }
+
     // MARK: Sending
 
-    /// Sends as much of what is claimed as may be under way.
-    private func dispatch() {
-        while let claim = takeNext() {
-            Task(executorPreference: loop) { await self.send(claim) }
-        }
+    /// Sends as many of the claimed batches as may be in flight, and wakes the sender when there are few left.
+    func dispatch() {
+        sendClaimed()
         if claimed < target / 2 { wakeup.signal() }
     }
 
-    /// What is to be sent now, of the push that has the least under way, if anything is: it is under way then.
-    private func takeNext() -> BatchClaim? {
-        while underWay < limit, unwritten < Self.maximumUnwritten, !ready.isEmpty, !isStopping, loop.now >= pausedUntil
-        {
-            // While the database is away it cannot be renewed: another server may take over any moment.
-            guard loop.now < leaseEnd else { return nil }
-            if rateLimit?.available(at: loop.now) == 0 { return nil }
+    private func sendClaimed() {
+        while let claim = takeNext() {
+            Task(executorPreference: loop) { await self.send(claim) }
+        }
+    }
+
+    /// Takes the next batch to send, of the push that has the fewest in flight; `nil` if none may be sent now.
+    func takeNext() -> BatchClaim? {
+        // A stall may have lasted until after the end of the lease: the clock is read anew.
+        let now = EventLoop.milliseconds()
+        guard let lease, lease.maySend(at: now), now >= pausedUntil, !isStopping else { return nil }
+        while inFlight < limit, pendingWrites < Self.maximumPendingWrites, !ready.isEmpty {
+            if rateLimit?.available(at: now) == 0 { return nil }
             var index = 0
-            for other in ready.indices.dropFirst() where ready[other].underWay < ready[index].underWay { index = other }
+            for other in ready.indices.dropFirst() where ready[other].inFlight < ready[index].inFlight { index = other }
             let push = ready[index]
-            if let expiresAt = push.push.expiresAt, expiresAt <= Date() {
-                giveBack(push)
+            if push.isExpired(at: now) {
+                release(push)
                 wakeup.signal()
                 continue
             }
@@ -363,136 +413,20 @@ actor BatchSender {
             guard let claim else { continue }
             rateLimit?.take(1)
             claimed -= 1
-            underWay += 1
-            push.underWay += 1
-            noteBegun()
+            inFlight += 1
+            push.inFlight += 1
+            countRequest()
             return claim
         }
         return nil
     }
 
-    private func noteBegun() {
+    private func countRequest() {
         begun += 1
         let elapsed = loop.now - begunSince
         guard elapsed >= Self.countingTime else { return }
         begunPerSecond = Double(begun) * 1000 / Double(elapsed)
         begun = 0
         begunSince = loop.now
-    }
-
-    /// Sends a batch, and what is to be sent when that is over, and so on. Each one's result is stored while the next is under way.
-    private func send(_ first: BatchClaim) async {
-        var next: BatchClaim? = first
-        // A push stays for as long as it is busy.
-        while let claim = next, let push = pushes[claim.pushID] {
-            let outcome = await attempt(claim, push)
-            underWay -= 1
-            push.underWay -= 1
-            note(outcome, push)
-            beginWriting(outcome, claim)
-            next = takeNext()
-            dispatch()
-        }
-    }
-
-    private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchOutcome {
-        do throws(KakaoError) {
-            try await kakao.send(push.message, to: claim.userIDs)
-            standing.noteAccepted()
-            return .sent
-        } catch {
-            standing.note(error)
-            return BatchOutcome(
-                error,
-                attempts: claim.attempts,
-                users: claim.userIDs.count,
-                delivery: push.push.delivery,
-                jitter: Double.random(in: 0.8...1.2)
-            )
-        }
-    }
-
-    private func note(_ outcome: BatchOutcome, _ push: OutgoingPush) {
-        switch outcome {
-        case .sent:
-            quotaWait = Self.shortestQuotaWait
-            push.wasAccepted = true
-        case .wait(let error):
-            // Every request under way is told the same: they count as one.
-            guard loop.now >= pausedUntil else { return }
-            let wait = max(quotaWait, min(error.retryAfter ?? .zero, Self.longestQuotaWait))
-            pausedUntil = loop.now + wait.wholeMilliseconds
-            // Another server may have a quota of its own.
-            for push in pushes.values { giveBack(push) }
-            standing.noteQuotaUsedUp(for: wait)
-            quotaWait = min(quotaWait * 2, Self.longestQuotaWait)
-            wakeup.signal(after: wait)
-            logger.warning(
-                "Kakao's quota is used up; the sender waits",
-                metadata: ["for": "\(wait)", "kakao": "\(error)"]
-            )
-        case .retry(let delay, _, _):
-            push.noteRetry(at: loop.now + delay.wholeMilliseconds)
-        case .halt:
-            // What is claimed of it goes back; the others find out for themselves.
-            giveBack(push)
-            nextLook = 0
-        case .split:
-            push.splits += 1
-            push.unsplit += 1
-            if push.isHeld { giveBack(push) }
-        case .failed, .uncertain, .notSent:
-            break
-        }
-    }
-
-    // MARK: Results
-
-    /// Has what became of a batch written down, in the background.
-    private func beginWriting(_ outcome: BatchOutcome, _ claim: BatchClaim) {
-        unwritten += 1
-        pushes[claim.pushID]?.unwritten += 1
-        guard case .sent = outcome, let shared = claim.shared else {
-            Task(executorPreference: loop) { await self.write(outcome, claim) }
-            return
-        }
-        sent.append(BatchStore.Settlement(claim: claim, shared: shared, isSent: true))
-        guard !isWritingSent else { return }
-        isWritingSent = true
-        Task(executorPreference: loop) { await self.writeSent() }
-    }
-
-    private func write(_ outcome: BatchOutcome, _ claim: BatchClaim) async {
-        await writer.write(outcome, claim) { hasNoTime }
-        noteWritten(outcome, claim)
-    }
-
-    /// Writes what has been sent, until there is no more of it: what comes while a group is being written is the next one.
-    private func writeSent() async {
-        while !sent.isEmpty {
-            let group = sent
-            sent = []
-            await writer.write(sent: group) { hasNoTime }
-            for settlement in group { noteWritten(.sent, settlement.claim) }
-        }
-        isWritingSent = false
-    }
-
-    private func noteWritten(_ outcome: BatchOutcome, _ claim: BatchClaim) {
-        unwritten -= 1
-        guard let push = pushes[claim.pushID] else { return }
-        push.unwritten -= 1
-        switch outcome {
-        case .sent, .failed, .uncertain:
-            push.mayBeFinished = true
-            // It may have ended a probe, so that there is more to claim.
-            if claim.origin != nil { push.idleUntil = 0 }
-        case .split:
-            push.unsplit -= 1
-            push.idleUntil = 0
-        case .retry, .wait, .halt, .notSent: break
-        }
-        if !push.isBusy || unwritten == Self.maximumUnwritten - 1 { wakeup.signal() }
-        noteIdle()
     }
 }

@@ -3,12 +3,16 @@ internal import Postgres
 
 // Which batches a server sends next.
 extension BatchStore {
-    /// The probe of `push` while it can still tell something: until somebody has been sent the message, or all that came of the refused
+    /// The number of users of `push` whose batches were sent.
+    static let usersSent =
+        "(SELECT COALESCE(sum(users), 0) FROM push_counts WHERE push_id = push.id AND state = 'sent')"
+
+    /// The probe of `push` while its outcome is open: until Kakao has accepted the message for another user, or every part of the rejected
     /// batch has ended, in whatever way.
-    static let probeInForce = """
+    static let openProbe = """
         CASE
             WHEN push.probe IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = push.id AND state = 'sent')
+                AND \(usersSent) <= push.probe_sent
                 AND EXISTS (
                     SELECT 1
                     FROM push_batches
@@ -20,17 +24,15 @@ extension BatchStore {
         END
         """
 
-    /// Begins the server's lease anew if there are batches to hold under it: an empty claim writes nothing.
-    ///
-    /// By what is to be claimed: PostgreSQL would keep a copy of the users of what has been, to look at it twice.
-    private static func renewal(of lease: String, seconds: String, ifAny batches: String, or parts: String) -> String {
+    /// The server's lease, if its row exists and has not ended. Locked, so that a server that takes it over waits for this claim and then
+    /// finds its batches.
+    private static func validLease(_ lease: String) -> String {
         """
-        INSERT INTO push_leases (id, ends_at)
-        SELECT \(lease), now() + make_interval(secs => \(seconds))
-        WHERE EXISTS (SELECT 1 FROM \(batches))
-            OR EXISTS (SELECT 1 FROM \(parts))
-        ON CONFLICT (id) DO UPDATE
-        SET ends_at = excluded.ends_at
+        SELECT id
+        FROM push_leases
+        WHERE id = \(lease)
+            AND ends_at > now()
+        FOR KEY SHARE
         """
     }
 
@@ -61,10 +63,11 @@ extension BatchStore {
             UPDATE push_batches AS batch
             SET state = 'sending',
                 attempts = batch.attempts + 1,
+                claims = batch.claims + 1,
                 lease = \(lease)
             WHERE batch.ctid = ANY (ARRAY(SELECT place FROM \(batches)))
             RETURNING batch.push_id, batch.number, COALESCE(batch.user_ids, push_part_users(batch.push_id, batch.number)) AS user_ids,
-                batch.attempts, batch.origin, batch.users
+                batch.attempts, batch.claims, batch.origin, batch.users
         ),
         first AS (
             UPDATE push_parts AS part
@@ -89,11 +92,11 @@ extension BatchStore {
             CROSS JOIN generate_series(0, batches - 1, \(sharing)) AS start
         ),
         claimed AS (
-            SELECT push_id, number, user_ids, attempts, origin, NULL::bytea AS part_users, NULL::int AS id_bytes, NULL::int AS batch_users,
+            SELECT push_id, number, user_ids, attempts, claims, origin, NULL::bytea AS part_users, NULL::int AS id_bytes, NULL::int AS batch_users,
                 users
             FROM again
             UNION ALL
-            SELECT push_id, number, NULL, 1, NULL, user_ids, id_bytes, batch_users, octet_length(user_ids) / id_bytes
+            SELECT push_id, number, NULL, 1, 1, NULL, user_ids, id_bytes, batch_users, octet_length(user_ids) / id_bytes
             FROM first
         )
         """
@@ -106,12 +109,14 @@ extension BatchStore {
     }
 
     struct Claimed: Sendable {
+        /// Whether the lease was valid: nothing is claimed otherwise.
+        private(set) var isLeaseValid = false
         private(set) var batches: [BatchClaim] = []
         /// Pushes of which there may be more at once: a claim does not go beyond the end of a part.
         private(set) var cutShort: Set<UUID> = []
     }
 
-    /// Claims batches that are due, the longest waiting first, under a lease that this renews.
+    /// Claims batches that are due, the longest waiting first, under a valid lease.
     ///
     /// The rows are locked, so that they stay where they are until they are changed: by their place, which is found at once whatever the
     /// planner believes about the table.
@@ -122,9 +127,13 @@ extension BatchStore {
     func claim(_ shares: [Share], lease: UUID) async throws -> Claimed {
         let rows = try await pool.write(
             """
-            WITH share AS MATERIALIZED (
-                SELECT push.id AS push_id, given.batches, \(Self.probeInForce) AS probe
-                FROM unnest($1::uuid[], $2::int[]) AS given (push_id, batches)
+            WITH lease AS MATERIALIZED (
+                \(Self.validLease("$3"))
+            ),
+            share AS MATERIALIZED (
+                SELECT push.id AS push_id, given.batches, \(Self.openProbe) AS probe
+                FROM lease
+                CROSS JOIN unnest($1::uuid[], $2::int[]) AS given (push_id, batches)
                 JOIN pushes AS push ON push.id = given.push_id
                 WHERE push.state IN ('preparing', 'sending')
                     AND (push.expires_at IS NULL OR push.expires_at > now())
@@ -175,17 +184,12 @@ extension BatchStore {
                 ) AS part
                 WHERE share.probe IS NULL
             ),
-            \(Self.claims(of: "chosen", and: "part", lease: "$3")),
-            lease AS (
-                \(Self.renewal(of: "$3", seconds: "$4", ifAny: "chosen", or: "part"))
-            )
-            SELECT push_id, number, user_ids, attempts, origin, part_users, id_bytes, batch_users
-            FROM claimed
+            \(Self.claims(of: "chosen", and: "part", lease: "$3"))
+            SELECT push_id, number, user_ids, attempts, claims, origin, part_users, id_bytes, batch_users
+            FROM lease
+            LEFT JOIN claimed ON true
             """,
-            [
-                .uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease),
-                .float64(Self.leaseSeconds),
-            ]
+            [.uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease)]
         )
         return try Claimed(rows, lease: lease)
     }
@@ -194,20 +198,28 @@ extension BatchStore {
     func claimSlowly(_ id: UUID, batches: Int, lease: UUID) async throws -> Claimed {
         let rows = try await pool.write(
             """
-            WITH push AS MATERIALIZED (
-                SELECT id, \(Self.probeInForce) AS probe, batch_users,
-                    LEAST(
-                        GREATEST(users_per_second / 10.0, batch_users),
-                        rate_users + users_per_second * EXTRACT(epoch FROM clock_timestamp() - rate_at)
-                    ) AS allowed
+            WITH lease AS MATERIALIZED (
+                \(Self.validLease("$2"))
+            ),
+            push AS MATERIALIZED (
+                SELECT id, \(Self.openProbe) AS probe, batch_users,
+                    -- One batch when the clock was set back: the next claim counts from the new time.
+                    CASE
+                        WHEN rate_at > clock_timestamp() THEN batch_users
+                        ELSE LEAST(
+                            GREATEST(users_per_second / 10.0, batch_users),
+                            rate_users + users_per_second * EXTRACT(epoch FROM clock_timestamp() - rate_at)
+                        )
+                    END AS allowed
                 FROM pushes AS push
                 WHERE id = $1
+                    AND EXISTS (SELECT 1 FROM lease)
                     AND state IN ('preparing', 'sending')
                     AND (expires_at IS NULL OR expires_at > now())
                 FOR UPDATE SKIP LOCKED
             ),
             room AS (
-                SELECT LEAST($4, floor(allowed / batch_users)::int) AS batches
+                SELECT LEAST($3, GREATEST(0, floor(allowed / batch_users)::int)) AS batches
                 FROM push
             ),
             due AS (
@@ -237,9 +249,6 @@ extension BatchStore {
                     AND due.batches < room.batches
             ),
             \(Self.claims(of: "due", and: "part", lease: "$2")),
-            lease AS (
-                \(Self.renewal(of: "$2", seconds: "$3", ifAny: "due", or: "part"))
-            ),
             spent AS (
                 UPDATE pushes
                 SET rate_users = push.allowed - (SELECT COALESCE(sum(users), 0) FROM claimed),
@@ -248,10 +257,11 @@ extension BatchStore {
                 WHERE pushes.id = push.id
                     AND EXISTS (SELECT 1 FROM claimed)
             )
-            SELECT push_id, number, user_ids, attempts, origin, part_users, id_bytes, batch_users
-            FROM claimed
+            SELECT push_id, number, user_ids, attempts, claims, origin, part_users, id_bytes, batch_users
+            FROM lease
+            LEFT JOIN claimed ON true
             """,
-            [.uuid(id), .uuid(lease), .float64(Self.leaseSeconds), .int32(Int32(clamping: batches))]
+            [.uuid(id), .uuid(lease), .int32(Int32(clamping: batches))]
         )
         return try Claimed(rows, lease: lease)
     }
@@ -259,17 +269,21 @@ extension BatchStore {
 
 extension BatchStore.Claimed {
     fileprivate init(_ rows: PostgresRows, lease: UUID) throws {
+        // One row of nothing but NULL if there was nothing to claim.
+        isLeaseValid = !rows.isEmpty
         for row in rows {
-            let (pushID, number, userIDs, attempts, origin, partUsers, idBytes, batchUsers) = try row.decode(
-                UUID.self,
-                Int32.self,
+            let (pushID, number, userIDs, attempts, claims, origin, partUsers, idBytes, batchUsers) = try row.decode(
+                UUID?.self,
+                Int32?.self,
                 [Int64]?.self,
-                Int32.self,
+                Int32?.self,
+                Int32?.self,
                 Int32?.self,
                 [UInt8]?.self,
                 Int32?.self,
                 Int32?.self
             )
+            guard let pushID, let number, let attempts, let claims else { continue }
             func add(_ number: Int32, _ userIDs: [Int64], shared: Range<Int32>?) {
                 batches.append(
                     BatchClaim(
@@ -277,6 +291,7 @@ extension BatchStore.Claimed {
                         number: number,
                         userIDs: userIDs,
                         attempts: Int(attempts),
+                        claims: claims,
                         origin: origin,
                         lease: lease,
                         shared: shared

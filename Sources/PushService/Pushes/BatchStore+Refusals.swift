@@ -1,13 +1,15 @@
 internal import FoundationEssentials
 internal import Postgres
 
-// What is done about a message, or a user, that Kakao calls wrong.
+// Rejected messages and users (Kakao's -2).
 extension BatchStore {
-    /// Splits a batch that Kakao calls wrong in two, to be tried each.
+    /// Splits a batch that Kakao rejects into two halves, each to be sent by itself.
     ///
-    /// If nobody has been sent this message yet, the push is put under probe: until somebody in this batch has been, nobody outside of
-    /// it is tried, since it may be the message that is wrong.
-    func split(_ result: BatchResult) async throws {
+    /// The message may be at fault, and not a user, if Kakao has not accepted it for any user yet, or has rejected several batches in a row. Then
+    /// the push goes under probe: until Kakao accepts the message for a user, only parts of this batch are sent.
+    ///
+    /// - Parameter isMessageInDoubt: Kakao has rejected several batches in a row.
+    func split(_ result: BatchResult, isMessageInDoubt: Bool) async throws {
         let claim = result.claim
         _ = try await pool.write(
             """
@@ -18,6 +20,7 @@ extension BatchStore {
                     AND number = $2
                     AND state = 'sending'
                     AND lease = $3
+                    AND claims = $8
                     AND users > 1
                 FOR UPDATE
             ),
@@ -25,9 +28,10 @@ extension BatchStore {
                 UPDATE pushes AS push
                 SET next_number = push.next_number + 1,
                     probe = CASE
-                        WHEN EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent') THEN NULL
-                        ELSE COALESCE(\(Self.probeInForce), refused.origin)
-                    END
+                        WHEN \(Self.openProbe) IS NOT NULL THEN push.probe
+                        WHEN $9 OR \(Self.usersSent) = 0 THEN refused.origin
+                    END,
+                    probe_sent = CASE WHEN \(Self.openProbe) IS NOT NULL THEN push.probe_sent ELSE \(Self.usersSent) END
                 FROM refused
                 WHERE push.id = refused.push_id
                 RETURNING push.next_number - 1 AS number
@@ -57,12 +61,12 @@ extension BatchStore {
             [
                 .uuid(claim.pushID), .int32(claim.number), .uuid(claim.lease),
                 .int32(result.status.map(Int32.init(clamping:))), .int32(result.code.map(Int32.init(clamping:))),
-                .text(result.message), .int64s(claim.userIDs),
+                .text(result.message), .int64s(claim.userIDs), .int32(claim.claims), .bool(isMessageInDoubt),
             ]
         )
     }
 
-    /// Somebody has been sent the message: it is not what is wrong.
+    /// Ends the probe of a push: Kakao has accepted its message.
     func endProbe(_ id: UUID) async throws {
         _ = try await pool.write(
             """
@@ -75,14 +79,14 @@ extension BatchStore {
         )
     }
 
-    /// Writes that a user stands refused, and halts the push if it is under probe and Kakao has refused everybody in the batch that it
-    /// refused first. Returns whether that is so.
+    /// Stores that Kakao rejected a batch of one user, and halts the push if the message is at fault. Returns whether it was halted.
     ///
-    /// In one transaction, lest somebody claims batches between the one and the other; and under the push's lock, so that of two that
-    /// write of the last two users the later sees both.
+    /// The message is at fault if the push is under probe and Kakao has rejected everyone in the batch that it rejected first. Without a probe,
+    /// if no request is in flight and Kakao has not accepted the message for any user; but a push of which nothing is left to send is not
+    /// halted: it has finished.
     ///
-    /// A batch of one user is no probe. While others are under way it is not known whether that user is at fault or the message; if it is
-    /// the message, the last of them tells.
+    /// Both happen in one transaction, so that no server claims batches in between, and under the push's lock, so that of two transactions
+    /// that store the last two users the later sees both.
     func finishRefused(_ result: BatchResult, reason: String) async throws -> Bool {
         let id = result.claim.pushID
         return try await pool.withTransaction { transaction in
@@ -96,7 +100,7 @@ extension BatchStore {
                     probe = NULL
                 WHERE push.id = $1
                     AND push.state IN ('preparing', 'sending')
-                    AND NOT EXISTS (SELECT 1 FROM push_counts WHERE push_id = $1 AND state = 'sent')
+                    AND \(Self.usersSent) <= CASE WHEN push.probe IS NULL THEN 0 ELSE push.probe_sent END
                     AND NOT EXISTS (
                         SELECT 1
                         FROM push_batches
@@ -106,6 +110,11 @@ extension BatchStore {
                     AND (
                         push.probe IS NOT NULL
                         OR NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = $1 AND lease IS NOT NULL)
+                            AND (
+                                push.state = 'preparing'
+                                OR push.users - push.users_skipped
+                                    > (SELECT COALESCE(sum(users), 0) FROM push_counts WHERE push_id = $1)
+                            )
                     )
                 """,
                 [.uuid(id), .text(reason)]

@@ -10,16 +10,16 @@ extension BatchStore {
         try await results.submit(result)
     }
 
-    // A batch has a lease just while it is being sent. It is looked for by its key, one after the other, and not among all that this server
+    // A batch has a lease only while it is being sent. It is looked for by its key, one after the other, and not among all that this server
     // holds, which is what the index of leases would make of it. If somebody changes it meanwhile it is in another place, and left alone.
     static let finishStatement = """
         WITH given AS (
             SELECT *
             FROM unnest(
                 $1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::float8[], $6::bool[], $7::bool[], $8::int[], $9::int[],
-                $10::text[]
+                $10::text[], $11::int[]
             ) AS item (
-                push_id, number, lease, state, delay, counts_attempt, may_repeat, kakao_status, kakao_code, kakao_message
+                push_id, number, lease, state, delay, counts_attempt, may_repeat, kakao_status, kakao_code, kakao_message, claims
             )
         ),
         batch AS (
@@ -43,12 +43,13 @@ extension BatchStore {
                 WHERE push_id = given.push_id
                     AND number = given.number
                     AND lease IS NOT DISTINCT FROM given.lease
+                    AND claims = given.claims
                 LIMIT 1
             ) AS found
             WHERE batch.ctid = found.place
             RETURNING batch.push_id, batch.state, batch.users, 1 AS batches
         )
-        \(countStatement(slot: "$11", of: "batch"))
+        \(countStatement(slot: "$12", of: "batch"))
         """
 
     /// Adds what has become of the rows of `batch` to the counts of their pushes.
@@ -80,6 +81,7 @@ extension BatchStore {
             .int32s(items.map { $0.status.map(Int32.init(clamping:)) }),
             .int32s(items.map { $0.code.map(Int32.init(clamping:)) }),
             .texts(items.map(\.message)),
+            .int32s(items.map(\.claim.claims)),
             .int32(slot),
         ]
     }
@@ -152,8 +154,8 @@ extension BatchStore {
     /// Gives batches of the first attempt rows of their own: of each of `claims` those with a 1 in `places`.
     static func ownRows(of claims: String, places: String) -> String {
         """
-        INSERT INTO push_batches (push_id, number, users, state, attempts, lease)
-        SELECT push_id, number + place, LEAST(batch_users, users - place * batch_users), 'sending', 1, lease
+        INSERT INTO push_batches (push_id, number, users, state, attempts, claims, lease)
+        SELECT push_id, number + place, LEAST(batch_users, users - place * batch_users), 'sending', 1, 1, lease
         FROM \(claims)
         CROSS JOIN generate_series(0, length(settled) - 1) AS place
         WHERE bit_count(\(places)) > 0

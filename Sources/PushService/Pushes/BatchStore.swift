@@ -7,18 +7,17 @@ internal import Postgres
 /// Each change of a batch is guarded by its state and by the lease it was claimed under: a server that was taken for dead can no
 /// longer change anything.
 final class BatchStore: Sendable {
-    /// How long a lease lasts unless it is renewed: longer than a call to Kakao may take, short enough for another server to take over
-    /// in seconds.
-    static let leaseSeconds = 20.0
-
     let pool: PostgresPool
+    /// How long a lease lasts unless it is renewed.
+    private let leaseSeconds: Double
     /// Servers that count for one push do so in rows of their own, mostly: nobody waits for another's commit.
     let slot = Int32.random(in: 0..<64)
     let results: StatementCoalescer<BatchResult, Void>
     let settlements: StatementCoalescer<Settlement, Void>
 
-    init(pool: PostgresPool) {
+    init(pool: PostgresPool, intervals: SenderIntervals = SenderIntervals()) {
         self.pool = pool
+        leaseSeconds = intervals.lease.inSeconds
         results = StatementCoalescer(
             pool: pool,
             statement: Self.finishStatement,
@@ -38,78 +37,85 @@ final class BatchStore: Sendable {
     /// What the sender has to know of a push to send its batches.
     struct Active: Sendable {
         let id: UUID
+        let name: String?
         let message: PushMessage
         let bypass: Bool
         let delivery: Delivery
         let usersPerSecond: Int32?
-        let expiresAt: Date?
     }
 
-    /// What there is to do.
-    struct Look: Sendable {
-        /// The pushes that are being sent.
-        var ids: [UUID] = []
-        /// Those of them that were not known.
+    /// The pushes that are being sent.
+    struct ActivePushes: Sendable {
+        /// All of them, with the time until each expires by the database's clock; `nil` if it does not expire.
+        var timeLeft: [UUID: Duration?] = [:]
+        /// Those that were not known.
         var new: [Active] = []
-        /// Those of which not everything has become batches.
+        /// Those of which more batches are being prepared.
         var unprepared: Set<UUID> = []
-        /// The time until the next one that is scheduled for soon; negative when that is over.
+        /// The time until the next scheduled push, if that is soon.
         var nextStart: Duration?
     }
 
-    /// The pushes that have batches to be sent, now or later, the oldest first.
+    /// Reads the pushes that have batches to be sent, now or later, the oldest first.
     ///
-    /// - Parameter known: Those that need not be told again.
-    func active(besides known: [UUID]) async throws -> Look {
+    /// - Parameter known: The pushes whose messages need not be read again.
+    func active(besides known: [UUID]) async throws -> ActivePushes {
         let rows = try await pool.read(
             """
             SELECT id, NOT id = ANY ($1), CASE WHEN NOT id = ANY ($1) THEN message ELSE '' END, message_version, bypass,
-                delivery, users_per_second, expires_at, prepared_at IS NOT NULL,
+                name, delivery, users_per_second, EXTRACT(epoch FROM expires_at - now())::float8,
+                prepared_at IS NOT NULL AND retry_position IS NULL,
                 CASE WHEN state = 'scheduled' THEN EXTRACT(epoch FROM send_at - now())::float8 END
             FROM pushes
-            WHERE state IN ('scheduled', 'preparing', 'sending')
-                AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
+            WHERE \(Self.isUnfinished)
             ORDER BY id
             LIMIT 5000
             """,
             [.uuids(known)]
         )
-        var look = Look()
+        var active = ActivePushes()
         for row in rows {
             let (
-                id, isNew, message, version, bypass, delivery, usersPerSecond, expiresAt, isPrepared, startsIn
+                id, isNew, message, version, bypass, name, delivery, usersPerSecond, expiresIn, isPrepared, startsIn
             ) = try row.decode(
                 UUID.self,
                 Bool.self,
                 String.self,
                 String.self,
                 Bool.self,
+                String?.self,
                 String.self,
                 Int32?.self,
-                Date?.self,
+                Double?.self,
                 Bool.self,
                 Double?.self
             )
             if let startsIn, startsIn > 0 {
-                look.nextStart = min(look.nextStart ?? .seconds(10), .seconds(startsIn))
+                active.nextStart = min(active.nextStart ?? .seconds(10), .seconds(startsIn))
                 continue
             }
-            look.ids.append(id)
-            if !isPrepared { look.unprepared.insert(id) }
+            active.timeLeft[id] = .some(expiresIn.map { .seconds($0) })
+            if !isPrepared { active.unprepared.insert(id) }
             guard isNew else { continue }
-            look.new.append(
+            active.new.append(
                 Active(
                     id: id,
+                    name: name,
                     message: PushMessage(text: message, version: PushVersion(rawValue: version) ?? .v1),
                     bypass: bypass,
                     delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
-                    usersPerSecond: usersPerSecond,
-                    expiresAt: expiresAt
+                    usersPerSecond: usersPerSecond
                 )
             )
         }
-        return look
+        return active
     }
+
+    /// Whether a push of `pushes` is being sent, or will be within seconds.
+    private static let isUnfinished = """
+        state IN ('scheduled', 'preparing', 'sending')
+            AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
+        """
 
     /// Ends those pushes of which nothing is left to be sent. Returns which.
     ///
@@ -123,6 +129,7 @@ final class BatchStore: Sendable {
                 finished_at = now()
             WHERE push.id = ANY ($1)
                 AND push.state = 'sending'
+                AND push.retry_position IS NULL
                 AND push.users - push.users_skipped
                     = (SELECT COALESCE(sum(users), 0) FROM push_counts WHERE push_id = push.id)
             RETURNING push.id
@@ -147,72 +154,187 @@ final class BatchStore: Sendable {
         )
     }
 
-    /// Stops a push until an operator resumes it.
-    func halt(_ id: UUID, reason: String) async throws {
-        _ = try await pool.write(
+    /// Halts a push until an operator resumes it, because of what Kakao answered for the batch of `claim`. Returns whether it was being sent.
+    ///
+    /// Has no effect once the batch's result is stored, so that it can be repeated after a lost response.
+    func halt(_ claim: BatchClaim, reason: String) async throws -> Bool {
+        let rows = try await pool.write(
             """
             UPDATE pushes
             SET state = 'halted',
-                reason = $2
+                reason = $5
             WHERE id = $1
                 AND state IN ('preparing', 'sending')
+                AND EXISTS (
+                    SELECT 1
+                    FROM push_batches
+                    WHERE push_id = $1
+                        AND number = $2
+                        AND lease = $3
+                        AND claims = $4
+                )
             """,
-            [.uuid(id), .text(reason)]
+            [.uuid(claim.pushID), .int32(claim.number), .uuid(claim.lease), .int32(claim.claims), .text(reason)]
         )
+        return rows.affectedRows > 0
     }
 
     // MARK: Leases
 
-    /// Renews a lease. Returns whether it still was there: otherwise another server has taken its batches over.
-    func renew(_ lease: UUID) async throws -> Bool {
+    /// Stores a new lease.
+    func acquire(_ lease: UUID) async throws {
+        _ = try await pool.write(
+            """
+            INSERT INTO push_leases (id, ends_at)
+            VALUES ($1, now() + make_interval(secs => $2))
+            """,
+            [.uuid(lease), .float64(leaseSeconds)]
+        )
+    }
+
+    /// The result of a renewal.
+    struct Renewal: Sendable {
+        /// Whether there are pushes being sent, by whichever server.
+        let hasUnfinishedPushes: Bool
+    }
+
+    /// Renews a lease. Returns `nil` if another server has deleted it, and with it has taken over its batches.
+    func renew(_ lease: UUID) async throws -> Renewal? {
         let rows = try await pool.write(
             """
             UPDATE push_leases
             SET ends_at = now() + make_interval(secs => $2)
             WHERE id = $1
+            RETURNING EXISTS (SELECT 1 FROM pushes WHERE \(Self.isUnfinished))
             """,
-            [.uuid(lease), .float64(Self.leaseSeconds)]
+            [.uuid(lease), .float64(leaseSeconds)]
         )
-        return rows.affectedRows > 0
+        return try rows.first.map { Renewal(hasUnfinishedPushes: try $0.decode(Bool.self)) }
     }
 
-    /// Gives a lease up under which nothing is in hand any more.
-    func giveUp(_ lease: UUID) async throws {
-        _ = try await pool.write(
+    /// Deletes a lease unless a batch is being sent under it. Returns whether it is gone.
+    func release(_ lease: UUID) async throws -> Bool {
+        try await pool.withTransaction { transaction in
+            // A claim that is being committed locks the row: the next statement sees its batches.
+            try await transaction.query("SELECT 1 FROM push_leases WHERE id = $1 FOR UPDATE", [.uuid(lease)])
+            let rows = try await transaction.query(
+                """
+                WITH released AS (
+                    DELETE FROM push_leases
+                    WHERE id = $1
+                        AND NOT EXISTS (SELECT 1 FROM push_batches WHERE lease = $1 AND state = 'sending')
+                        AND NOT EXISTS (SELECT 1 FROM push_claims WHERE lease = $1)
+                    RETURNING id
+                )
+                SELECT EXISTS (SELECT 1 FROM released) OR NOT EXISTS (SELECT 1 FROM push_leases WHERE id = $1)
+                """,
+                [.uuid(lease)]
+            )
+            return try rows.first?.decode(Bool.self) ?? true
+        }
+    }
+
+    /// Reads the batches that are being sent under a lease, as far as the database knows, without their users.
+    ///
+    /// Those that the server does not know were claimed by a statement whose response was lost.
+    func open(under lease: UUID) async throws -> [BatchClaim] {
+        let rows = try await pool.read(
             """
-            DELETE FROM push_leases
-            WHERE id = $1
-                AND NOT EXISTS (SELECT 1 FROM push_batches WHERE lease = $1 AND state = 'sending')
-                AND NOT EXISTS (SELECT 1 FROM push_claims WHERE lease = $1)
+            SELECT push_id, number, claims, origin, NULL AS settled
+            FROM push_batches
+            WHERE lease = $1
+                AND state = 'sending'
+            UNION ALL
+            SELECT push_id, number, 1, NULL, settled::text
+            FROM push_claims
+            WHERE lease = $1
             """,
             [.uuid(lease)]
         )
+        var claims: [BatchClaim] = []
+        for row in rows {
+            let (pushID, number, count, origin, settled) = try row.decode(
+                UUID.self,
+                Int32.self,
+                Int32.self,
+                Int32?.self,
+                String?.self
+            )
+            func add(_ number: Int32, shared: Range<Int32>?) {
+                claims.append(
+                    BatchClaim(
+                        pushID: pushID,
+                        number: number,
+                        userIDs: [],
+                        attempts: 0,
+                        claims: count,
+                        origin: origin,
+                        lease: lease,
+                        shared: shared
+                    )
+                )
+            }
+            guard let settled else {
+                add(number, shared: nil)
+                continue
+            }
+            let shared = number..<number + Int32(clamping: settled.utf8.count)
+            for (number, bit) in zip(shared, settled.utf8) where bit == UInt8(ascii: "0") {
+                add(number, shared: shared)
+            }
+        }
+        return claims
     }
 
-    /// Takes over the batches of servers whose leases have ended. Returns how many of both there were.
+    /// Takes over the batches of other servers whose leases have ended, and of leases that have no row: a server of an earlier version may leave
+    /// some. Returns how many of both there were.
     ///
-    /// They are sent again where that is allowed, and marked, since their users may be reached twice; elsewhere nobody knows. A lease
-    /// that ended while PostgreSQL was down is given the time of another one: its server could not renew it.
-    func takeOver() async throws -> (leases: Int, batches: Int) {
+    /// The batches are sent again where that is allowed, and marked, since their users may be reached twice; otherwise they are uncertain.
+    ///
+    /// - Parameter own: The lease of this server, which lives.
+    func takeOver(except own: UUID) async throws -> (leases: Int, batches: Int) {
         let ended = try await pool.read(
             """
             SELECT id
             FROM push_leases
             WHERE ends_at <= now()
-                AND pg_postmaster_start_time() <= now() - make_interval(secs => $1)
+                AND id <> $1
+            UNION
+            SELECT lease
+            FROM push_claims
+            WHERE lease IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM push_leases WHERE id = lease)
+            UNION
+            SELECT lease
+            FROM push_batches
+            WHERE state = 'sending'
+                AND NOT EXISTS (SELECT 1 FROM push_leases WHERE id = lease)
             """,
-            [.float64(Self.leaseSeconds)]
+            [.uuid(own)]
         )
         guard !ended.isEmpty else { return (0, 0) }
-        let ids = PostgresValue.uuids(try ended.map { try $0.decode(UUID.self) })
+        let ids = PostgresValue.uuids(try ended.map { try $0.decode(UUID?.self) }.compactMap(\.self))
         return try await pool.withTransaction { transaction in
-            // It may have been renewed meanwhile, or taken over.
-            let leases = try await transaction.query(
-                "DELETE FROM push_leases WHERE id = ANY ($1) AND ends_at <= now() RETURNING id",
+            // A lease may have been renewed meanwhile; one that is locked belongs to a server that is claiming, or is being taken over.
+            try await transaction.query(
+                """
+                DELETE FROM push_leases
+                WHERE id IN (
+                    SELECT id
+                    FROM push_leases
+                    WHERE id = ANY ($1)
+                        AND ends_at <= now()
+                    FOR UPDATE SKIP LOCKED
+                )
+                """,
                 [ids]
             )
-            let ids = PostgresValue.uuids(try leases.map { try $0.decode(UUID.self) })
-            // What was under way at its first attempt gets rows of its own.
+            let gone = try await transaction.query(
+                "SELECT id FROM unnest($1::uuid[]) AS id WHERE NOT EXISTS (SELECT 1 FROM push_leases WHERE push_leases.id = id.id)",
+                [ids]
+            )
+            let ids = PostgresValue.uuids(try gone.map { try $0.decode(UUID.self) })
+            // Batches that share a row get rows of their own.
             try await transaction.query(
                 """
                 WITH claim AS MATERIALIZED (
@@ -221,12 +343,18 @@ final class BatchStore: Sendable {
                     WHERE lease = ANY ($1)
                     ORDER BY push_id, number
                     FOR UPDATE
+                ),
+                cleared AS (
+                    UPDATE push_claims
+                    SET lease = NULL
+                    FROM claim
+                    WHERE push_claims.push_id = claim.push_id
+                        AND push_claims.number = claim.number
                 )
                 \(Self.ownRows(of: "claim", places: "~settled"))
                 """,
                 [ids]
             )
-            try await transaction.query("UPDATE push_claims SET lease = NULL WHERE lease = ANY ($1)", [ids])
             let batches = try await transaction.query(
                 """
                 WITH batch AS (
@@ -238,7 +366,7 @@ final class BatchStore: Sendable {
                         lease = NULL,
                         kakao_status = NULL,
                         kakao_code = NULL,
-                        kakao_message = 'The server that sent it did not live to say what Kakao answered.'
+                        kakao_message = 'The server stopped before it recorded Kakao''s answer.'
                     FROM pushes AS push
                     WHERE batch.lease = ANY ($1)
                         AND batch.state = 'sending'
@@ -252,7 +380,7 @@ final class BatchStore: Sendable {
                 """,
                 [ids]
             )
-            return try (leases.count, batches.first.map { Int(try $0.decode(Int64.self)) } ?? 0)
+            return try (gone.count, batches.first.map { Int(try $0.decode(Int64.self)) } ?? 0)
         }
     }
 }

@@ -7,15 +7,21 @@ internal import Postgres
 struct HousekeepingStore: Sendable {
     let pool: PostgresPool
 
-    /// The push that ended first of those that ended more than so many days ago.
+    /// Picks the push that finished first of those that finished more than `retentionDays` ago. It cannot be retried any more.
     func expiredPush(retentionDays: Int) async throws -> UUID? {
-        let rows = try await pool.read(
+        let rows = try await pool.write(
             """
-            SELECT id
-            FROM pushes
-            WHERE finished_at < now() - make_interval(days => $1)
-            ORDER BY finished_at
-            LIMIT 1
+            UPDATE pushes
+            SET removed_at = COALESCE(removed_at, now())
+            WHERE id = (
+                SELECT id
+                FROM pushes
+                WHERE finished_at < now() - make_interval(days => $1)
+                ORDER BY finished_at
+                LIMIT 1
+                FOR UPDATE SKIP LOCKED
+            )
+            RETURNING id
             """,
             [.int32(Int32(clamping: retentionDays))]
         )

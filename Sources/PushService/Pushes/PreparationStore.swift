@@ -17,6 +17,8 @@ struct PreparationStore: Sendable {
         let pushID: UUID
         let audience: PushAudience.Source
         let platforms: [String]
+        /// Its batches exist; those that are to be retried have yet to be reset.
+        let isRetry: Bool
         /// The cursor: where the last step ended.
         private(set) var position: Int64
 
@@ -33,25 +35,28 @@ struct PreparationStore: Sendable {
         let rows = try await pool.read(
             """
             SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
-                ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms, prepared_up_to
+                ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms, prepared_up_to, retry_position IS NOT NULL
             FROM pushes
             WHERE state IN ('scheduled', 'preparing', 'sending')
-                AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
-                AND prepared_at IS NULL
+                AND (
+                    prepared_at IS NULL AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
+                    OR state = 'sending' AND retry_position IS NOT NULL
+                )
             ORDER BY id
             LIMIT $1
             """,
             [.int64(Int64(limit))]
         )
         return try rows.map { row in
-            let (id, isOwn, partsID, tagsAny, tagsAll, platforms, position) = try row.decode(
+            let (id, isOwn, partsID, tagsAny, tagsAll, platforms, position, isRetry) = try row.decode(
                 UUID.self,
                 Bool.self,
                 UUID?.self,
                 [String].self,
                 [String].self,
                 [String].self,
-                Int64.self
+                Int64.self,
+                Bool.self
             )
             let audience: PushAudience.Source =
                 if isOwn {
@@ -69,6 +74,7 @@ struct PreparationStore: Sendable {
                 pushID: id,
                 audience: audience,
                 platforms: platforms,
+                isRetry: isRetry,
                 position: position
             )
         }
@@ -129,6 +135,76 @@ struct PreparationStore: Sendable {
         return !rows.isEmpty
     }
 
+    // MARK: Retries
+
+    /// Batches that one statement resets: it holds the push's row for some tens of milliseconds.
+    private static let retriedBatches: Int32 = 2000
+
+    /// Resets the next failed batches of a push that is retried, and its uncertain ones if asked to. Returns whether these were the last.
+    ///
+    /// Only batches that existed when the retry was requested: what fails again is not retried again.
+    func resetRetriedBatches(of id: UUID) async throws -> Bool {
+        let rows = try await pool.write(
+            """
+            WITH push AS MATERIALIZED (
+                SELECT id, retry_position, retry_end, retry_uncertain
+                FROM pushes
+                WHERE id = $1
+                    AND state = 'sending'
+                    AND retry_position IS NOT NULL
+                FOR UPDATE
+            ),
+            chosen AS MATERIALIZED (
+                SELECT batch.number, batch.state
+                FROM push
+                JOIN push_batches AS batch
+                    ON batch.push_id = push.id
+                    AND batch.number > push.retry_position
+                    AND batch.number < push.retry_end
+                WHERE batch.state = 'failed'
+                    OR batch.state = 'uncertain' AND push.retry_uncertain
+                ORDER BY batch.number
+                LIMIT $2
+            ),
+            reset AS (
+                UPDATE push_batches AS batch
+                SET state = 'waiting',
+                    attempts = 0,
+                    next_attempt_at = now(),
+                    finished_at = NULL,
+                    may_repeat = batch.may_repeat OR chosen.state = 'uncertain'
+                FROM chosen
+                WHERE batch.push_id = $1
+                    AND batch.number = chosen.number
+                RETURNING chosen.state, batch.users
+            ),
+            counted AS (
+                INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
+                SELECT $1, -1, state, -sum(users), -count(*)
+                FROM reset
+                GROUP BY state
+                ORDER BY state
+                ON CONFLICT (push_id, slot, state) DO UPDATE
+                SET users = counts.users + excluded.users,
+                    batches = counts.batches + excluded.batches
+            ),
+            step AS (
+                SELECT CASE WHEN count(*) = $2 THEN max(number) END AS position
+                FROM chosen
+            )
+            UPDATE pushes
+            SET retry_position = step.position,
+                retry_end = CASE WHEN step.position IS NOT NULL THEN pushes.retry_end END
+            FROM push
+            CROSS JOIN step
+            WHERE pushes.id = push.id
+            RETURNING step.position IS NULL
+            """,
+            [.uuid(id), .int32(Self.retriedBatches)]
+        )
+        return try rows.first?.decode(Bool.self) ?? true
+    }
+
     // MARK: Dry runs
 
     /// What a push would come to.
@@ -147,7 +223,8 @@ struct PreparationStore: Sendable {
         )
     }
 
-    /// Goes through an audience in the steps in which it would be prepared, and stores nothing.
+    /// Goes through an audience in the steps in which it would be prepared, and stores nothing. On a connection of its own, as
+    /// ``page(_:)``.
     func preview(_ audience: PushAudience.Source, platforms: [String], batchUsers: Int32) async throws -> Preview {
         var preview = Preview()
         var position: Int64 = 0
@@ -155,7 +232,7 @@ struct PreparationStore: Sendable {
         while !isLast {
             let start = position
             let page = try await AudiencePage.read(audience, from: start) { limit in
-                try await pool.read(
+                try await pool.queryAlone(
                     audience.page("$1", "$2", "$3", "$4"),
                     [.int64(start), .int64(limit), audience.parameter, .texts(platforms)]
                 )

@@ -57,6 +57,14 @@ package enum PushAudience: Sendable {
     /// Users with a device.
     case everyone
 
+    /// Whether it lists its users, whatever devices they have.
+    var namesUsers: Bool {
+        switch self {
+        case .users, .stored: true
+        case .tagsAny, .tagsAll, .everyone: false
+        }
+    }
+
     /// The most users that are shown; their batches show them all.
     private static let maximumShown = 100
 
@@ -84,13 +92,15 @@ struct NewPush: Sendable {
     let audience: PushAudience
     let message: PushMessage
     var bypass = false
+    /// Whether users without a device here that the message addresses are skipped. Otherwise Kakao decides, which may have devices of theirs.
+    var skipsUnknown = true
     var delivery = Delivery.atLeastOnce
     var usersPerSecond: Int32?
     var sendAt: Date?
     var expiresAt: Date?
 
-    /// The phones that a user must have one of, or be skipped; none when the message brings its push token along.
-    var platforms: [String] { bypass ? [] : message.platforms }
+    /// The push types of which a user must have a device here, or be skipped. Empty if no user is skipped.
+    var platforms: [String] { bypass || !skipsUnknown ? [] : message.platforms }
 
     /// Fewer users in a batch when only few are to be sent to in a second.
     var batchUsers: Int32 { min(usersPerSecond ?? .max, Int32(KakaoPushAPI.maximumUsers)) }
@@ -148,18 +158,29 @@ struct BatchSummary: Sendable {
     let finishedAt: Date?
 }
 
+/// One claim of a batch. The batch may be claimed again before the response to the statement that stored this claim's result is read.
+struct BatchID: Hashable, Sendable {
+    let pushID: UUID
+    let number: Int32
+    let claims: Int32
+}
+
 /// A batch that a server has claimed.
 struct BatchClaim: Sendable {
     let pushID: UUID
     let number: Int32
     let userIDs: [Int64]
-    /// Counts the attempt for which it was claimed.
+    /// The attempts to send it, including the one for which it was claimed.
     let attempts: Int
-    /// The batch that Kakao refused, and of which this is a part.
+    /// How often it was claimed, including this time. The result counts only for this claim.
+    let claims: Int32
+    /// The rejected batch that this one is a part of.
     let origin: Int32?
-    /// The result counts only under it.
+    /// The result counts only under this lease.
     let lease: UUID
     /// The batches that it shares a row of `push_claims` with, as nothing but that it is being sent was ever written of it; `nil` for one
     /// with a row of its own.
     let shared: Range<Int32>?
+
+    var id: BatchID { BatchID(pushID: pushID, number: number, claims: claims) }
 }

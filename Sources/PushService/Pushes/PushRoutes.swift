@@ -10,6 +10,9 @@ internal import Postgres
 /// `/v1/push/send` as Kakao shapes it (and `/v2/push/send`), and `/v1/pushes`, where operators send to any number of users and see what
 /// becomes of it.
 struct PushRoutes: Sendable {
+    /// Dry runs that a server does at a time, each of which may read a whole audience on a connection of its own.
+    static let maximumDryRuns = 2
+
     let authenticator: Authenticator
     let store: PushStore
     let preparations: PreparationStore
@@ -17,20 +20,25 @@ struct PushRoutes: Sendable {
     let kakao: KakaoPushAPI
     let version: PushVersion
     let returnURL: @Sendable () -> String?
+    /// Masks the feedback secret, which Kakao gets with the message, in what a dry run shows.
+    let mask: SecretMask
+    let dryRuns: UploadLimit
     let notices: PushNotices
     let events: PushEvents
 
-    func add(to router: inout Router) {
+    func add(to router: inout ServiceRouter) {
         for version in PushVersion.allCases {
-            router.on(.post, "\(version.path)/send") { try await send($0, version) }
+            router.on(.post, "\(version.path)/send", .operator(.send)) { try await send($0, version) }
         }
-        router.on(.post, "/v1/pushes", create)
-        router.on(.get, "/v1/pushes", list)
-        router.on(.get, "/v1/pushes/{id}", show)
-        router.on(.get, "/v1/pushes/{id}/batches", batches)
-        router.on(.get, "/v1/pushes/{id}/events", watch)
+        router.on(.post, "/v1/pushes", .operator(.send), create)
+        router.on(.get, "/v1/pushes", .operator(.read), list)
+        router.on(.get, "/v1/pushes/{id}", .operator(.read), show)
+        router.on(.get, "/v1/pushes/{id}/batches", .operator(.read), batches)
+        router.on(.get, "/v1/pushes/{id}/events", .operator(.read), watch)
         for control in PushStore.Control.allCases {
-            router.on(.post, "/v1/pushes/{id}/\(control.rawValue)") { try await self.control($0, control) }
+            router.on(.post, "/v1/pushes/{id}/\(control.rawValue)", .operator(.send)) {
+                try await self.control($0, control)
+            }
         }
     }
 
@@ -38,7 +46,6 @@ struct PushRoutes: Sendable {
 
     /// 200 and an empty body once the send is stored: it is carried out whatever happens to this process.
     private func send(_ request: Request, _ version: PushVersion) async throws -> Response {
-        try await authenticator.requireOperator(request, .send)
         let parameters = try Parameters(request)
         let userIDs = try parameters.userIDs("uuids", count: 1...KakaoPushAPI.maximumUsers)
         var push = NewPush(
@@ -46,11 +53,12 @@ struct PushRoutes: Sendable {
             message: PushMessage(try parameters.object("push_message"), version: version)
         )
         push.bypass = try parameters.boolean("bypass", default: false)
+        // As Kakao does: it may have tokens that were never registered here, and ignores users without one.
+        push.skipsUnknown = false
         return try await store(push, request, answer: [], status: .ok, now: Date())
     }
 
     private func create(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .send)
         let parameters = try Parameters(request)
         let push = try NewPush(parameters)
         guard try !parameters.boolean("dry_run", default: false) else { return try await preview(push) }
@@ -72,7 +80,7 @@ struct PushRoutes: Sendable {
         status: HTTPResponse.Status,
         now: Date
     ) async throws -> Response {
-        let idempotency = try PushStore.Idempotency(request)
+        let idempotency = try PushStore.Idempotency(request, authenticator.operatorKeyID(of: request))
         var (id, body) = (push.id, answer)
         switch try await store.create(push, idempotency: idempotency, answer: answer, now: now) {
         case .created:
@@ -95,6 +103,15 @@ struct PushRoutes: Sendable {
 
     /// What Kakao would be sent, and how often; nothing is stored and nothing sent.
     private func preview(_ push: NewPush) async throws -> Response {
+        guard dryRuns.take() else {
+            throw Problem(
+                .serviceUnavailable,
+                kind: "too-many-dry-runs",
+                "This server does \(Self.maximumDryRuns) dry runs at a time. Try again.",
+                headerFields: [.retryAfter: "5"]
+            )
+        }
+        defer { dryRuns.giveBack() }
         let audience: PushAudience.Source
         switch push.audience {
         case .users(let ids): audience = .users(Set(ids).sorted())
@@ -112,8 +129,9 @@ struct PushRoutes: Sendable {
             platforms: push.platforms,
             batchUsers: push.batchUsers
         )
+        let rendered = push.message.rendered(for: version, returnURL: returnURL())
         let message = SendMessage(
-            push.message.rendered(for: version, returnURL: returnURL()),
+            Array(mask.masked(String(decoding: rendered, as: UTF8.self)).utf8),
             bypass: push.bypass
         )
         var json = JSONWriter()
@@ -144,7 +162,6 @@ struct PushRoutes: Sendable {
     // MARK: Showing
 
     private func list(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
         let parameters = try Parameters(request)
         let state = try parameters.optionalChoice("state", of: PushState.self)
         let page = try Page<UUID>(parameters)
@@ -153,12 +170,10 @@ struct PushRoutes: Sendable {
     }
 
     private func show(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
-        return try await summary(Self.id(request))
+        try await summary(Self.id(request))
     }
 
     private func batches(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
         let parameters = try Parameters(request)
         let state = try parameters.optionalChoice("state", of: BatchState.self)
         let page = try Page<Int32>(parameters)
@@ -173,7 +188,6 @@ struct PushRoutes: Sendable {
     }
 
     private func watch(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
         let id = try Self.id(request)
         guard let push = try await store.summary(id) else { throw Self.notFound }
         return events.response(push, on: request.loop) { try await store.summary(id) }
@@ -182,9 +196,14 @@ struct PushRoutes: Sendable {
     // MARK: Controlling
 
     private func control(_ request: Request, _ control: PushStore.Control) async throws -> Response {
-        try await authenticator.requireOperator(request, .send)
         let id = try Self.id(request)
-        guard try await !store.control(id, control) else {
+        var retriesUncertain = false
+        if control == .retry, !request.body.isEmpty {
+            let parameters = try Parameters(request)
+            try parameters.requireOnly(["uncertain"])
+            retriesUncertain = try parameters.boolean("uncertain", default: false)
+        }
+        guard try await !store.control(id, control, retriesUncertain: retriesUncertain) else {
             notices.pushChanged()
             return try await summary(id)
         }
@@ -193,7 +212,7 @@ struct PushRoutes: Sendable {
             throw Problem(
                 .conflict,
                 kind: "wrong-state",
-                "A push that is \(push.state.rawValue) takes no \(control.rawValue)."
+                "Cannot \(control.rawValue) a push in state `\(push.state.rawValue)`."
             )
         }
         return .json(push.json())
@@ -220,12 +239,16 @@ extension PushStore.Idempotency {
     /// What the header says, if it is there.
     ///
     /// - Throws: ``Problem`` for a key that is none.
-    fileprivate init?(_ request: Request) throws {
+    fileprivate init?(_ request: Request, _ operatorKeyID: @autoclosure () -> [UInt8]) throws {
         guard let key = request[.idempotencyKey] else { return nil }
         guard (1...255).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
             throw Problem.field("Idempotency-Key", "1 to 255 visible ASCII characters")
         }
         // The path too: what is asked for at one address is not what is asked for at another.
-        self.init(key: key, digest: SHA256Digest.of(Array("\(request.path)\n".utf8) + request.body))
+        self.init(
+            key: key,
+            operatorKeyID: operatorKeyID(),
+            digest: SHA256Digest.of(Array("\(request.path)\n".utf8) + request.body)
+        )
     }
 }

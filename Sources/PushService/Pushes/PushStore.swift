@@ -12,8 +12,17 @@ struct PushStore: Sendable {
     /// A request that is to be carried out once, however often it comes: the header `Idempotency-Key`.
     struct Idempotency: Sendable {
         let key: String
+        /// Whose key it is: see ``Authenticator/operatorKeyID(of:)``. Different operators may use the same key.
+        let operatorKeyID: [UInt8]
         /// Of everything that was asked for: the same key with another digest is a mistake.
         let digest: [UInt8]
+
+        /// The row's key. Those of the first operator key are unscoped, as all were before they were told apart.
+        fileprivate var scopedKey: String {
+            guard !operatorKeyID.isEmpty else { return key }
+            let digits = operatorKeyID.map { $0 < 0x10 ? "0\(String($0, radix: 16))" : String($0, radix: 16) }
+            return "\(digits.joined()) \(key)"
+        }
     }
 
     enum Creation: Sendable {
@@ -56,10 +65,18 @@ struct PushStore: Sendable {
                 WHERE $8::text IS NULL
             ),
             key AS (
-                INSERT INTO idempotency_keys (key, sha256, push_id, answer)
-                SELECT $15, $16, $1, $17
+                INSERT INTO idempotency_keys (key, operator_key, sha256, push_id, answer)
+                SELECT $15, $22, $16, $1, $17
                 FROM audience
                 WHERE $15::text IS NOT NULL
+                    -- Stored by an older server, for whichever operator: not to be sent twice.
+                    AND NOT EXISTS (
+                        SELECT 1
+                        FROM idempotency_keys
+                        WHERE key = $21
+                            AND operator_key IS NULL
+                            AND sha256 = $16
+                    )
                 ON CONFLICT (key) DO NOTHING
                 RETURNING key
             ),
@@ -101,8 +118,9 @@ struct PushStore: Sendable {
                 .jsonb(push.audience.json.bytes()), .text(push.message.text), .text(push.message.version.rawValue),
                 .bool(push.bypass), .text(audienceName), .int64s(userIDs), .texts(push.platforms),
                 .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
-                .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(answer),
+                .timestamp(push.sendAt), .text(idempotency?.scopedKey), .bytes(idempotency?.digest), .bytes(answer),
                 .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
+                .text(idempotency?.key), .bytes(idempotency?.operatorKeyID),
             ]
         )
         guard created.isEmpty else { return .created }
@@ -116,8 +134,13 @@ struct PushStore: Sendable {
             SELECT push_id, answer, sha256 = $2
             FROM idempotency_keys
             WHERE key = $1
+                OR key = $3
+                    AND operator_key IS NULL
+                    AND sha256 = $2
+            ORDER BY key = $1 DESC
+            LIMIT 1
             """,
-            [.text(idempotency.key), .bytes(idempotency.digest)]
+            [.text(idempotency.scopedKey), .bytes(idempotency.digest), .text(idempotency.key)]
         )
         guard let row = rows.first else { return nil }
         let (pushID, answer, isSame) = try row.decode(UUID.self, [UInt8].self, Bool.self)
@@ -134,7 +157,7 @@ struct PushStore: Sendable {
         case resume
         /// Nothing more of it is ever sent.
         case cancel
-        /// What has failed of a push that is done is sent again, unless its time is over.
+        /// The failed batches of a finished push are sent again, unless it has expired.
         case retry
 
         /// The states in which it changes something.
@@ -158,8 +181,10 @@ struct PushStore: Sendable {
         }
     }
 
-    /// Does it. Returns whether the push was in a state for that.
-    func control(_ id: UUID, _ control: Control) async throws -> Bool {
+    /// Controls a push. Returns whether it was in a state that allows it.
+    ///
+    /// - Parameter retriesUncertain: Whether a retry includes uncertain batches, whose users may be reached twice.
+    func control(_ id: UUID, _ control: Control, retriesUncertain: Bool = false) async throws -> Bool {
         let rows =
             switch control {
             case .pause:
@@ -205,52 +230,29 @@ struct PushStore: Sendable {
                     parameters(id, control)
                 )
             case .retry:
-                try await retry(id)
+                // The preparer resets its batches, in steps.
+                try await pool.write(
+                    """
+                    UPDATE pushes
+                    SET state = 'sending',
+                        finished_at = NULL,
+                        retry_position = 0,
+                        retry_end = next_number,
+                        retry_uncertain = $3
+                    WHERE id = $1
+                        AND state = ANY ($2)
+                        AND removed_at IS NULL
+                        AND (expires_at IS NULL OR expires_at > now())
+                    RETURNING id
+                    """,
+                    parameters(id, control) + [.bool(retriesUncertain)]
+                )
             }
         return !rows.isEmpty
     }
 
     private func parameters(_ id: UUID, _ control: Control) -> [PostgresValue] {
         [.uuid(id), .texts(control.from.map(\.rawValue))]
-    }
-
-    private func retry(_ id: UUID) async throws -> PostgresRows {
-        try await pool.write(
-            """
-            WITH push AS (
-                UPDATE pushes
-                SET state = 'sending',
-                    finished_at = NULL
-                WHERE id = $1
-                    AND state = ANY ($2)
-                    AND (expires_at IS NULL OR expires_at > now())
-                RETURNING id
-            ),
-            batch AS (
-                UPDATE push_batches AS batch
-                SET state = 'waiting',
-                    attempts = 0,
-                    next_attempt_at = now(),
-                    finished_at = NULL
-                FROM push
-                WHERE batch.push_id = push.id
-                    AND batch.state = 'failed'
-                RETURNING batch.users
-            ),
-            counted AS (
-                INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
-                SELECT $1, -1, 'failed', -sum(users), -count(*)
-                FROM batch
-                HAVING count(*) > 0
-                ON CONFLICT (push_id, slot, state) DO UPDATE
-                SET users = counts.users + excluded.users,
-                    batches = counts.batches + excluded.batches
-            )
-            SELECT id
-            FROM push
-            """,
-            parameters(id, .retry)
-        )
     }
 }
 

@@ -11,7 +11,8 @@ extension NewPush {
     /// - Throws: ``Problem`` for a field that is missing or holds what it may not.
     init(_ parameters: Parameters) throws {
         try parameters.requireOnly([
-            "name", "audience", "message", "send_at", "expires_at", "users_per_second", "delivery", "dry_run",
+            "name", "audience", "message", "send_at", "expires_at", "users_per_second", "delivery", "skip_unknown",
+            "dry_run",
         ])
         let message = try parameters.object("message")
         let isV2 = message.has(PushVersion.v2.androidMember)
@@ -24,6 +25,10 @@ extension NewPush {
         self.init(audience: try PushAudience(parameters), message: PushMessage(message, version: isV2 ? .v2 : .v1))
         name = try parameters.optionalText("name", length: 1...200)
         delivery = try parameters.optionalChoice("delivery", of: Delivery.self) ?? .atLeastOnce
+        skipsUnknown = try parameters.boolean("skip_unknown", default: true)
+        guard skipsUnknown || audience.namesUsers else {
+            throw Problem.field("skip_unknown", "true unless the audience is uuids or a stored audience")
+        }
         usersPerSecond = try parameters.optionalInteger("users_per_second", in: 1...1_000_000).map(Int32.init)
         sendAt = try parameters.optionalTime("send_at")
         expiresAt = try parameters.optionalTime("expires_at")
@@ -89,13 +94,19 @@ extension PushSummary {
         json.member("estimated_end", estimatedEnd?.rfc3339)
     }
 
-    /// When it ends if it goes on as fast as so far; `nil` when it has ended or nothing is known.
+    /// When the push ends at its average rate so far; `nil` when it is not being sent, nothing is known, or the end is more than a year
+    /// away: a push that has hardly begun, or a clock that was stepped, says nothing.
     private var estimatedEnd: Date? {
-        let finished = users.total - users.pending - users.skipped
+        let finished = users.sent + users.failed + users.uncertain
         guard state == .sending, let startedAt, finished > 0, users.pending > 0 else { return nil }
         let now = Date()
-        return now + now.timeIntervalSince(startedAt) * Double(users.pending) / Double(finished)
+        let remaining = now.timeIntervalSince(startedAt) * Double(users.pending) / Double(finished)
+        guard (0...Self.longestEstimate).contains(remaining) else { return nil }
+        return now + remaining
     }
+
+    /// A year, in seconds.
+    private static let longestEstimate = 365 * 86_400.0
 }
 
 extension PushCounts {

@@ -27,7 +27,7 @@ enum SettingKey: String, CaseIterable {
     case httpIdleTimeout = "http.idle_timeout_seconds"
     /// Connections at a time, 1 to 1,000,000; 10,000.
     case httpMaxConnections = "http.max_connections"
-    /// Connections at a time from one IPv4 address or IPv6 /64 network, 1 to 1,000,000; no limit.
+    /// Connections at a time from one IPv4 address or IPv6 /64 network, 1 to 1,000,000; 1,000.
     case httpMaxConnectionsPerAddress = "http.max_connections_per_address"
     /// Proxies whose `X-Forwarded-For` is believed: addresses and networks with commas between them; none.
     case httpTrustedProxies = "http.trusted_proxies"
@@ -89,6 +89,10 @@ enum SettingKey: String, CaseIterable {
     case devicesRequestsPerMinutePerUser = "devices.requests_per_minute_per_user"
     /// The same from each IPv4 address or IPv6 /64 network; 600.
     case devicesRequestsPerMinutePerAddress = "devices.requests_per_minute_per_address"
+    /// Where calls from Kakao are kept while PostgreSQL does not answer; without it they are lost.
+    case journalDirectory = "journal.directory"
+    /// The size of all files in `journal.directory`, 1 MiB to 1 TiB; 1 GiB.
+    case journalMaxBytes = "journal.max_bytes"
     /// The least severe lines to log: `trace debug info notice warning error critical`; `info`.
     case logLevel = "log.level"
     /// `text` or `json`; `text`.

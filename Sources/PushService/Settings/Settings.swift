@@ -1,4 +1,5 @@
 package import HTTPServer
+package import Journal
 package import KakaoAPI
 package import LogOutput
 package import Logging
@@ -25,6 +26,7 @@ package struct Settings: Sendable {
     package var requestsPerMinutePerUser: Int? = 60
     /// The same from each address.
     package var requestsPerMinutePerAddress: Int? = 600
+    package var journal = Journal()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
 
@@ -33,6 +35,15 @@ package struct Settings: Sendable {
         case given(String)
         /// At the address it listens on: for a sandbox on the same machine.
         case own
+    }
+
+    /// Where calls from Kakao are kept while PostgreSQL does not answer.
+    package struct Journal: Sendable {
+        /// `nil` for no journal.
+        package var directory: String?
+        package var maximumBytes = 1 << 30
+        /// Tests put disks that fail in its place.
+        package var fileOperations = FileOperations.system
     }
 
     /// What concerns Kakao.
@@ -71,6 +82,8 @@ package struct Settings: Sendable {
         package var backend: Backend?
         /// The least time between two fetches of an issuer's keys.
         package var keyFetchInterval = Duration.seconds(60)
+        /// The time after which an issuer's keys are fetched again, so that a withdrawn one is not trusted for longer.
+        package var keyRefreshInterval = Duration.seconds(3600)
 
         /// Who issues JSON Web Tokens for the service's users.
         package struct Backend: Sendable {
@@ -105,6 +118,18 @@ package struct Settings: Sendable {
         self.operatorKey = operatorKey
         kakao = Kakao(adminKey: adminKey)
         http.port = 8080
+        http.maximumConnectionsPerAddress = 1000
+    }
+
+    /// Where this machine reaches the server: the address that it listens on, or the loopback address for one that stands for all.
+    package var localURL: String {
+        let host =
+            switch http.host {
+            case "0.0.0.0": "127.0.0.1"
+            case "::": "[::1]"
+            default: http.host.contains(":") ? "[\(http.host)]" : http.host
+            }
+        return "\(certificateFile == nil ? "http" : "https")://\(host):\(http.port)"
     }
 
     /// Reads the settings of a server.
@@ -148,6 +173,8 @@ package struct Settings: Sendable {
         requestsPerMinutePerUser = try reader.limit(.devicesRequestsPerMinutePerUser) ?? requestsPerMinutePerUser
         requestsPerMinutePerAddress =
             try reader.limit(.devicesRequestsPerMinutePerAddress) ?? requestsPerMinutePerAddress
+        journal.directory = try reader.text(.journalDirectory)
+        journal.maximumBytes = try reader.integer(.journalMaxBytes, in: (1 << 20)...(1 << 40)) ?? journal.maximumBytes
         logLevel = try reader.choice(.logLevel, Logger.Level.self) ?? logLevel
         logFormat = try reader.choice(.logFormat, LogFormat.self) ?? logFormat
     }
@@ -170,7 +197,8 @@ package struct Settings: Sendable {
         http.idleTimeout = try reader.seconds(.httpIdleTimeout, default: 75)
         let slowest = try reader.integer(.httpMinBytesPerSecond, in: 1...1_000_000)
         http.minimumBytesPerSecond = slowest ?? http.minimumBytesPerSecond
-        http.maximumConnectionsPerAddress = try reader.integer(.httpMaxConnectionsPerAddress, in: 1...1_000_000)
+        http.maximumConnectionsPerAddress =
+            try reader.integer(.httpMaxConnectionsPerAddress, in: 1...1_000_000) ?? http.maximumConnectionsPerAddress
         http.maximumConnections = try reader.integer(.httpMaxConnections, in: 1...1_000_000) ?? http.maximumConnections
         if let text = try reader.text(.httpTrustedProxies) {
             guard let proxies = TrustedProxies(text) else {

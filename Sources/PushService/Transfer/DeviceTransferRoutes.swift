@@ -14,23 +14,21 @@ struct DeviceTransferRoutes: Sendable {
     /// Devices that are read at a time, of some hundred bytes each.
     private static let pageSize = 500
 
-    let authenticator: Authenticator
     let imports: DeviceImportStore
     let exports: DeviceExportStore
     let uploads: UploadLimit
     /// Has Kakao told of what was imported.
     let importWakeup: Wakeup
 
-    func add(to router: inout Router) {
-        router.on(.post, "/v1/devices/import", streaming: importDevices)
-        router.on(.get, "/v1/devices/export", exportDevices)
+    func add(to router: inout ServiceRouter) {
+        router.on(.post, "/v1/devices/import", .operator(.devices), streaming: importDevices)
+        router.on(.get, "/v1/devices/export", .operator([.read, .devices]), exportDevices)
     }
 
     // MARK: Import
 
     /// 200 and what became of the lines, once all of them are applied.
     private func importDevices(_ request: Request, _ body: RequestBody) async throws -> Response {
-        try await authenticator.requireOperator(request, .devices)
         guard let format = TransferFormat(contentType: request.contentType) else {
             throw Problem(
                 .unsupportedMediaType,
@@ -105,8 +103,6 @@ struct DeviceTransferRoutes: Sendable {
     ///
     /// A key has to have both scopes: `devices` for the tokens, `read` for the list of everybody.
     private func exportDevices(_ request: Request) async throws -> Response {
-        try await authenticator.requireOperator(request, .read)
-        try await authenticator.requireOperator(request, .devices)
         let format = try TransferFormat(askedFor: request)
         // Before the answer begins, so that a database that is away is told.
         let first = try await exports.devices(after: nil, limit: Self.pageSize)

@@ -12,6 +12,7 @@ struct PushRequest {
     var expiresAt: String?
     var usersPerSecond: Int?
     var delivery: Delivery?
+    var skipsUnknown = true
     var isDryRun = false
 
     /// JSON without what was not given. The same request is the same bytes, which is what `Idempotency-Key` goes by.
@@ -25,6 +26,7 @@ struct PushRequest {
             if let expiresAt { json.member("expires_at", expiresAt) }
             if let usersPerSecond { json.member("users_per_second", usersPerSecond) }
             if let delivery { json.member("delivery", delivery.rawValue) }
+            if !skipsUnknown { json.member("skip_unknown", false) }
             if isDryRun { json.member("dry_run", true) }
         }
         return json.bytes

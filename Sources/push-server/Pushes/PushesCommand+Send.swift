@@ -34,6 +34,9 @@ extension PushesCommand {
         @Option(help: "What is done with a request that Kakao did not answer. (default: at_least_once)")
         var delivery: Delivery?
 
+        @Flag(help: "Send to users without a device known to this server too: Kakao may have their tokens.")
+        var includeUnknown = false
+
         @Flag(help: "Send nothing: print how many users and requests it would be, and the first requests.")
         var dryRun = false
 
@@ -50,6 +53,9 @@ extension PushesCommand {
 
         func validate() throws {
             guard !watch || !dryRun else { throw ValidationError("There is nothing to --watch of a --dry-run.") }
+            guard !includeUnknown || recipients.namesUsers else {
+                throw ValidationError("--include-unknown needs --user, --users-file or --audience.")
+            }
             let key = idempotencyKey ?? "-"
             guard (1...255).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
                 throw ValidationError("--idempotency-key is 1 to 255 visible ASCII characters.")
@@ -72,6 +78,7 @@ extension PushesCommand {
                     expiresAt: expires,
                     usersPerSecond: usersPerSecond,
                     delivery: delivery,
+                    skipsUnknown: !includeUnknown,
                     isDryRun: dryRun
                 )
                 guard !recipients.everyone || dryRun || yes || Terminal.confirms("Send to every user who has a device?")
@@ -149,6 +156,9 @@ struct RecipientOptions: ParsableArguments {
 
     @Flag(help: "All users who have a device.")
     var everyone = false
+
+    /// Whether the users are listed, whatever devices they have.
+    var namesUsers: Bool { !user.isEmpty || usersFile != nil || audience != nil }
 
     func validate() throws {
         let isStored = audience != nil && usersFile == nil

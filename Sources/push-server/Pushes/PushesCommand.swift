@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import FoundationEssentials
+internal import JSON
 internal import PushService
 
 struct PushesCommand: AsyncParsableCommand {
@@ -77,14 +78,18 @@ struct PushesCommand: AsyncParsableCommand {
     }
 
     struct Retry: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Send again what has failed of a push that is done.")
+        static let configuration = CommandConfiguration(abstract: "Send the failed batches of a finished push again.")
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
+        @Flag(help: "Also send uncertain batches again: their users may be reached twice.")
+        var uncertain = false
+
         @concurrent
         func run() async throws {
-            try await push.control("retry", options)
+            let body: JSONValue = ["uncertain": true]
+            try await push.control("retry", options, body: uncertain ? body.bytes() : [])
         }
     }
 }
@@ -94,10 +99,10 @@ struct PushArgument: ParsableArguments {
     @Argument(help: "The push's id, whole.", transform: parse)
     var id: UUID
 
-    /// Does something with it and prints the state that it is in then.
-    func control(_ control: String, _ options: ServerOptions) async throws {
+    /// Controls the push and prints its state after that.
+    func control(_ control: String, _ options: ServerOptions, body: [UInt8] = []) async throws {
         try await options.withServer { server in
-            let push = try ShownPush(try await server.control(id, control))
+            let push = try ShownPush(try await server.control(id, control, body: body))
             Terminal.writeLine(push.state.rawValue)
         }
     }

@@ -58,9 +58,16 @@ struct ServerClient: Sendable {
         try await pages("\(Self.path(id))/batches", state: state, limit: .max, itemsAPage: Self.batchesAPage, body)
     }
 
-    /// - Parameter control: The last part of the path: `pause`, `resume`, `cancel` or `retry`.
-    func control(_ id: UUID, _ control: String) async throws -> JSONValue {
-        try await call(.post, "\(Self.path(id))/\(control)")
+    /// - Parameters:
+    ///   - control: The last part of the path: `pause`, `resume`, `cancel` or `retry`.
+    ///   - body: A JSON object; empty for none.
+    func control(_ id: UUID, _ control: String, body: [UInt8] = []) async throws -> JSONValue {
+        try await call(
+            .post,
+            "\(Self.path(id))/\(control)",
+            body,
+            contentType: body.isEmpty ? nil : "application/json"
+        )
     }
 
     /// Has a push made, or shows what would become of it. Repeated when the connection is lost, which the key makes safe.
@@ -207,7 +214,8 @@ extension CallFailure {
         case .invalidRequest:
             kind = .refused
             description = "--url, or SERVER_URL, must be as http://127.0.0.1:8080, http or https: \(error.message)."
-        case .invalidSettings, .responseTooLarge, .badResponse, .canceled, .overloaded, .shutDown, .internalFailure:
+        case .invalidSettings, .responseTooLarge, .badResponse, .canceled, .expired, .overloaded, .shutDown,
+            .internalFailure:
             kind = .refused
             description = "\(error.message)."
         }

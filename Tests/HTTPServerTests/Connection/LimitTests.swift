@@ -70,20 +70,108 @@ struct LimitTests {
         }
     }
 
-    @Test("More connections from one address than its limit are closed, and its places come back", arguments: [1, 2])
+    @Test(
+        "At its limit an address loses the connection that has been idle longest, on whatever loop",
+        arguments: [1, 2]
+    )
+    func idleEviction(loops: Int) async throws {
+        try await withServer(settings { $0.maximumConnectionsPerAddress = 3 }, loops: loops, routes: routes) { server in
+            let busy = try server.connect()
+            // In the middle of a request, for longer than the others.
+            try await busy.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1")
+            var idle: [RawClient] = []
+            for index in 0..<20 {
+                let client = try server.connect()
+                #expect(try await client.exchange(get).text == "a")
+                idle.append(client)
+                // The loop counts in milliseconds.
+                try await Task.sleep(for: .milliseconds(3))
+                guard index >= 2 else { continue }
+                // On one loop the oldest ends; on two, one of the older ones.
+                let ended = try await endedConnection(idle.dropLast(), isExact: loops == 1)
+                idle.removeAll { $0 === ended }
+            }
+            #expect(try await busy.exchange("2").text == "12")
+        }
+    }
+
+    /// Waits for the server to close one of these, the first one if that is known.
+    private func endedConnection(_ clients: ArraySlice<RawClient>, isExact: Bool) async throws -> RawClient {
+        while true {
+            if let ended = clients.first(where: \.hasInput) {
+                #expect(try await ended.receiveToEnd() == "")
+                #expect(!isExact || ended === clients.first)
+                return ended
+            }
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
+    @Test("Connections that a check has exempted do not count, and are not closed for others")
+    func exempted() async throws {
+        let exempting: (inout Router) -> Void = { router in
+            routes(&router)
+            router.add(
+                .get,
+                "/kakao",
+                check: { request in
+                    request.exemptsConnection = true
+                    return nil
+                },
+                .immediate { _ in .text("kakao") }
+            )
+        }
+        try await withServer(settings { $0.maximumConnectionsPerAddress = 1 }, routes: exempting) { server in
+            let kakao = "GET /kakao HTTP/1.1\r\nHost: a\r\n\r\n"
+            var exempt: [RawClient] = []
+            for _ in 0..<10 {
+                let client = try server.connect()
+                #expect(try await client.exchange(kakao).text == "kakao")
+                #expect(try await client.exchange(kakao).text == "kakao")
+                exempt.append(client)
+            }
+            let counted = try server.connect()
+            #expect(try await counted.exchange(get).text == "a")
+            let next = try server.connect()
+            #expect(try await next.exchange(get).text == "a")
+            #expect(try await counted.receiveToEnd() == "")
+            for client in exempt { #expect(try await client.exchange(kakao).text == "kakao") }
+            // Their end gives no place back that they did not have.
+            exempt = []
+            while try ServerSocket.all(port: server.port).count > 1 { try await Task.sleep(for: .milliseconds(2)) }
+            try await next.send("GET /a HT")
+            while try ServerSocket.all(port: server.port).contains(where: { $0.unread > 0 }) {
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            #expect((try? await server.connect().receiveToEnd()) ?? "" == "")
+        }
+    }
+
+    @Test(
+        "More connections from one address than its limit are closed if none is idle, and its places come back",
+        arguments: [1, 2]
+    )
     func connectionsPerAddress(loops: Int) async throws {
         let limited = settings { settings in
             settings.maximumConnectionsPerAddress = 2
             settings.maximumConnections = 3
         }
+        let begun = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1"
         try await withServer(limited, loops: loops, routes: routes) { server in
             var clients = [try server.connect(), try server.connect()]
-            for client in clients { #expect(try await client.exchange(get).text == "a") }
+            for client in clients {
+                #expect(try await client.exchange(get).text == "a")
+                try await client.send(begun)
+            }
+            while try ServerSocket.all(port: server.port).contains(where: { $0.unread > 0 }) {
+                try await Task.sleep(for: .milliseconds(2))
+            }
             for _ in 0..<5 { #expect((try? await server.connect().receiveToEnd()) ?? "" == "") }
             let line = await server.log.line { $0.message == "Closed connections from an address that has too many" }
             #expect(line.level == .warning)
             #expect(line.metadata["remote"] == "127.0.0.1")
-            for client in clients { #expect(try await client.exchange(get).text == "a") }
+            for client in clients { #expect(try await client.exchange("2").text == "12") }
+            try await clients[1].send(begun)
             clients.removeFirst()
             while true {
                 // The server learns of the end in its own time.

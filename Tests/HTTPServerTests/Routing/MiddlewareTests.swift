@@ -60,7 +60,7 @@ struct AccessLogTests {
         let accessLog = AccessLog(
             logger: log.logger,
             quietPaths: quietPaths,
-            secretPrefixes: ["/kakao/push/feedback/"]
+            mask: SecretMask(secrets: ["topsecret"], prefixes: ["/kakao/push/feedback/"])
         )
         try await withServer(middleware: [accessLog], routes: routes) { server in
             let client = try server.connect()
@@ -87,6 +87,30 @@ struct AccessLogTests {
         let lines = try await lines(of: post, get("/kakao/push/feedback/topsecret/x"))
         #expect(lines.map(\.message) == ["POST /kakao/push/feedback/*** 200", "GET /kakao/push/feedback/*** 404"])
         #expect(!lines.contains { $0.text.contains("topsecret") })
+    }
+
+    @Test(
+        "A secret is masked wherever a path holds it, and what is behind its prefix, however they are spelt",
+        arguments: [
+            ("//kakao/push/feedback/topsecret", "/kakao/push/feedback/***"),
+            ("/kakao//push/feedback///topsecret", "/kakao/push/feedback/***"),
+            ("/kakao/push/feedback%2Ftopsecret", "/kakao/push/feedback/***"),
+            ("/%6Bakao/push/feedback/topsecret", "/kakao/push/feedback/***"),
+            ("/kakao/push/feedback/%74opsecret", "/kakao/push/feedback/***"),
+            ("/Kakao/PUSH/feedback/topsecret", "/kakao/push/feedback/***"),
+            ("/kakao/push/feedback/topsecre", "/kakao/push/feedback/***"),
+            ("/kakao/push/feedback/%zztopsecret", "/kakao/push/feedback/***"),
+            ("/x/../kakao/push/feedback/topsecret", "/x/../kakao/push/feedback/***"),
+            ("/kakao/push/topsecret/x", "/kakao/push/***/x"),
+            ("/topsecret?topsecret", "/***"),
+            ("/x/%74opsecret", "***"), ("/x/%2574op%73ecret", "***"), ("/x/%252574opsecret", "***"),
+            ("/x/top%2Fsecret", "/x/top%2Fsecret"), ("/x/%zz", "/x/%zz"), ("/x//y", "/x//y"),
+        ]
+    )
+    func maskedAnywhere(path: String, logged: String) async throws {
+        let line = try #require(try await lines(of: get(path)).first)
+        #expect(line.message.split(separator: " ").dropFirst().first.map(String.init) == logged)
+        #expect(!line.text.contains("topsecret"))
     }
 
     @Test("What probes ask for is logged at debug")

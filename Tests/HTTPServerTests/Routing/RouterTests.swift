@@ -16,9 +16,9 @@ struct RouterTests {
             router.add(method, pattern, .immediate { _ in .text(pattern) })
         }
         switch try router.match(method, path: path) {
-        case .found(.immediate, let parameters):
+        case .found(let route, let parameters):
+            guard case .immediate = route.handler else { return "found a task" }
             return (["found"] + parameters.map { "\($0.name)=\($0.value)" }).joined(separator: " ")
-        case .found(.task, _), .found(.streaming, _): return "found a task"
         case .methodNotAllowed(let allowed): return "allowed: \(allowed)"
         case .notFound: return "not found"
         }

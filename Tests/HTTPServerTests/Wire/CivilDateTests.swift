@@ -42,4 +42,12 @@ struct CivilDateTests {
             previous = date
         }
     }
+
+    @Test("Any number of seconds is a date", arguments: [Int.min, Int.min + 1, Int.max])
+    func extremes(unixSeconds: Int) {
+        let date = CivilDate(unixSeconds: unixSeconds)
+        #expect((1...12).contains(date.month) && (1...31).contains(date.day) && (0...6).contains(date.weekday))
+        #expect((0...23).contains(date.hour) && (0...59).contains(date.minute) && (0...59).contains(date.second))
+        #expect(!date.httpDate.isEmpty && !date.rfc3339.isEmpty)
+    }
 }

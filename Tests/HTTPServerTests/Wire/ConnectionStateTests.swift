@@ -373,4 +373,61 @@ struct ConnectionStateTests {
         #expect(connection.shutDown() == "needs input")
         #expect(connection.read("hello") == "linger")
     }
+
+    @Test("While its caller decides about a head, a connection reads nothing and waits for nobody")
+    func deciding() throws {
+        var it = Transcript()
+        #expect(it.read(post(3) + "bod") == "decide /p")
+        #expect(it.read() == "needs input" && it.unread == 3)
+        #expect(it.state.isDeciding && !it.state.readsInput && it.state.wait == .handler)
+        #expect(it.peerClosed() == "needs input")
+        let continues = try it.readBody()
+        #expect(!continues)
+        #expect(!it.state.isDeciding && it.state.readsInput && it.state.wait == .body)
+        #expect(it.read() == "handle")
+        #expect(it.body == "bod")
+        var empty = Transcript()
+        #expect(empty.read(post(0)) == "decide /p")
+        #expect(!empty.state.isWhole)
+        _ = try empty.readBody()
+        #expect(empty.state.isWhole)
+        #expect(empty.read() == "handle")
+    }
+
+    @Test("A request for whose body there is no room is refused, one that is answered already is not")
+    func noRoom() throws {
+        var it = Transcript()
+        #expect(it.state.hasNoRoom().text == "needs input")
+        #expect(it.read(post(9) + "bo") == "decide /p")
+        _ = try it.readBody()
+        #expect(it.read() == "needs input")
+        #expect(it.state.hasNoRoom().text == "refuse 503")
+        #expect(it.state.hasNoRoom().text == "needs input")
+        #expect(it.answered() == "linger")
+        var other = Transcript()
+        #expect(other.read(post(9)) == "decide /p")
+        #expect(other.state.hasNoRoom().text == "refuse 503")
+    }
+
+    @Test("Nothing is read behind dropped input: a request that is not handled yet is refused, an answer is the last")
+    func droppedInput() throws {
+        var head = Transcript()
+        #expect(head.read("GET / HTTP/1.1\r\nX-A: 1\r\n") == "needs input")
+        #expect(head.state.droppedInput().text == "refuse 503")
+        #expect(head.read("x") == "needs input")
+        #expect(head.answered() == "linger")
+        var body = Transcript()
+        #expect(body.read(post(9) + "bo") == "decide /p")
+        _ = try body.readBody()
+        #expect(body.read() == "needs input")
+        #expect(body.state.droppedInput().text == "refuse 503")
+        var handled = Transcript()
+        #expect(handled.read(post(0)) == "decide /p")
+        _ = try handled.readBody()
+        #expect(handled.read() == "handle")
+        #expect(handled.state.droppedInput().text == "needs input")
+        #expect(handled.answered() == "linger")
+        let idle = Transcript()
+        #expect(idle.state.droppedInput().text == "linger")
+    }
 }

@@ -79,6 +79,13 @@ struct TestDatabase: Sendable {
         )
     }
 
+    /// Runs `body` as in the time before a user's devices were limited: it may store any number of them.
+    func withoutDeviceLimit(_ body: () async throws -> Void) async throws {
+        try await pool.write("ALTER TABLE devices DISABLE TRIGGER USER")
+        try await body()
+        try await pool.write("ALTER TABLE devices ENABLE TRIGGER USER")
+    }
+
     /// The rows of a table, or of a part of it: `devices`, `push_batches WHERE state = 'sent'`.
     func count(_ table: String) async throws -> Int {
         try await Int(integer("SELECT count(*) FROM \(table)"))

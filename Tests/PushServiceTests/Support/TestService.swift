@@ -20,9 +20,12 @@ final class RunningServer: Sendable {
 
     /// Starts a server.
     ///
-    /// - Parameter awaitsDatabase: Whether to wait until it can do its work; else it is only listening.
+    /// - Parameters:
+    ///   - intervals: The intervals of its sender.
+    ///   - awaitsDatabase: Whether to wait until it can do its work; else it is only listening.
     static func start(
         _ settings: Settings,
+        intervals: SenderIntervals = SenderIntervals(),
         log: CollectedLog,
         awaitsDatabase: Bool = true
     ) async throws -> RunningServer {
@@ -32,7 +35,8 @@ final class RunningServer: Sendable {
             settings: settings,
             migrations: TestFiles.migrations,
             logger: log.logger,
-            loopCount: 2
+            loopCount: 2,
+            senderIntervals: intervals
         ) { _ in continuation.yield() }
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(services: [server], logger: quietLogger)
@@ -58,10 +62,11 @@ final class RunningServer: Sendable {
     /// Runs `body` with a server, and stops it.
     static func with(
         _ settings: Settings,
+        intervals: SenderIntervals = SenderIntervals(),
         log: CollectedLog = CollectedLog(),
         _ body: (Caller) async throws -> Void
     ) async throws {
-        let server = try await start(settings, log: log)
+        let server = try await start(settings, intervals: intervals, log: log)
         do {
             try await body(Caller(url: server.url))
         } catch {
@@ -119,6 +124,7 @@ func withDatabaseAndKakao(
 /// Runs `body` with a server, its database and its Kakao.
 func withService(
     _ adjust: (inout Settings) -> Void = { _ in },
+    intervals: SenderIntervals = SenderIntervals(),
     sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
     _ body: (TestService) async throws -> Void
 ) async throws {
@@ -126,7 +132,7 @@ func withService(
         var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
         adjust(&settings)
         let log = CollectedLog()
-        try await RunningServer.with(settings, log: log) { api in
+        try await RunningServer.with(settings, intervals: intervals, log: log) { api in
             kakao.sandbox.sendCallbacks(to: api.url)
             // A fault that is left on would hold up the server's end.
             defer { kakao.sandbox.removeFaults() }

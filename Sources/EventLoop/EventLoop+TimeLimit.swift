@@ -1,0 +1,40 @@
+extension EventLoop {
+    /// Runs `body` in a task of its own on this loop and returns its result, or `nil` if there is none after `limit`: the task is then cancelled
+    /// and not waited for.
+    ///
+    /// The cancellation of the caller makes no difference. The limit is a timer of the loop, which costs next to nothing.
+    ///
+    /// - Throws: what `body` throws within the limit.
+    package func run<Value: Sendable>(
+        within limit: Duration,
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value? {
+        try await Promise<Value?>.uninterruptedValue(on: self) { promise in
+            let attempt = TimedAttempt()
+            attempt.timer = self.schedule(after: limit) {
+                attempt.task?.cancel()
+                promise.answer(.success(nil))
+            }
+            attempt.task = Task(executorPreference: self) {
+                let result: Result<Value?, any Error>
+                do {
+                    result = .success(try await body())
+                } catch {
+                    result = .failure(error)
+                }
+                self.execute {
+                    if let timer = attempt.timer { self.cancel(timer) }
+                    attempt.task = nil
+                    promise.answer(result)
+                }
+            }
+        }
+    }
+}
+
+/// A task and the timer that ends it.
+private final class TimedAttempt: @unchecked Sendable {
+    // Touched on its loop only: by the timer, by `execute`, and before either.
+    var timer: TimerID?
+    var task: Task<Void, Never>?
+}

@@ -1,0 +1,85 @@
+internal import Glibc
+
+/// Replaces secrets in texts that are logged or shown with `***`, however a request spells them.
+package struct SecretMask: Sendable {
+    /// Rounds of percent-encoding that are looked through. No client of ours encodes a path twice.
+    private static let maximumRounds = 4
+    private static let mask = "***"
+
+    private let secrets: [String]
+    /// In lower case, without repeated slashes.
+    private let prefixes: [String]
+
+    /// - Parameters:
+    ///   - secrets: What must not be seen: texts long enough to occur nowhere else.
+    ///   - prefixes: Paths behind which everything is masked, as a mistyped secret tells most of the right one.
+    package init(secrets: [String] = [], prefixes: [String] = []) {
+        self.secrets = secrets.filter { !$0.isEmpty }
+        self.prefixes = prefixes
+    }
+
+    /// A text without the secrets.
+    package func masked(_ text: String) -> String {
+        secrets.reduce(text) { text, secret in
+            Self.contains(text, secret) ? text.replacing(secret, with: Self.mask) : text
+        }
+    }
+
+    /// A request's path without the secrets: percent-encoded ones, and those behind a prefix with repeated slashes or in another case, as well.
+    package func masked(path: String) -> String {
+        var bytes = Array(path.utf8)
+        for _ in 1...Self.maximumRounds where bytes.contains(UInt8(ascii: "%")) { bytes = Self.decoded(bytes) }
+        let plain = String(decoding: Self.withSingleSlashes(bytes), as: UTF8.self)
+        for prefix in prefixes where plain.utf8.count >= prefix.utf8.count {
+            // ASCII letters only: a prefix has no others.
+            if zip(plain.utf8, prefix.utf8).allSatisfy({ Self.lowercased($0) == Self.lowercased($1) }) {
+                return prefix + Self.mask
+            }
+        }
+        let shown = masked(path)
+        // An encoded part is masked as a whole: a log line holds no decoded octets.
+        return shown == path && secrets.contains { Self.contains(plain, $0) } ? Self.mask : shown
+    }
+
+    private static func contains(_ text: String, _ secret: String) -> Bool {
+        guard text.utf8.count >= secret.utf8.count else { return false }
+        var (text, secret) = (text, secret)
+        return text.withUTF8 { text in
+            secret.withUTF8 { secret in
+                guard let start = text.baseAddress, let other = secret.baseAddress else { return false }
+                return (0...text.count - secret.count).contains { memcmp(start + $0, other, secret.count) == 0 }
+            }
+        }
+    }
+
+    /// Takes one percent-encoding off. What is no encoding stays: nothing is refused here.
+    private static func decoded(_ bytes: [UInt8]) -> [UInt8] {
+        var decoded: [UInt8] = []
+        decoded.reserveCapacity(bytes.count)
+        var index = 0
+        while index < bytes.count {
+            if bytes[index] == UInt8(ascii: "%"), index + 2 < bytes.count, let high = Octets.hexDigit(bytes[index + 1]),
+                let low = Octets.hexDigit(bytes[index + 2])
+            {
+                decoded.append(UInt8(high << 4 | low))
+                index += 3
+            } else {
+                decoded.append(bytes[index])
+                index += 1
+            }
+        }
+        return decoded
+    }
+
+    private static func withSingleSlashes(_ bytes: [UInt8]) -> [UInt8] {
+        let slash = UInt8(ascii: "/")
+        var plain: [UInt8] = []
+        plain.reserveCapacity(bytes.count)
+        for byte in bytes where byte != slash || plain.last != slash { plain.append(byte) }
+        return plain
+    }
+
+    private static func lowercased(_ byte: UInt8) -> UInt8 {
+        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
+    }
+}

@@ -1,0 +1,48 @@
+package import EventLoop
+internal import Glibc
+
+/// The calls of a journal that may fail or hang because of the disk. Tests put others in their place.
+package struct FileOperations: Sendable {
+    /// Reserves the first `length` bytes of a file, which read as zeros.
+    package var allocate: @Sendable (_ descriptor: Int32, _ length: Int) throws(SystemError) -> Void
+    /// Writes all bytes at an offset.
+    package var write: @Sendable (_ descriptor: Int32, _ bytes: [UInt8], _ offset: Int) throws(SystemError) -> Void
+    /// Returns when what was written is on disk.
+    package var sync: @Sendable (_ descriptor: Int32) throws(SystemError) -> Void
+
+    package static let system = FileOperations(
+        allocate: { descriptor, length throws(SystemError) in
+            let code = posix_fallocate(descriptor, 0, length)
+            guard code == 0 else { throw SystemError(call: "posix_fallocate", code: code) }
+        },
+        write: { descriptor, bytes, offset throws(SystemError) in
+            var written = 0
+            while written < bytes.count {
+                let count = bytes.withUnsafeBytes { buffer in
+                    pwrite(
+                        descriptor,
+                        buffer.baseAddress.map { $0 + written },
+                        buffer.count - written,
+                        offset + written
+                    )
+                }
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { throw SystemError(call: "pwrite", code: count < 0 ? errno : EIO) }
+                written += count
+            }
+        },
+        sync: { descriptor throws(SystemError) in
+            guard fdatasync(descriptor) == 0 else { throw SystemError(call: "fdatasync") }
+        }
+    )
+
+    package init(
+        allocate: @escaping @Sendable (_ descriptor: Int32, _ length: Int) throws(SystemError) -> Void,
+        write: @escaping @Sendable (_ descriptor: Int32, _ bytes: [UInt8], _ offset: Int) throws(SystemError) -> Void,
+        sync: @escaping @Sendable (_ descriptor: Int32) throws(SystemError) -> Void
+    ) {
+        self.allocate = allocate
+        self.write = write
+        self.sync = sync
+    }
+}

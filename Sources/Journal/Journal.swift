@@ -1,0 +1,502 @@
+internal import Dispatch
+package import EventLoop
+package import FoundationEssentials
+internal import Locking
+package import Logging
+
+/// Records on disk that wait to be stored elsewhere. Knows nothing of what they hold.
+///
+/// ``append(_:_:)`` answers when the record is on disk; records that arrive during one `fdatasync` share the next. A reader gets the records back
+/// in batches and confirms each batch. A file is deleted when all its records are confirmed. Files of servers in the same directory that have died are
+/// replayed as well. Confirmations are kept in memory only, so after a crash records come again: storing one twice must have no effect.
+///
+/// No call blocks its caller. Appending and replaying have a serial queue each, so that a disk that hangs holds up neither a loop nor the other.
+package final class Journal: @unchecked Sendable {
+    // Ownership: `inbox` and `books` are locked. `active` belongs to `writing`, which is where it is read and changed.
+
+    /// A smaller rest of the size limit is not worth a file.
+    private static let smallestFile = 4096
+    /// Bytes that may wait for the disk. Callers wait for three seconds at most, and a disk that works writes more in that time.
+    private static let maximumWaiting = 16 << 20
+    /// Bytes that one `fdatasync` covers.
+    private static let maximumGroup = 4 << 20
+    /// Bytes of one batch.
+    private static let maximumBatch = 1 << 20
+
+    private struct Entry {
+        let record: JournalRecord
+        let completion: @Sendable (Result<Void, JournalError>) -> Void
+
+        var length: Int { EncodedRecord.length(payload: record.payload.count) }
+    }
+
+    /// Records that wait to be written.
+    private struct Inbox {
+        var entries: [Entry] = []
+        var bytes = 0
+        /// A block on `writing` will take them.
+        var isScheduled = false
+        var isClosed = false
+    }
+
+    /// A file and how far it has been written and replayed.
+    private struct Page {
+        let file: JournalFile
+        /// The end of what is on disk.
+        var end: Int
+        /// The first record that waits to be replayed.
+        var next = 0
+        /// Records from `next` to `end`.
+        var records: Int
+        /// The time of the first of them.
+        var oldest: Date?
+        /// Nothing is appended any more.
+        var isSealed: Bool
+        /// There are records beyond `end` that cannot be read: the file is kept.
+        var isDamaged = false
+
+        var isFinished: Bool { isSealed && next >= end && !isDamaged }
+    }
+
+    private struct Books {
+        /// The oldest first.
+        var pages: [Page] = []
+        /// Records can be appended; `nil` before the first attempt to make a file.
+        var isOpen: Bool?
+        var rejected = 0
+        var failures = 0
+
+        func index(_ name: String) -> Int? { pages.firstIndex { $0.file.name == name } }
+    }
+
+    /// A journal's contents, for metrics and readiness.
+    package struct Status: Sendable, Equatable {
+        /// Records can be appended.
+        package var isOpen: Bool
+        /// Records that wait to be replayed.
+        package var records: Int
+        /// The time of the oldest of them.
+        package var oldest: Date?
+        /// Records that were rejected, and are kept in `rejected/`.
+        package var rejected: Int
+        /// Writes that failed and files that are damaged, since the start.
+        package var failures: Int
+    }
+
+    /// Records of one file, to be confirmed together.
+    package struct Batch: Sendable {
+        package let records: [JournalRecord]
+        fileprivate let file: String
+        fileprivate let start: Int
+        fileprivate let end: Int
+    }
+
+    private let directory: JournalDirectory
+    private let maximumBytes: Int
+    private let fileSize: Int
+    private let operations: FileOperations
+    private let logger: Logger
+    private let onAppend = Locked<(@Sendable () -> Void)?>(nil)
+    private let writing = DispatchQueue(label: "journal-writing")
+    private let reading = DispatchQueue(label: "journal-reading")
+    private let inbox = Locked(Inbox())
+    private let books = Locked(Books())
+    /// The file that is appended to; `nil` after a failure.
+    private var active: JournalFile?
+
+    /// Opens a journal. Blocks.
+    ///
+    /// - Parameters:
+    ///   - path: The directory, which is made if it is missing. Servers may share it.
+    ///   - maximumBytes: The size of all files in the directory, of all servers.
+    ///   - fileSize: The size that a file is given when it is made, so that the disk is not full when it is needed.
+    /// - Throws: `SystemError` when the directory cannot be used. If only the first file cannot be made, since the disk is full, the journal
+    ///   opens later.
+    package init(
+        path: String,
+        maximumBytes: Int,
+        fileSize: Int = 64 << 20,
+        operations: FileOperations = .system,
+        logger: Logger
+    ) throws(SystemError) {
+        directory = try JournalDirectory(path)
+        self.maximumBytes = maximumBytes
+        self.fileSize = fileSize
+        self.operations = operations
+        self.logger = logger
+        if !directory.restrict() {
+            logger.warning("Journal directory can be listed by other users", metadata: ["directory": "\(path)"])
+        }
+        let rejected = directory.rejectedCount()
+        books.withLock { $0.rejected = rejected }
+        reading.sync { adoptFiles() }
+        writing.sync { _ = openFile() }
+    }
+
+    /// Has `body` called whenever records have been appended. Called on a queue of the journal: it must not block.
+    package func whenAppended(_ body: @escaping @Sendable () -> Void) {
+        onAppend.withLock { $0 = body }
+    }
+
+    package var status: Status {
+        books.withLock { books in
+            Status(
+                isOpen: books.isOpen == true,
+                records: books.pages.reduce(0) { $0 + $1.records },
+                oldest: books.pages.compactMap(\.oldest).min(),
+                rejected: books.rejected,
+                failures: books.failures
+            )
+        }
+    }
+
+    // MARK: Appending
+
+    /// Appends a record. `completion` is called once, on a queue of the journal or before this returns, when the record is on disk or could not be
+    /// written; not while the disk hangs. A record that could not be written may be replayed all the same.
+    package func append(
+        _ record: JournalRecord,
+        _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) {
+        guard record.payload.count <= EncodedRecord.maximumPayload else { return completion(.failure(.tooLarge)) }
+        let entry = Entry(record: record, completion: completion)
+        let refusal: JournalError? = inbox.withLock { inbox in
+            guard !inbox.isClosed else { return .closed }
+            guard inbox.bytes + entry.length <= Self.maximumWaiting else { return .overloaded }
+            inbox.entries.append(entry)
+            inbox.bytes += entry.length
+            if !inbox.isScheduled {
+                inbox.isScheduled = true
+                writing.async { self.writeWaiting() }
+            }
+            return nil
+        }
+        if let refusal { completion(.failure(refusal)) }
+    }
+
+    /// Makes a file to append to if there is none because of a failure.
+    package func reopen() {
+        guard !status.isOpen else { return }
+        writing.async { if self.active == nil { self.openFile() } }
+    }
+
+    /// Writes groups until nothing waits.
+    private func writeWaiting() {
+        while true {
+            let group = inbox.withLock { inbox in
+                var length = 0
+                let count = inbox.entries.prefix { entry in
+                    length += entry.length
+                    return length <= Self.maximumGroup || length == entry.length
+                }.count
+                let group = Array(inbox.entries.prefix(count))
+                inbox.entries.removeFirst(count)
+                if group.isEmpty { inbox.isScheduled = false }
+                return group
+            }
+            guard !group.isEmpty else { return }
+            var rest = group[...]
+            while !rest.isEmpty { rest = write(rest) }
+            inbox.withLock { $0.bytes -= group.reduce(0) { $0 + $1.length } }
+        }
+    }
+
+    /// Writes as many records as the file has room for, and answers their callers. Returns the others.
+    private func write(_ entries: ArraySlice<Entry>) -> ArraySlice<Entry> {
+        if active == nil, let error = openFile() {
+            for entry in entries { entry.completion(.failure(error)) }
+            return []
+        }
+        guard let file = active, let start = end(of: file) else {
+            // The reader has found it damaged.
+            active = nil
+            return entries
+        }
+        var bytes: [UInt8] = []
+        var count = 0
+        for entry in entries {
+            guard start + bytes.count + entry.length <= file.size else { break }
+            EncodedRecord.append(entry.record, durable: start, to: &bytes)
+            count += 1
+        }
+        guard count > 0 else {
+            guard start > 0 else {
+                entries[entries.startIndex].completion(.failure(.tooLarge))
+                return entries.dropFirst()
+            }
+            seal(file)
+            return entries
+        }
+        let written = entries.prefix(count)
+        do {
+            try operations.write(file.descriptor.rawValue, bytes, start)
+            try operations.sync(file.descriptor.rawValue)
+        } catch {
+            // Pages of a failed write may never reach the disk: nothing follows them in this file.
+            recordFailure("Journal write failed", error, file.name)
+            seal(file)
+            openFile()
+            for entry in written { entry.completion(.failure(.system(error))) }
+            return entries.dropFirst(count)
+        }
+        books.withLock { books in
+            guard let index = books.index(file.name) else { return }
+            books.pages[index].end = start + bytes.count
+            books.pages[index].records += count
+            books.pages[index].oldest = books.pages[index].oldest ?? written.first?.record.time
+        }
+        for entry in written { entry.completion(.success(())) }
+        onAppend.withLock { $0 }?()
+        return entries.dropFirst(count)
+    }
+
+    private func end(of file: JournalFile) -> Int? {
+        books.withLock { books in
+            books.pages.first { $0.file.name == file.name && !$0.isDamaged }.map(\.end)
+        }
+    }
+
+    @discardableResult
+    private func openFile() -> JournalError? {
+        let room = maximumBytes - directory.totalSize()
+        guard room >= Self.smallestFile else {
+            setOpen(false, .full)
+            return .full
+        }
+        let size = min(fileSize, room) / EncodedRecord.alignment * EncodedRecord.alignment
+        do {
+            let file = try directory.createFile(size: size, operations)
+            active = file
+            books.withLock { $0.pages.append(Page(file: file, end: 0, records: 0, isSealed: false)) }
+            setOpen(true, nil)
+            return nil
+        } catch {
+            books.withLock { $0.failures += 1 }
+            setOpen(false, .system(error))
+            return .system(error)
+        }
+    }
+
+    /// Logs a change once, not with each attempt.
+    private func setOpen(_ isOpen: Bool, _ error: JournalError?) {
+        let wasOpen = books.withLock { books in
+            defer { books.isOpen = isOpen }
+            return books.isOpen
+        }
+        guard isOpen != wasOpen else { return }
+        if let error {
+            logger.error("Journal closed", metadata: ["directory": "\(directory.path)", "error": "\(error)"])
+        } else {
+            logger.notice("Journal opened", metadata: ["directory": "\(directory.path)"])
+        }
+    }
+
+    /// Appends nothing more to the active file, and gives back the rest of its space.
+    private func seal(_ file: JournalFile) {
+        active = nil
+        if let end = end(of: file) { file.truncate(end) }
+        books.withLock { books in
+            guard let index = books.index(file.name) else { return }
+            books.pages[index].isSealed = true
+        }
+        removeIfFinished(file.name)
+    }
+
+    // MARK: Replaying
+
+    /// The oldest records that wait, or `nil` if none does. Returns the same ones until they are confirmed. One task at a time replays.
+    ///
+    /// - Parameter limit: The most records.
+    package func nextBatch(limit: Int) async -> Batch? {
+        await withCheckedContinuation { continuation in
+            reading.async { continuation.resume(returning: self.readBatch(limit)) }
+        }
+    }
+
+    /// Forgets the records of a batch, which have been stored or rejected.
+    ///
+    /// - Parameter rejected: The indices of those that can never be stored: they are kept in `rejected/`.
+    /// - Throws: `SystemError` when a rejected record cannot be kept: the batch is not confirmed then.
+    package func confirm(_ batch: Batch, rejected: [Int] = []) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            reading.async { continuation.resume(with: Result { try self.finish(batch, rejected) }) }
+        }
+    }
+
+    /// Takes over the files of servers that have died.
+    package func adopt() async {
+        await withCheckedContinuation { continuation in
+            reading.async {
+                self.adoptFiles()
+                continuation.resume()
+            }
+        }
+    }
+
+    private func readBatch(_ limit: Int) -> Batch? {
+        while let page = books.withLock({ books in books.pages.first { $0.next < $0.end } }) {
+            var reader = RecordReader(page.file)
+            var records: [JournalRecord] = []
+            var (offset, bytes) = (page.next, 0)
+            do {
+                while records.count < limit, offset < page.end, bytes < Self.maximumBatch,
+                    let (_, record, next) = try reader.record(at: offset)
+                {
+                    records.append(record)
+                    bytes += next - offset
+                    offset = next
+                }
+            } catch {
+                logger.error("Journal read failed", metadata: ["file": "\(page.file.name)", "error": "\(error)"])
+            }
+            if !records.isEmpty {
+                return Batch(records: records, file: page.file.name, start: page.next, end: offset)
+            }
+            giveUp(page)
+        }
+        return nil
+    }
+
+    private func finish(_ batch: Batch, _ rejected: [Int]) throws(SystemError) {
+        for index in rejected where batch.records.indices.contains(index) {
+            let name = "\(batch.file)-\(batch.start)-\(index).json"
+            try directory.keepRejected(batch.records[index].payload, name: name, operations)
+        }
+        if !rejected.isEmpty {
+            let count = directory.rejectedCount()
+            books.withLock { $0.rejected = count }
+        }
+        let oldest = oldest(after: batch)
+        let isDrained = books.withLock { books in
+            guard let index = books.index(batch.file), books.pages[index].next == batch.start else { return false }
+            books.pages[index].next = batch.end
+            books.pages[index].records -= batch.records.count
+            let isDrained = books.pages[index].next >= books.pages[index].end
+            // Appended meanwhile, so not older than what was read.
+            books.pages[index].oldest = isDrained ? nil : oldest ?? books.pages[index].oldest
+            return isDrained
+        }
+        guard isDrained else { return }
+        removeIfFinished(batch.file)
+        // The file that is appended to is replaced, so that none with records that have been stored is left by a crash.
+        writing.async {
+            guard let file = self.active, file.name == batch.file else { return }
+            let isDrained = self.books.withLock { books in
+                books.index(file.name).map { books.pages[$0].next >= books.pages[$0].end } ?? false
+            }
+            guard isDrained else { return }
+            self.seal(file)
+            self.openFile()
+        }
+    }
+
+    private func oldest(after batch: Batch) -> Date? {
+        guard let page = books.withLock({ books in books.index(batch.file).map { books.pages[$0] } }),
+            batch.end < page.end
+        else { return nil }
+        var reader = RecordReader(page.file)
+        return (try? reader.record(at: batch.end))?.record.time
+    }
+
+    private func adoptFiles() {
+        let known = Set(books.withLock { books in books.pages.map(\.file.name) })
+        for name in directory.fileNames() where !known.contains(name) {
+            guard let file = directory.adoptFile(name) else { continue }
+            adopt(file)
+        }
+    }
+
+    private func adopt(_ file: JournalFile) {
+        var reader = RecordReader(file)
+        do {
+            let contents = try reader.contents()
+            var page = Page(file: file, end: contents.end, records: contents.records, isSealed: true)
+            page.oldest = contents.records > 0 ? try reader.record(at: 0)?.record.time : nil
+            // The records before the damage are replayed.
+            page.isDamaged = contents.damage != nil
+            if contents.records > 0 || contents.damage != nil {
+                logger.notice(
+                    "Journal file adopted",
+                    metadata: ["file": "\(file.name)", "records": "\(contents.records)"]
+                )
+            }
+            books.withLock { books in
+                // Before the files of this server, which are newer.
+                let index = books.pages.firstIndex { $0.file.name > file.name } ?? books.pages.endIndex
+                books.pages.insert(page, at: index)
+            }
+            if let damage = contents.damage {
+                recordDamage(file.name, at: damage)
+            } else {
+                file.truncate(contents.end)
+            }
+            removeIfFinished(file.name)
+        } catch {
+            recordFailure("Journal file could not be read", error, file.name)
+        }
+    }
+
+    /// Replays nothing more of a file that was intact when it was written or adopted, and keeps it.
+    private func giveUp(_ page: Page) {
+        books.withLock { books in
+            guard let index = books.index(page.file.name) else { return }
+            books.pages[index].isDamaged = true
+            books.pages[index].end = page.next
+            books.pages[index].records = 0
+            books.pages[index].oldest = nil
+        }
+        recordDamage(page.file.name, at: page.next)
+    }
+
+    private func recordDamage(_ name: String, at offset: Int) {
+        books.withLock { $0.failures += 1 }
+        logger.error(
+            "Journal file damaged; its replay stops here and the file is kept",
+            metadata: ["file": "\(directory.path)/\(name)", "offset": "\(offset)"]
+        )
+    }
+
+    private func recordFailure(_ message: Logger.Message, _ error: SystemError, _ name: String) {
+        books.withLock { $0.failures += 1 }
+        logger.error(message, metadata: ["file": "\(directory.path)/\(name)", "error": "\(error)"])
+    }
+
+    /// Deletes a file when nothing in it waits any more and nothing is appended.
+    private func removeIfFinished(_ name: String) {
+        let isFinished = books.withLock { books in
+            guard let index = books.index(name), books.pages[index].isFinished else { return false }
+            books.pages.remove(at: index)
+            return true
+        }
+        if isFinished { directory.remove(name) }
+    }
+
+    // MARK: Closing
+
+    /// Writes what waits, deletes files that hold nothing, and releases the others. Waits for the disk, for `limit` at most.
+    package func close(within limit: Duration = .seconds(2)) async {
+        inbox.withLock { $0.isClosed = true }
+        let isClosed = Locked(false)
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let resume: @Sendable () -> Void = {
+                let isFirst = isClosed.withLock { isClosed in
+                    defer { isClosed = true }
+                    return !isClosed
+                }
+                if isFirst { continuation.resume() }
+            }
+            writing.async {
+                if let active = self.active { self.seal(active) }
+                self.reading.async {
+                    self.books.withLock { books in
+                        books.pages = []
+                        books.isOpen = false
+                    }
+                    resume()
+                }
+            }
+            let milliseconds = Int(clamping: limit.wholeMilliseconds)
+            DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(milliseconds), execute: resume)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+internal import EventLoop
+internal import Glibc
+
+/// A file of records, locked for as long as this lives.
+final class JournalFile: Sendable {
+    let name: String
+    let size: Int
+    let descriptor: FileDescriptor
+
+    init(name: String, size: Int, descriptor: consuming FileDescriptor) {
+        self.name = name
+        self.size = size
+        self.descriptor = descriptor
+    }
+
+    /// Gives back the space beyond `end`. Without effect on a disk that fails: what is there is not read.
+    func truncate(_ end: Int) {
+        _ = ftruncate(descriptor.rawValue, end)
+    }
+}
+
+/// Reads the records of a file.
+struct RecordReader {
+    /// The bytes that are read at a time, unless a record is longer.
+    private static let readAhead = 256 * 1024
+
+    /// The contents of a file.
+    struct Contents: Equatable {
+        /// The end of the last record before which all are intact.
+        var end = 0
+        var records = 0
+        /// Where a record begins that was on disk and can no longer be read.
+        var damage: Int?
+    }
+
+    private let file: JournalFile
+    private var buffer: ArraySlice<UInt8> = []
+    private var bufferStart = 0
+
+    init(_ file: JournalFile) {
+        self.file = file
+    }
+
+    /// The record at `offset` with its form in the file, or `nil` if there is none that is intact.
+    mutating func record(
+        at offset: Int
+    ) throws(SystemError) -> (encoded: EncodedRecord, record: JournalRecord, next: Int)? {
+        guard let encoded = EncodedRecord(header: try bytes(offset, EncodedRecord.headerLength)) else { return nil }
+        let bytes = try bytes(offset, EncodedRecord.headerLength + encoded.payloadLength)
+        guard bytes.count == EncodedRecord.headerLength + encoded.payloadLength, encoded.matches(bytes) else {
+            return nil
+        }
+        let record = JournalRecord(time: encoded.time, payload: Array(bytes.dropFirst(EncodedRecord.headerLength)))
+        return (encoded, record, offset + EncodedRecord.length(payload: encoded.payloadLength))
+    }
+
+    /// Reads the whole file.
+    ///
+    /// What follows the last intact record is zeros, a write that was never acknowledged, or damage: if a later record says that it was
+    /// written when this part was on disk already, records have been lost.
+    mutating func contents() throws(SystemError) -> Contents {
+        var contents = Contents()
+        while let (_, _, next) = try record(at: contents.end) {
+            contents.end = next
+            contents.records += 1
+        }
+        if EncodedRecord.isOfAnotherVersion(try bytes(contents.end, EncodedRecord.headerLength)) {
+            contents.damage = contents.end
+            return contents
+        }
+        var offset = contents.end
+        while offset < file.size {
+            let piece = try bytes(offset, Self.readAhead)
+            guard !piece.isEmpty else { break }
+            if !Self.isZero(piece) {
+                for start in stride(from: offset, to: offset + piece.count, by: EncodedRecord.alignment) {
+                    if let (encoded, _, _) = try record(at: start), encoded.durable > contents.end {
+                        contents.damage = contents.end
+                        return contents
+                    }
+                }
+            }
+            offset += Self.readAhead
+        }
+        return contents
+    }
+
+    private static func isZero(_ bytes: ArraySlice<UInt8>) -> Bool {
+        bytes.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress else { return true }
+            // Each byte is like the one before it.
+            return bytes[0] == 0 && memcmp(start, start + 1, bytes.count - 1) == 0
+        }
+    }
+
+    /// Up to `count` bytes at `offset`; fewer at the end of the file.
+    private mutating func bytes(_ offset: Int, _ count: Int) throws(SystemError) -> ArraySlice<UInt8> {
+        let count = min(count, file.size - offset)
+        guard offset >= 0, count > 0 else { return [] }
+        if offset < bufferStart || offset + count > bufferStart + buffer.count {
+            try fill(offset, min(max(count, Self.readAhead), file.size - offset))
+        }
+        let start = buffer.startIndex + offset - bufferStart
+        guard start < buffer.endIndex else { return [] }
+        return buffer[start..<min(start + count, buffer.endIndex)]
+    }
+
+    private mutating func fill(_ offset: Int, _ count: Int) throws(SystemError) {
+        var failure: SystemError?
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            while filled < count {
+                let read = pread(
+                    file.descriptor.rawValue,
+                    buffer.baseAddress.map { $0 + filled },
+                    count - filled,
+                    offset + filled
+                )
+                if read < 0, errno == EINTR { continue }
+                if read < 0 { failure = SystemError(call: "pread") }
+                guard read > 0 else { break }
+                filled += read
+            }
+        }
+        if let failure { throw failure }
+        buffer = bytes[...]
+        bufferStart = offset
+    }
+}

@@ -1,0 +1,113 @@
+internal import EventLoop
+internal import Journal
+internal import Logging
+internal import Postgres
+
+/// Stores what the journal has kept, in the background, as soon as PostgreSQL answers.
+actor JournalReplayer {
+    /// How often it is tried while PostgreSQL does not answer, and how often a failed disk is tried.
+    private static let retryInterval = Duration.seconds(1)
+    /// How often files of servers that have died are looked for.
+    private static let adoptionInterval: UInt64 = 10_000
+    /// Records that are stored together.
+    private static let batchSize = 250
+
+    nonisolated let unownedExecutor: UnownedSerialExecutor
+    private let journal: Journal
+    private let store: ReceivedCallStore
+    private let loop: EventLoop
+    private let logger: Logger
+    private let wakeup: Wakeup
+    /// Ends the pause after a failure, which appended records do not.
+    private let stopping: Wakeup
+    private var isStopping = false
+    /// The last failure that is not an outage, so that it is logged once.
+    private var lastFault: String?
+
+    init(journal: Journal, store: ReceivedCallStore, loop: EventLoop, logger: Logger) {
+        self.journal = journal
+        self.store = store
+        self.loop = loop
+        unownedExecutor = loop.asUnownedSerialExecutor()
+        self.logger = logger
+        let wakeup = Wakeup(loop: loop)
+        self.wakeup = wakeup
+        stopping = Wakeup(loop: loop)
+        journal.whenAppended { wakeup.signal() }
+    }
+
+    /// Works until it is stopped.
+    func run() async {
+        var nextAdoption: UInt64 = 0
+        while !isStopping {
+            if loop.now >= nextAdoption {
+                await journal.adopt()
+                nextAdoption = loop.now + Self.adoptionInterval
+            }
+            journal.reopen()
+            await replay()
+            guard !isStopping else { return }
+            await wakeup.wait(atMost: Self.retryInterval)
+        }
+    }
+
+    /// Lets ``run()`` end after the batch in hand.
+    func stop() {
+        isStopping = true
+        wakeup.signal()
+        stopping.signal()
+    }
+
+    /// Stores what waits, until nothing does or PostgreSQL fails.
+    private func replay() async {
+        var stored = 0
+        do {
+            while !isStopping, let batch = await journal.nextBatch(limit: Self.batchSize) {
+                let rejected = try await store(batch.records)
+                try await journal.confirm(batch, rejected: rejected)
+                stored += batch.records.count - rejected.count
+            }
+            lastFault = nil
+        } catch {
+            log(error)
+            await stopping.wait(atMost: Self.retryInterval)
+        }
+        if stored > 0 { logger.notice("Journal replayed", metadata: ["calls": "\(stored)"]) }
+    }
+
+    /// The connections log an outage, once. Anything else, such as a full disk, keeps records from being stored until an operator acts.
+    private func log(_ error: any Error) {
+        if error is CancellationError { return }
+        if let error = error as? PostgresError, error.isOutage { return }
+        let fault = String(reflecting: error)
+        guard fault != lastFault else { return }
+        lastFault = fault
+        logger.error("Journal replay failed; it is tried again every second", metadata: ["error": "\(fault)"])
+    }
+
+    /// Stores records, many in a statement.
+    ///
+    /// - Returns: The indices of those that the database rejects.
+    /// - Throws: what kept some from being stored: all are tried again then, which changes nothing for the others.
+    private func store(_ records: [JournalRecord]) async throws -> [Int] {
+        try await withThrowingTaskGroup(of: Int?.self) { group in
+            for (index, record) in records.enumerated() {
+                group.addTask(executorPreference: loop) { [store, logger] in
+                    do {
+                        try await store.store(ReceivedCall(record: record.payload))
+                        return nil
+                    } catch let error as PostgresError where error.isRejection {
+                        logger.error("Journal record rejected", metadata: ["error": "\(String(reflecting: error))"])
+                        return index
+                    } catch let error as ReceivedCall.UnknownRecord {
+                        logger.error("Journal record rejected", metadata: ["error": "\(error)"])
+                        return index
+                    }
+                }
+            }
+            var rejected: [Int] = []
+            for try await index in group { if let index { rejected.append(index) } }
+            return rejected.sorted()
+        }
+    }
+}

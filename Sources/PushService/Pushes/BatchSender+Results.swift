@@ -1,0 +1,122 @@
+internal import EventLoop
+internal import KakaoAPI
+internal import Logging
+
+// The results of batches. A result is kept until it is stored, however long the database is unavailable: while the lease is this server's,
+// no other server can decide about the batch, and afterwards the statement that stores the result has no effect.
+extension BatchSender {
+    /// The least time between two warnings that results cannot be stored, in milliseconds.
+    private static let storageWarningInterval: UInt64 = 10_000
+
+    /// Stores the result of a batch in the background.
+    func beginWriting(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+        pendingWrites += 1
+        pushes[claim.pushID]?.pendingWrites += 1
+        guard case .sent = outcome, let shared = claim.shared else {
+            let isMessageInDoubt = pushes[claim.pushID]?.isRejectedRepeatedly ?? false
+            Task(executorPreference: loop) { await self.write(outcome, claim, isMessageInDoubt: isMessageInDoubt) }
+            return
+        }
+        sent.append(BatchStore.Settlement(claim: claim, shared: shared, isSent: true))
+        guard !isWritingSent else { return }
+        isWritingSent = true
+        Task(executorPreference: loop) { await self.writeSent() }
+    }
+
+    private func write(_ outcome: BatchOutcome, _ claim: BatchClaim, isMessageInDoubt: Bool) async {
+        await persist { try await self.store(outcome, claim, isMessageInDoubt: isMessageInDoubt) }
+        recordWritten(outcome, claim)
+    }
+
+    /// Stores the batches that were sent, until there are no more: those that arrive while a group is being stored are the next group.
+    private func writeSent() async {
+        while !sent.isEmpty {
+            let group = sent
+            sent = []
+            await persist { try await self.store.settle(group) }
+            for settlement in group { recordWritten(.sent, settlement.claim) }
+        }
+        isWritingSent = false
+    }
+
+    /// Repeats `write`, which has no further effect once it was committed, until it succeeds or the process ends.
+    private func persist(_ write: () async throws -> Void) async {
+        while true {
+            do {
+                try await write()
+                return progress.recordSuccess()
+            } catch {
+                warnOfStorage(error)
+            }
+            // The lease then ends by itself.
+            guard !hasNoTime, (try? await loop.sleep(for: intervals.retry)) != nil else { return }
+        }
+    }
+
+    private func warnOfStorage(_ error: any Error) {
+        guard loop.now >= nextStorageWarning else { return }
+        nextStorageWarning = loop.now + Self.storageWarningInterval
+        logger.warning(
+            "Results of batches cannot be stored; they are kept",
+            metadata: ["results": "\(pendingWrites)", "error": "\(String(reflecting: error))"]
+        )
+    }
+
+    private func store(_ outcome: BatchOutcome, _ claim: BatchClaim, isMessageInDoubt: Bool) async throws {
+        if let shared = claim.shared { try await store.giveRow(claim, shared) }
+        let result = BatchResult(outcome, claim)
+        switch outcome {
+        case .split:
+            try await store.split(result, isMessageInDoubt: isMessageInDoubt)
+        case .failed(let error) where error.disposition == .invalid:
+            let reason = "Kakao rejects the message for every user of a batch. \(error)"
+            if try await store.finishRefused(result, reason: reason) {
+                warnOfHalt(claim, reason)
+                notices.pushChanged()
+            }
+        case .halt(let error):
+            // First: until then other servers claim more of it.
+            if try await store.halt(claim, reason: error.description) { warnOfHalt(claim, error.description) }
+            try await store.finish(result)
+        case .sent:
+            try await store.finish(result)
+            if claim.origin != nil { try await store.endProbe(claim.pushID) }
+        case .failed, .retry, .wait, .uncertain, .notSent:
+            try await store.finish(result)
+        }
+    }
+
+    private func warnOfHalt(_ claim: BatchClaim, _ reason: String) {
+        let name = pushes[claim.pushID]?.push.name
+        logger.warning(
+            "Push halted",
+            metadata: ["push": "\(claim.pushID.lowercased)", "name": "\(name ?? "")", "reason": "\(reason)"]
+        )
+    }
+
+    private func recordWritten(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+        tracked.remove(claim.id)
+        pendingWrites -= 1
+        defer { resumeWhenIdle() }
+        guard let push = pushes[claim.pushID] else { return }
+        push.pendingWrites -= 1
+        switch outcome {
+        case .sent, .failed, .uncertain:
+            push.mayBeFinished = true
+            // It may have ended a probe, so that there is more to claim.
+            if claim.origin != nil { push.idleUntil = 0 }
+        case .split:
+            push.unsplit -= 1
+            push.idleUntil = 0
+        case .halt:
+            push.isHalting = false
+            nextRefresh = 0
+        case .retry, .wait, .notSent: break
+        }
+        if push.heldBatches == 0 || pendingWrites == Self.maximumPendingWrites - 1
+            || push.push.delivery == .atMostOnce && hasAtMostOnceRoom
+        {
+            wakeup.signal()
+        }
+    }
+}

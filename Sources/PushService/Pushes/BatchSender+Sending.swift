@@ -1,0 +1,91 @@
+internal import DequeModule
+internal import EventLoop
+internal import KakaoAPI
+internal import Logging
+
+// Requests to Kakao, and how the sender reacts to their outcomes.
+extension BatchSender {
+    /// Sends a batch, then the next one to be sent, and so on. The result of each is stored while the next is in flight.
+    func send(_ first: BatchClaim) async {
+        var next: BatchClaim? = first
+        // A push stays for as long as batches of it are held.
+        while let claim = next, let push = pushes[claim.pushID] {
+            let outcome = await attempt(claim, push)
+            inFlight -= 1
+            push.inFlight -= 1
+            react(to: outcome, of: claim, push)
+            beginWriting(outcome, claim)
+            next = takeNext()
+            dispatch()
+        }
+    }
+
+    private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchOutcome {
+        // A request that waits for a connection must not leave after the end of the lease.
+        guard let lease, lease.id == claim.lease else { return .notSent }
+        do throws(KakaoError) {
+            try await kakao.send(push.message, to: claim.userIDs, startingBefore: lease.sendingEnd)
+            standing.noteAccepted()
+            return .sent
+        } catch {
+            standing.note(error)
+            return BatchOutcome(
+                error,
+                attempts: claim.attempts,
+                users: claim.userIDs.count,
+                delivery: push.push.delivery,
+                firstDelay: intervals.retry,
+                jitter: Double.random(in: 0.8...1.2)
+            )
+        }
+    }
+
+    private func react(to outcome: BatchOutcome, of claim: BatchClaim, _ push: OutgoingPush) {
+        switch outcome {
+        case .sent:
+            quotaWait = intervals.quotaWait
+            push.recordAcceptance()
+        case .wait(let error):
+            pause(error)
+        case .retry(let delay, _, _):
+            push.recordRetry(at: loop.now + delay.wholeMilliseconds)
+        case .halt:
+            // Its claimed batches go back; other servers find out for themselves.
+            push.isHalting = true
+            release(push)
+        case .split:
+            push.recordRejection(of: claim)
+            push.splits += 1
+            push.unsplit += 1
+            if push.isHeld { release(push) }
+        case .failed(let error):
+            if error.disposition == .invalid { push.recordRejection(of: claim) }
+        case .uncertain, .notSent:
+            break
+        }
+    }
+
+    /// Pauses the sender because Kakao's quota is exhausted.
+    private func pause(_ error: KakaoError) {
+        // Every request in flight gets the same answer: they count as one.
+        guard loop.now >= pausedUntil else { return }
+        let longest = intervals.quotaWait * 60
+        let wait = max(quotaWait, min(error.retryAfter ?? .zero, longest))
+        pausedUntil = loop.now + wait.wholeMilliseconds
+        // Another server may have a quota of its own.
+        for push in pushes.values { release(push) }
+        standing.noteQuotaUsedUp(for: wait)
+        quotaWait = min(quotaWait * 2, longest)
+        wakeup.signal(after: wait)
+        logger.warning("Kakao's quota is exhausted: sender paused", metadata: ["for": "\(wait)", "kakao": "\(error)"])
+    }
+
+    /// Releases the batches of a push that are claimed and not sent yet.
+    func release(_ push: OutgoingPush) {
+        while let claim = push.claims.popFirst() {
+            claimed -= 1
+            beginWriting(.notSent, claim)
+        }
+        ready.removeAll { $0 === push }
+    }
+}

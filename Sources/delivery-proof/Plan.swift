@@ -1,0 +1,104 @@
+internal import KakaoSandbox
+
+/// Which runs a proof consists of.
+struct Plan {
+    /// Whether every tenth point is enough.
+    let isShort: Bool
+    let seed: UInt64
+
+    /// How many points lie between two that the short form takes.
+    private static let stride = 10
+    /// Where the faults of real time strike: with pushes prepared, claimed and partly sent.
+    private static let realTimePoints = [20, 35]
+
+    /// The runs that show which points there are: without a fault, and after a kill; for each number of servers and each delivery.
+    static func baselines() -> [Run] {
+        var runs: [Run] = []
+        for isAfterKill in [false, true] {
+            for servers in 1...2 {
+                for delivery in Run.Delivery.allCases {
+                    var run = Run(number: runs.count + 1, point: nil, fault: nil, servers: servers, delivery: delivery)
+                    run.isAfterKill = isAfterKill
+                    runs.append(run)
+                }
+            }
+        }
+        return runs
+    }
+
+    /// One run for each point and fault, the deliveries in turn.
+    ///
+    /// After a kill, the points are the first executions of the statements that do not occur without one: those of taking batches over.
+    ///
+    /// - Parameter baselines: What ``baselines()`` came to.
+    func runs(after baselines: [RunResult]) -> [Run] {
+        var runs: [Run] = []
+        for isAfterKill in [false, true] {
+            for servers in 1...2 {
+                let records = Run.Delivery.allCases.map { delivery in
+                    (delivery, Self.points(in: baselines, servers, delivery, isAfterKill: isAfterKill))
+                }
+                for (faultIndex, fault) in ProxyFault.all.enumerated() {
+                    // Another tenth for each fault, lest all of them strike at the same statements.
+                    let offset = (Int(seed % UInt64(Self.stride)) + 3 * faultIndex + servers) % Self.stride
+                    for index in 0..<(records.map(\.1.count).max() ?? 0)
+                    where !isShort || index % Self.stride == offset {
+                        let (delivery, points) = records[(index + index / Self.stride + faultIndex) % records.count]
+                        guard points.indices.contains(index) else { continue }
+                        var run = Run(
+                            number: baselines.count + runs.count + 1,
+                            point: points[index],
+                            fault: fault,
+                            servers: servers,
+                            delivery: delivery
+                        )
+                        run.isAfterKill = isAfterKill
+                        runs.append(run)
+                    }
+                }
+            }
+        }
+        var random = SplitMix64(seed: seed)
+        return runs.shuffled(using: &random)
+    }
+
+    private static func points(
+        in baselines: [RunResult],
+        _ servers: Int,
+        _ delivery: Run.Delivery,
+        isAfterKill: Bool
+    ) -> [Point] {
+        func record(isAfterKill: Bool) -> [Point] {
+            let result = baselines.first {
+                $0.run.servers == servers && $0.run.delivery == delivery && $0.run.isAfterKill == isAfterKill
+            }
+            return result?.record.map(\.point) ?? []
+        }
+        let points = record(isAfterKill: false)
+        guard isAfterKill else { return points }
+        let known = Set(points.map(\.digest))
+        return record(isAfterKill: true).filter { !known.contains($0.digest) && $0.occurrence == 1 }
+    }
+
+    /// The runs with the intervals of production.
+    static func realTimeRuns(startingAt number: Int) -> [Run] {
+        var runs: [Run] = []
+        for servers in 1...2 {
+            for (index, fault) in ProxyFault.realTime.enumerated() {
+                let delivery = Run.Delivery.allCases[(index + servers) % Run.Delivery.allCases.count]
+                let point = Point(digest: "*", occurrence: realTimePoints[servers - 1])
+                runs.append(
+                    Run(
+                        number: number + runs.count,
+                        point: point,
+                        fault: fault,
+                        servers: servers,
+                        delivery: delivery,
+                        isRealTime: true
+                    )
+                )
+            }
+        }
+        return runs
+    }
+}

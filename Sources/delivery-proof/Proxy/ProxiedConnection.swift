@@ -1,0 +1,268 @@
+internal import DequeModule
+internal import EventLoop
+
+/// A connection of a server under test, and its counterpart to PostgreSQL.
+///
+/// The client's messages are held until a sync group is complete: its statements are known then, and the proxy decides what becomes of
+/// it. What PostgreSQL sends is split at `ReadyForQuery`, which ends the response to each group.
+final class ProxiedConnection {
+    // Touched on the proxy's loop only.
+
+    /// How much of the response to a group the client gets before its connection is reset.
+    private enum Share {
+        case nothing, half
+    }
+
+    /// The messages up to a sync, or a simple query.
+    private struct Group {
+        var bytes: [UInt8] = []
+        /// Those that are executed, in order.
+        var statements: [StatementKey] = []
+        /// Where the last message begins, which is the sync.
+        var lastMessage = 0
+    }
+
+    private enum Phase {
+        /// The startup message is pending. Can transition to `open`, `closed`.
+        case starting
+        /// Both directions are forwarded. Can transition to `detached`, `closed`.
+        case open
+        /// The client is gone, and a group is still to be committed. Can transition to `closed`.
+        case detached
+        case closed
+    }
+
+    private static let cancelRequest: UInt32 = 80_877_102
+    private static let encryptionRequests: ClosedRange<UInt32> = 80_877_103...80_877_104
+    private static let readyForQuery = UInt8(ascii: "Z")
+
+    /// The number of the server under test that it belongs to.
+    let server: Int
+    private unowned let proxy: PostgresProxy
+    private let loop: EventLoop
+    private var client: ProxyStream?
+    private var backend: ProxyStream?
+    private var phase = Phase.starting
+    private var fromClient = MessageSplitter()
+    private var fromBackend = MessageSplitter()
+    /// Prepared statements and portals, by name.
+    private var prepared: [String: StatementKey] = [:]
+    private var portals: [String: StatementKey] = [:]
+    private var group = Group()
+    /// Groups in flight, and how much of each response the client gets; `nil` for all of it.
+    private var unanswered = Deque<Share?>()
+    /// The response of the first of them, if it is withheld.
+    private var withheld: [UInt8] = []
+    private var isPaused = false
+
+    init(_ descriptor: consuming FileDescriptor, server: Int, proxy: PostgresProxy) throws {
+        self.server = server
+        self.proxy = proxy
+        loop = proxy.loop
+        let client = ProxyStream(descriptor, loop: loop)
+        self.client = client
+        client.onInput = { [unowned self] in self.clientSent($0) }
+        try client.start()
+    }
+
+    // MARK: Control
+
+    /// Stops or resumes both directions.
+    func setPaused(_ isPaused: Bool) {
+        self.isPaused = isPaused
+        client?.setPaused(isPaused)
+        if phase != .detached { backend?.setPaused(isPaused) }
+    }
+
+    /// Resets the client's connection, and closes the other.
+    func reset() {
+        resetClient()
+        close()
+    }
+
+    private func resetClient() {
+        client?.close(byReset: true)
+        client = nil
+    }
+
+    private func close() {
+        guard phase != .closed else { return }
+        phase = .closed
+        client?.close()
+        backend?.close()
+        client = nil
+        backend = nil
+        proxy.remove(self)
+    }
+
+    // MARK: From the client
+
+    private func clientSent(_ bytes: UnsafeRawBufferPointer) {
+        guard !bytes.isEmpty else { return close() }
+        fromClient.append(bytes)
+        do {
+            while phase == .starting || phase == .open,
+                let message = try fromClient.next(hasType: phase != .starting)
+            {
+                if phase == .starting { startUp(message) } else { received(message) }
+            }
+        } catch {
+            reset()
+        }
+    }
+
+    private func startUp(_ message: PostgresMessage) {
+        let code = message.body.prefix(4).reduce(0 as UInt32) { $0 << 8 | UInt32($1) }
+        if Self.encryptionRequests.contains(code) {
+            client?.send(CollectionOfOne(UInt8(ascii: "N")))
+            return
+        }
+        if code == Self.cancelRequest {
+            if !proxy.dropsCancelRequests { connect()?.send(message.bytes) }
+            backend?.closeAfterOutput()
+            backend = nil
+            return close()
+        }
+        guard let backend = connect() else { return reset() }
+        phase = .open
+        unanswered.append(nil)
+        backend.send(message.bytes)
+    }
+
+    private func connect() -> ProxyStream? {
+        guard let descriptor = Socket.connect(path: proxy.upstream) else { return nil }
+        let backend = ProxyStream(descriptor, loop: loop)
+        backend.onInput = { [unowned self] in self.backendSent($0) }
+        guard (try? backend.start()) != nil else { return nil }
+        self.backend = backend
+        return backend
+    }
+
+    private func received(_ message: PostgresMessage) {
+        switch message.type {
+        case UInt8(ascii: "P"):
+            let strings = message.strings(2)
+            if strings.count == 2 { prepared[strings[0]] = StatementKey(sql: strings[1]) }
+            hold(message)
+        case UInt8(ascii: "B"):
+            let strings = message.strings(2)
+            if strings.count == 2 { portals[strings[0]] = prepared[strings[1]] }
+            hold(message)
+        case UInt8(ascii: "E"):
+            if let name = message.strings(1).first, let key = portals[name] { group.statements.append(key) }
+            hold(message)
+        case UInt8(ascii: "Q"):
+            group.statements += message.strings(1).map { StatementKey(sql: $0) }
+            hold(message)
+            submit()
+        case UInt8(ascii: "S"):
+            hold(message)
+            submit()
+        case UInt8(ascii: "D"), UInt8(ascii: "C"):
+            hold(message)
+        default:
+            // COPY data, passwords, the end: nothing that a group consists of.
+            forwardGroup()
+            backend?.send(message.bytes)
+        }
+    }
+
+    private func hold(_ message: PostgresMessage) {
+        group.lastMessage = group.bytes.count
+        group.bytes += message.bytes
+    }
+
+    private func forwardGroup() {
+        backend?.send(group.bytes)
+        group = Group()
+    }
+
+    /// Forwards a group that is complete, or does what the fault wants that is armed for it.
+    private func submit() {
+        let fault = proxy.observe(group.statements, from: self)
+        switch fault?.kind {
+        case .cutBefore:
+            reset()
+        case .cutAfter:
+            unanswered.append(.nothing)
+            forwardGroup()
+        case .cutInside:
+            unanswered.append(.half)
+            forwardGroup()
+        case .lateCommit:
+            commitLater(after: proxy.duration(of: fault))
+        case .stop, .kill, .hang, .refuse, nil:
+            // The proxy has done it, or will do it when this returns.
+            unanswered.append(nil)
+            forwardGroup()
+        }
+    }
+
+    /// Executes the group, and syncs it later, when the client is gone for long.
+    private func commitLater(after delay: Duration) {
+        let executesLater =
+            group.statements.contains(where: \.isTransactionControl) || group.bytes.first == UInt8(ascii: "Q")
+        let begin = executesLater ? 0 : group.lastMessage
+        backend?.send(group.bytes[..<begin])
+        let rest = Array(group.bytes[begin...])
+        group = Group()
+        resetClient()
+        phase = .detached
+        unanswered.append(nil)
+        loop.schedule(after: delay) { [self] in
+            guard phase == .detached else { return }
+            backend?.send(rest)
+        }
+    }
+
+    // MARK: From PostgreSQL
+
+    private func backendSent(_ bytes: UnsafeRawBufferPointer) {
+        guard !bytes.isEmpty else {
+            if phase == .detached { proxy.faultEnded() }
+            return close()
+        }
+        fromBackend.append(bytes)
+        do {
+            while phase == .open || phase == .detached, let message = try fromBackend.next(hasType: true) {
+                relay(message)
+            }
+        } catch {
+            reset()
+        }
+    }
+
+    private func relay(_ message: PostgresMessage) {
+        let isEnd = message.type == Self.readyForQuery
+        guard let share = unanswered.first ?? nil else {
+            client?.send(message.bytes)
+            if isEnd { groupAnswered() }
+            return
+        }
+        withheld += message.bytes
+        guard isEnd else { return }
+        if share == .half {
+            client?.send(withheld.prefix(withheld.count / 2))
+            // The client is to have read it before the reset takes it away.
+            return cutWhenTaken()
+        }
+        proxy.faultEnded()
+        reset()
+    }
+
+    private func groupAnswered() {
+        _ = unanswered.popFirst()
+        guard phase == .detached, unanswered.isEmpty else { return }
+        proxy.faultEnded()
+        close()
+    }
+
+    /// A reset drops what the peer has not read yet, so that this waits for a moment: the bytes cross the loopback device.
+    private func cutWhenTaken() {
+        let proxy = proxy
+        loop.schedule(after: .milliseconds(20)) { [self] in
+            proxy.faultEnded()
+            reset()
+        }
+    }
+}

@@ -1,0 +1,88 @@
+internal import Glibc
+internal import Locking
+
+/// Prints violations as they are found, and a summary at the end.
+final class Report: Sendable {
+    private struct State {
+        var runs = 0
+        var notHit: [Run] = []
+        var violations = 0
+        var leftOut = 0
+        var lastProgress = ContinuousClock.now
+    }
+
+    private static let progressInterval = Duration.seconds(30)
+
+    private let start = ContinuousClock.now
+    private let seed: UInt64
+    private let isVerbose: Bool
+    private let state = Locked(State())
+
+    /// - Parameter isVerbose: Whether each run is a line.
+    init(seed: UInt64, isVerbose: Bool) {
+        self.seed = seed
+        self.isVerbose = isVerbose
+    }
+
+    var hasViolations: Bool { state.withLock { $0.violations > 0 } }
+
+    /// Counts runs for which there was no time.
+    func leaveOut(_ runs: Int) {
+        state.withLock { $0.leftOut += runs }
+    }
+
+    func add(_ result: RunResult) {
+        let run = result.run
+        var lines: [String] = []
+        state.withLock { state in
+            state.runs += 1
+            if run.armed != nil, result.hit == nil { state.notHit.append(run) }
+            state.violations += result.violations.isEmpty ? 0 : 1
+            if isVerbose {
+                let hit = result.hit.map { "at \($0.description)" } ?? "not hit"
+                lines.append("run \(run.number) (\(run)) \(hit): \(result.duration.inTenths) s")
+            } else if ContinuousClock.now - state.lastProgress > Self.progressInterval {
+                state.lastProgress = .now
+                lines.append("\(state.runs) runs, \(state.violations) violations so far")
+            }
+        }
+        if !result.violations.isEmpty {
+            let place = result.hit.map { " at \($0.description)" } ?? ""
+            lines.append(
+                "VIOLATION in run \(run.number): \(run) --seed \(seed)\(place): \(result.violations.joined(separator: "; ")) "
+                    + "[\(result.logs.joined(separator: " "))]"
+            )
+        }
+        for line in lines { write(line) }
+    }
+
+    /// Prints which points were not reached, and the totals.
+    func finish() {
+        let state = state.withLock { $0 }
+        for run in state.notHit { write("not hit: \(run)") }
+        if state.leftOut > 0 { write("\(state.leftOut) runs left out for want of time") }
+        let elapsed = (ContinuousClock.now - start).inTenths
+        write("\(state.runs) runs, \(state.notHit.count) not hit, \(state.violations) violations, \(elapsed) s")
+    }
+
+    /// Prints what was executed in each run.
+    func writePoints(of results: [RunResult]) {
+        for result in results.sorted(by: { $0.run.number < $1.run.number }) {
+            write("\(result.run): \(result.record.count) points, \(result.duration.inTenths) s")
+            for (point, key) in result.record { write("  \(point) \"\(key.words)\"") }
+        }
+    }
+
+    func write(_ line: String) {
+        print(line)
+        fflush(nil)
+    }
+}
+
+extension Duration {
+    /// Seconds with one digit behind the point.
+    fileprivate var inTenths: String {
+        let tenths = Int64(clamping: milliseconds / 100)
+        return "\(tenths / 10).\(tenths % 10)"
+    }
+}

@@ -1,0 +1,172 @@
+internal import EventLoop
+internal import FoundationEssentials
+internal import Glibc
+internal import HTTPClient
+internal import KakaoSandbox
+internal import Locking
+internal import Logging
+internal import Postgres
+internal import PrivatePostgres
+
+/// The resources that all workers share: a private PostgreSQL, a migrated database that theirs are copies of, and the loops.
+final class Testbed: Sendable {
+    private static let template = "delivery_template"
+
+    let migrations: String
+    /// Where PostgreSQL's Unix socket is.
+    let upstream: String
+    /// Proxies, and the proof's own calls.
+    let loops: EventLoopGroup
+    /// Sandboxes.
+    let kakaoLoops: EventLoopGroup
+    let client: HTTPClient
+    private let directory: String
+    private let cluster: PostgresCluster
+    private let clusterURL: String
+    private let admin: PostgresPool
+    private let databases = Locked(0)
+
+    private init(
+        migrations: String,
+        directory: String,
+        cluster: PostgresCluster,
+        clusterURL: String,
+        upstream: String
+    ) throws {
+        self.migrations = migrations
+        self.directory = directory
+        self.cluster = cluster
+        self.clusterURL = clusterURL
+        self.upstream = upstream
+        loops = try EventLoopGroup(count: 1)
+        kakaoLoops = try EventLoopGroup(count: 1)
+        client = try HTTPClient(settings: HTTPClientSettings(maximumConnections: 256), loop: loops.loops[0])
+        admin = try Self.pool(url: clusterURL, loop: loops.loops[0])
+    }
+
+    /// Starts PostgreSQL and prepares the database that is copied.
+    ///
+    /// - Parameter migrations: The folder of the SQL files.
+    static func start(migrations: String) async throws -> Testbed {
+        let directory = FileManager.default.temporaryDirectory.path + "/delivery-proof-\(getpid())"
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        let cluster = PostgresCluster(
+            directory: directory + "/postgres",
+            // Nothing here outlives the process, and no table grows large.
+            settings: [
+                "max_connections": "600", "shared_buffers": "256MB", "fsync": "off", "full_page_writes": "off",
+                "wal_level": "minimal", "max_wal_senders": "0", "autovacuum": "off",
+            ]
+        )
+        let url = try await cluster.start()
+        let root = await cluster.realDirectory ?? directory
+        let port = url.split(separator: "=").last ?? ""
+        let testbed = try Testbed(
+            migrations: migrations,
+            directory: directory,
+            cluster: cluster,
+            clusterURL: url,
+            upstream: "\(root)/.s.PGSQL.\(port)"
+        )
+        try await testbed.prepareTemplate()
+        return testbed
+    }
+
+    private func prepareTemplate() async throws {
+        try await admin.write("CREATE DATABASE \(Self.template)")
+        let url = databaseURL(Self.template)
+        let settings = try PostgresSettings(url: url)
+        _ = try await Migrator(directory: migrations).migrate(settings: settings, loop: loop, logger: .quiet)
+        let pool = try Self.pool(url: url, loop: loop)
+        try await pool.write(
+            """
+            INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
+            SELECT id, 'phone', 'fcm', 'token-' || id, 1
+            FROM generate_series(1, $1::bigint) AS id
+            """,
+            [.int64(Int64(Scenario.users))]
+        )
+        // A database with connections cannot be copied.
+        await pool.shutdown()
+        try await waitUntil("the template is unused", within: .seconds(10)) {
+            let rows = try await self.admin.read(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = $1",
+                [.text(Self.template)]
+            )
+            return try rows.first?.decode(Int64.self) == 0
+        }
+    }
+
+    var loop: EventLoop { loops.loops[0] }
+
+    /// Makes a database of a worker's own. Returns its name and a pool that is not proxied.
+    func makeDatabase() async throws -> (name: String, pool: PostgresPool) {
+        let number = databases.withLock { number in
+            number += 1
+            return number
+        }
+        let name = "delivery_\(number)"
+        try await admin.withConnection { session in
+            try await session.query("SET statement_timeout = '60s'")
+            try await session.query("CREATE DATABASE \(name) TEMPLATE \(Self.template)")
+        }
+        return (name, try Self.pool(url: databaseURL(name), loop: loop))
+    }
+
+    func dropDatabase(_ name: String) async throws {
+        try await admin.write("DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
+    }
+
+    /// Stops everything and removes its files.
+    func stop() async {
+        await admin.shutdown()
+        await client.shutdown()
+        await cluster.stop(.immediate)
+        loops.shutdown()
+        kakaoLoops.shutdown()
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    private func databaseURL(_ name: String) -> String {
+        clusterURL.replacing("/postgres?", with: "/\(name)?")
+    }
+
+    private static func pool(url: String, loop: EventLoop) throws -> PostgresPool {
+        var settings = try PostgresSettings(url: url)
+        settings.applicationName = "delivery-proof"
+        settings.writeConnections = 1
+        settings.exclusiveConnections = 1
+        settings.statementTimeout = .seconds(30)
+        settings.waitTimeout = .seconds(30)
+        let pool = PostgresPool(settings: settings, loop: loop, logger: .quiet)
+        pool.start()
+        return pool
+    }
+}
+
+extension Logger {
+    /// Logs nothing: what the proof has to say goes to standard output.
+    static let quiet = Logger(label: "delivery-proof", factory: { _ in SwiftLogNoOpLogHandler() })
+}
+
+/// A condition that did not come true in time.
+struct TimedOut: Error, CustomStringConvertible {
+    let what: String
+    let limit: Duration
+    var description: String { "not within \(limit.inSeconds) s: \(what)" }
+}
+
+/// Waits until a condition holds.
+///
+/// - Throws: ``TimedOut``, and what the condition throws.
+func waitUntil(
+    _ what: String,
+    within limit: Duration,
+    _ condition: () async throws -> Bool
+) async throws {
+    let deadline = ContinuousClock.now + limit
+    while try await !condition() {
+        guard ContinuousClock.now < deadline else { throw TimedOut(what: what, limit: limit) }
+        try await Task.sleep(for: .milliseconds(20))
+    }
+}

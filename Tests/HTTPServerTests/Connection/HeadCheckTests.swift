@@ -1,0 +1,300 @@
+import HTTPTypes
+import Locking
+import Testing
+
+@testable import HTTPServer
+
+/// Lets `GET` and `POST /now` pass by a key at once, and `POST /later` when `gate` has opened.
+private func routes(_ gate: Gate = Gate(), _ calls: Locked<Int> = Locked(0)) -> (inout Router) -> Void {
+    { router in
+        @Sendable func require(_ request: Request) throws {
+            guard request[.authorization] == "key" else { throw Problem(.unauthorized, "No.") }
+        }
+        @Sendable func answer(_ request: Request) -> Response {
+            calls.withLock { $0 += 1 }
+            return .text("\(request.principal ?? -1) \(request.body.count)")
+        }
+        let now: HeadCheck = { request in
+            try require(request)
+            request.principal = 7
+            return nil
+        }
+        router.add(.post, "/now", check: now, bodyLimit: 10, .immediate { answer($0) })
+        router.on(.put, "/stream", check: now) { request, body in
+            for try await _ in body {}
+            return answer(request)
+        }
+        let later: HeadCheck = { request in
+            {
+                await gate.wait()
+                try require(request)
+                request.principal = 8
+            }
+        }
+        router.on(.post, "/later", check: later) { answer($0) }
+        router.add(.get, "/a", .immediate { _ in .text("a") })
+    }
+}
+
+private func post(_ path: String, _ length: Int, _ fields: String = "Authorization: key\r\n") -> String {
+    "POST \(path) HTTP/1.1\r\nHost: a\r\n\(fields)Content-Length: \(length)\r\n\r\n"
+}
+
+private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+
+@Suite("The check of a request's head", .timeLimit(.minutes(1))) struct HeadCheckTests {
+    @Test("A request is rejected before its body is sent, and the connection ends as it is too large to be read away")
+    func rejected() async throws {
+        let calls = Locked(0)
+        try await withServer(routes: routes(Gate(), calls)) { server in
+            for head in [
+                post("/now", 1_000_000, ""), post("/later", 1_000_000, ""),
+                "PUT /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n",
+            ] {
+                let client = try server.connect()
+                // `/later` is too large for the server and needs no check to be refused.
+                let isLater = head.hasPrefix("POST /later")
+                let answer = try await client.exchange(isLater ? post("/later", 2 << 20, "") : head)
+                #expect(answer.status == (isLater ? 413 : 401))
+                #expect(answer["connection"] == "close")
+                #expect(try await client.receiveToEnd() == "")
+            }
+            #expect(calls.withLock { $0 } == 0)
+        }
+    }
+
+    @Test("A small body after a rejection is read away, and the connection goes on")
+    func drained() async throws {
+        try await withServer(routes: routes()) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange(post("/now", 5, "")).status == 401)
+            #expect(try await client.exchange("12345" + post("/now", 3) + "123").text == "7 3")
+        }
+    }
+
+    @Test("A route's own limit refuses a longer body on the head, and a chunked one as it comes")
+    func bodyLimit() async throws {
+        try await withServer(routes: routes()) { server in
+            #expect(try await server.connect().exchange(post("/now", 11)).status == 413)
+            let client = try server.connect()
+            #expect(try await client.exchange(post("/now", 10) + "0123456789").text == "7 10")
+            let head = "POST /now HTTP/1.1\r\nHost: a\r\nAuthorization: key\r\nTransfer-Encoding: chunked\r\n\r\n"
+            #expect(try await client.exchange(head + "b\r\n01234567890\r\n").status == 413)
+        }
+    }
+
+    @Test("The server's limit holds for a route with a larger one")
+    func smallerServer() async throws {
+        try await withServer(settings { $0.maximumBodyBytes = 4 }, routes: routes()) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange(post("/now", 5)).status == 413)
+        }
+    }
+
+    @Test("100 Continue is sent when the check has passed, and not before", arguments: ["/now", "/later"])
+    func continues(path: String) async throws {
+        let gate = Gate()
+        try await withServer(routes: routes(gate)) { server in
+            let refused = try server.connect()
+            try await refused.send(post(path, 5, "Expect: 100-continue\r\n"))
+            let client = try server.connect()
+            try await client.send(post(path, 5, "Authorization: key\r\nExpect: 100-continue\r\n"))
+            if path == "/later" {
+                for _ in 0..<10 { #expect(try await server.connect().exchange(get).text == "a") }
+                #expect(!client.hasInput && !refused.hasInput)
+                gate.open()
+            }
+            #expect(try await refused.receive().status == 401)
+            #expect(try await client.receive(until: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+            #expect(try await client.exchange("12345").status == 200)
+        }
+    }
+
+    @Test("While a check waits the body is not read, its time-out does not run, and what came is not lost")
+    func slowCheck() async throws {
+        let gate = Gate()
+        let limits = settings { settings in
+            settings.bodyTimeout = .milliseconds(200)
+            settings.headerTimeout = .milliseconds(200)
+            settings.idleTimeout = .milliseconds(200)
+        }
+        try await withServer(limits, routes: routes(gate)) { server in
+            let client = try server.connect()
+            try await client.send(post("/later", 600_000))
+            let body = [UInt8](repeating: 0x61, count: 600_000)
+            async let sending: Void = client.send(body)
+            // The kernel has part of the body, and the server one read of it at most.
+            try await eventuallyUnread(server)
+            // A connection that is idle from now on is closed after more than the time of a body.
+            _ = try await server.connect().receiveToEnd()
+            _ = try await server.connect().receiveToEnd()
+            #expect(!client.hasInput)
+            #expect(server.server.heldBytes <= 64 * 1024)
+            gate.open()
+            #expect(try await client.receive().text == "8 600000")
+            try await sending
+            #expect(try await client.exchange(post("/now", 1) + "1").text == "7 1")
+        }
+    }
+
+    /// Waits until bytes lie in the kernel that the server does not read.
+    private func eventuallyUnread(_ server: TestServer) async throws {
+        while try ServerSocket.all(port: server.port).allSatisfy({ $0.unread < 10_000 }) {
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
+    @Test("Requests that are sent together are answered in order, checked at once or later")
+    func pipelined() async throws {
+        let gate = Gate()
+        try await withServer(routes: routes(gate)) { server in
+            let client = try server.connect()
+            try await client.send(get + post("/later", 2) + "12" + post("/now", 3) + "123" + post("/later", 0) + get)
+            #expect(try await client.receive().text == "a")
+            gate.open()
+            for text in ["8 2", "7 3", "8 0", "a"] { #expect(try await client.receive().text == text) }
+        }
+    }
+
+    @Test("A check that waits is given up with its connection")
+    func clientGone() async throws {
+        let gate = Gate()
+        let calls = Locked(0)
+        try await withServer(routes: routes(gate, calls)) { server in
+            let client = try server.connect()
+            try await client.send(post("/later", 0))
+            #expect(try await server.connect().exchange(get).text == "a")
+            client.resetOnClose()
+            _ = consume client
+            while try ServerSocket.all(port: server.port).count > 0 { try await Task.sleep(for: .milliseconds(2)) }
+            gate.open()
+            #expect(try await server.connect().exchange(post("/later", 0)).text == "8 0")
+            #expect(calls.withLock { $0 } == 1)
+        }
+    }
+}
+
+@Suite("Memory for bodies", .timeLimit(.minutes(1))) struct BodyBudgetTests {
+    /// `POST /echo` for everybody, and `POST /wait`, whose handler waits for `gate`.
+    private static func routes(_ gate: Gate = Gate()) -> (inout Router) -> Void {
+        { router in
+            router.on(.post, "/wait") { request in
+                await gate.wait()
+                return .text("\(request.body.count)")
+            }
+            let later: HeadCheck = { _ in { await gate.wait() } }
+            router.on(.post, "/later", check: later) { .text("\($0.body.count)") }
+            router.add(.post, "/echo", .immediate { .text("\($0.body.count)") })
+        }
+    }
+
+    /// Waits until a server holds so many bytes of bodies beside those that are free.
+    private static func wait(for bytes: Int, in server: TestServer) async throws {
+        while server.server.heldBytes != bytes { try await Task.sleep(for: .milliseconds(2)) }
+    }
+
+    private static func bytes(_ count: Int) -> [UInt8] { [UInt8](repeating: 0x61, count: count) }
+
+    @Test("Many connections hold no more than the budget; more are refused with 503, and small bodies still pass")
+    func bounded() async throws {
+        let limits = settings { settings in
+            settings.maximumHeldBytes = 4 << 20
+            settings.maximumBodyBytes = 1 << 20
+        }
+        try await withServer(limits, loops: 2, routes: Self.routes()) { server in
+            var clients: [RawClient] = []
+            for _ in 0..<60 {
+                let client = try server.connect()
+                try await client.send(post("/echo", 1 << 20, ""))
+                clients.append(client)
+            }
+            // All but the last byte of each, which is fifteen times what there is room for.
+            for client in clients { try? await client.send(Self.bytes(1 << 20 - 1)) }
+            var refused: [RawClient] = []
+            while refused.count < 56 {
+                refused = clients.filter(\.hasInput)
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            for client in refused {
+                let answer = try await client.receive()
+                #expect(answer.status == 503)
+                #expect(answer["retry-after"] == "1")
+                #expect(answer["connection"] == "close")
+            }
+            #expect(server.server.heldBytes <= 4 << 20)
+            let small = try server.connect()
+            for _ in 0..<10 {
+                #expect(
+                    try await small.exchange(post("/echo", 4096) + "\(String(repeating: "a", count: 4096))").text
+                        == "4096"
+                )
+            }
+            // Who had room is answered, and gives it back.
+            for client in clients where !refused.contains(where: { $0 === client }) {
+                #expect(try await client.exchange("a").text == "\(1 << 20)")
+            }
+            try await Self.wait(for: 0, in: server)
+            #expect(try await small.exchange(post("/echo", 9) + "123456789").text == "9")
+        }
+    }
+
+    @Test("A body counts until its request is answered, or its connection has ended")
+    func released() async throws {
+        let gate = Gate()
+        try await withServer(routes: Self.routes(gate)) { server in
+            let answered = try server.connect()
+            try await answered.send(Array(post("/wait", 100_000).utf8) + Self.bytes(100_000))
+            let gone = try server.connect()
+            try await gone.send(Array(post("/wait", 100_000).utf8) + Self.bytes(50_000))
+            try await Self.wait(for: 150_000 - 2 * BodyBudget.uncounted, in: server)
+            gone.resetOnClose()
+            _ = consume gone
+            try await Self.wait(for: 100_000 - BodyBudget.uncounted, in: server)
+            gate.open()
+            #expect(try await answered.receive().text == "100000")
+            try await Self.wait(for: 0, in: server)
+        }
+    }
+
+    @Test("A head for which there is no room is refused, whatever comes after it")
+    func head() async throws {
+        let limits = settings { settings in
+            settings.maximumHeldBytes = 1024
+            settings.maximumBodyBytes = 1024
+        }
+        try await withServer(limits, routes: Self.routes()) { server in
+            let client = try server.connect()
+            try await client.send("GET / HTTP/1.1\r\nX-A: \(String(repeating: "a", count: 6000))\r\n")
+            #expect(try await client.receive().status == 503)
+            try? await client.send("x")
+            let other = try server.connect()
+            #expect(try await other.exchange(post("/echo", 9) + "123456789").text == "9")
+            try await Self.wait(for: 0, in: server)
+        }
+    }
+
+    @Test("What is sent ahead counts as well: a request that waits for its check is refused, another is the last")
+    func sentAhead() async throws {
+        let gate = Gate()
+        let limits = settings { settings in
+            settings.maximumHeldBytes = 1024
+            settings.maximumBodyBytes = 1024
+        }
+        try await withServer(limits, routes: Self.routes(gate)) { server in
+            let checked = try server.connect()
+            let chunked = "POST /later HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4000\r\n"
+            try await checked.send(Array(chunked.utf8) + Self.bytes(0x4000))
+            #expect(try await checked.receive().status == 503)
+            let ahead = try server.connect()
+            try await ahead.send(Array((post("/wait", 1) + "1" + post("/wait", 10_000)).utf8) + Self.bytes(10_000))
+            while try ServerSocket.all(port: server.port).contains(where: { $0.unread > 0 }) {
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            gate.open()
+            let answer = try await ahead.receive()
+            #expect(answer.text == "1")
+            #expect(answer["connection"] == "close")
+            try await Self.wait(for: 0, in: server)
+        }
+    }
+}

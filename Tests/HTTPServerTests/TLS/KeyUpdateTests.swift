@@ -1,0 +1,97 @@
+import CLibssl
+import Dispatch
+import EventLoop
+import Glibc
+import Testing
+
+@testable import HTTPServer
+
+/// A TLS 1.3 client on a blocking socket, which asks for new keys and reads no answer.
+private final class KeyUpdater: @unchecked Sendable {
+    // Used on `queue` only, once it is made.
+    private let queue = DispatchQueue(label: "key-updater")
+    private let descriptor: FileDescriptor
+    private let context: OpaquePointer
+    private let ssl: OpaquePointer
+
+    init(port: Int) throws {
+        let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard number >= 0 else { throw SystemError(call: "socket") }
+        descriptor = FileDescriptor(owning: number)
+        // As little room as there can be for what is not read, and an end to sending when the server does not read.
+        var size: Int32 = 4096
+        setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        var limit = timeval(tv_sec: 2, tv_usec: 0)
+        setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        let result = withUnsafePointer(to: &address) { address in
+            address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(number, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard result == 0, let context = SSL_CTX_new(TLS_client_method()), let ssl = SSL_new(context) else {
+            throw SystemError(call: "connect")
+        }
+        self.context = context
+        self.ssl = ssl
+        SSL_set_fd(ssl, number)
+        guard SSL_connect(ssl) == 1 else { throw SystemError(call: "SSL_connect") }
+    }
+
+    deinit {
+        SSL_free(ssl)
+        SSL_CTX_free(context)
+    }
+
+    /// Sends `count` requests for new keys, or as many as the server takes. Returns how many that were.
+    func flood(_ count: Int) async -> Int {
+        await withCheckedContinuation { continuation in
+            queue.async { [self] in
+                var sent = 0
+                while sent < count, SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED) == 1, SSL_do_handshake(ssl) == 1 {
+                    sent += 1
+                }
+                continuation.resume(returning: sent)
+            }
+        }
+    }
+}
+
+@Suite("Key updates", .timeLimit(.minutes(1))) struct KeyUpdateTests {
+    /// The bytes that wait to be written, over all connections of a server.
+    private func unsent(_ server: HTTPServer) async -> Int {
+        var count = 0
+        for server in server.loopServers {
+            count += await withCheckedContinuation { continuation in
+                server.loop.execute {
+                    continuation.resume(returning: server.connections.values.reduce(0) { $0 + $1.output.count })
+                }
+            }
+        }
+        return count
+    }
+
+    @Test("A peer that asks for new keys and takes no answer makes the output no larger than one read of the socket")
+    func flood() async throws {
+        let own = try SelfSignedCertificate()
+        let context = try TLSContext(certificateChain: own.certificate, privateKey: own.privateKey)
+        try await withServer(settings { $0.tls = context }) { server in
+            let client = try KeyUpdater(port: server.port)
+            // Each is answered with 22 bytes and more: 4 MiB in all.
+            let sent = await client.flood(200_000)
+            #expect(sent > 1000)
+            // What the server reads no more stays in the kernel.
+            var largest = 0
+            for _ in 0..<50 {
+                largest = max(largest, await unsent(server.server))
+                if try ServerSocket.all(port: server.port).allSatisfy({ $0.unread == 0 }) { break }
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            largest = max(largest, await unsent(server.server))
+            #expect(largest <= 256 * 1024)
+        }
+    }
+}

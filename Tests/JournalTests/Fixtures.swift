@@ -1,0 +1,129 @@
+import EventLoop
+import FoundationEssentials
+import Glibc
+import Journal
+import Locking
+import Logging
+import Testing
+
+/// A folder of one test's own.
+struct TestFolder: ~Copyable {
+    let path: String
+
+    init() throws {
+        var template = Array("/tmp/journal-tests.XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw SystemError(call: "mkdtemp") }
+        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self) + "/journal"
+    }
+
+    deinit {
+        _ = system("rm -rf '\(path.dropLast("/journal".count))'")
+    }
+
+    /// The files with records.
+    var files: [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
+        return names.filter { $0.hasSuffix(".journal") }.sorted().map { "\(path)/\($0)" }
+    }
+
+    var rejected: [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: "\(path)/rejected")) ?? []).sorted()
+    }
+
+    func journal(
+        maximumBytes: Int = 1 << 20,
+        _ operations: FileOperations = .system,
+        log: CollectedLog = CollectedLog()
+    ) throws -> Journal {
+        try Journal(
+            path: path,
+            maximumBytes: maximumBytes,
+            fileSize: 64 * 1024,
+            operations: operations,
+            logger: log.logger
+        )
+    }
+
+    /// Waits until the journals that were let go of have died: a block on one of their queues may hold them for a moment.
+    func waitUntilUnlocked() async throws {
+        let path = path
+        try await eventually("no file has an owner") {
+            let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
+            return names.filter { $0.hasSuffix(".journal") }.allSatisfy { name in
+                let descriptor = FileDescriptor(owning: open("\(path)/\(name)", O_RDWR))
+                return flock(descriptor.rawValue, LOCK_EX | LOCK_NB) == 0
+            }
+        }
+    }
+
+    /// Changes bytes of a file.
+    func overwrite(_ file: String, at offset: Int, _ bytes: [UInt8]) throws {
+        let descriptor = FileDescriptor(owning: open(file, O_WRONLY))
+        guard pwrite(descriptor.rawValue, bytes, bytes.count, offset) == bytes.count else {
+            throw SystemError(call: "pwrite")
+        }
+    }
+}
+
+/// The messages of a journal.
+final class CollectedLog: Sendable {
+    private let lines = Locked<[(Logger.Level, String)]>([])
+
+    func messages(_ level: Logger.Level) -> [String] {
+        lines.withLock { lines in lines.filter { $0.0 == level }.map(\.1) }
+    }
+
+    var logger: Logger {
+        Logger(label: "journal") { _ in Handler(log: self) }
+    }
+
+    private struct Handler: LogHandler {
+        let log: CollectedLog
+        var metadata: Logger.Metadata = [:]
+        var metadataProvider: Logger.MetadataProvider?
+        var logLevel = Logger.Level.trace
+
+        init(log: CollectedLog) {
+            self.log = log
+        }
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            log.lines.withLock { $0.append((event.level, "\(event.message)")) }
+        }
+    }
+}
+
+extension Journal {
+    /// Appends a record and waits for the disk.
+    func append(_ text: String, time: Double = 1) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            append(JournalRecord(time: Date(timeIntervalSince1970: time), payload: Array(text.utf8))) { result in
+                continuation.resume(with: result.mapError { $0 as any Error })
+            }
+        }
+    }
+
+    /// Everything that waits, confirmed as it is read.
+    func drain(limit: Int = 10) async throws -> [String] {
+        var texts: [String] = []
+        while let batch = await nextBatch(limit: limit) {
+            texts += batch.records.map { String(decoding: $0.payload, as: UTF8.self) }
+            try await confirm(batch)
+        }
+        return texts
+    }
+}
+
+/// Waits until `condition` holds.
+func eventually(_ what: Comment, _ condition: () -> Bool) async throws {
+    let deadline = ContinuousClock.now + .seconds(20)
+    while !condition() {
+        try #require(ContinuousClock.now < deadline, what)
+        try await Task.sleep(for: .milliseconds(5))
+    }
+}

@@ -1,0 +1,319 @@
+import Dispatch
+import EventLoop
+import FoundationEssentials
+import Glibc
+import Journal
+import Locking
+import Logging
+import Testing
+
+/// Records on a real disk, and disks that fail.
+@Suite(.timeLimit(.minutes(2))) struct JournalTests {
+    /// The bytes of a record with so long a payload: the header, and padding to eight.
+    private static func length(_ payload: Int) -> Int { (24 + payload + 7) / 8 * 8 }
+
+    @Test("Records come back in order with their times, and the file is deleted after the last is confirmed")
+    func replay() async throws {
+        let folder = try TestFolder()
+        let journal = try folder.journal()
+        let file = folder.files
+        #expect(file.count == 1)
+        for number in 0..<25 { try await journal.append("record \(number)", time: Double(100 + number)) }
+        #expect(journal.status.records == 25)
+        #expect(journal.status.oldest == Date(timeIntervalSince1970: 100))
+        let first = try #require(await journal.nextBatch(limit: 10))
+        #expect(first.records.count == 10)
+        // The same ones until they are confirmed.
+        #expect(await journal.nextBatch(limit: 10)?.records.first?.payload == Array("record 0".utf8))
+        try await journal.confirm(first)
+        #expect(journal.status.records == 15)
+        #expect(journal.status.oldest == Date(timeIntervalSince1970: 110))
+        #expect(try await journal.drain() == (10..<25).map { "record \($0)" })
+        #expect(journal.status.records == 0)
+        #expect(journal.status.oldest == nil)
+        try await eventually("the file is replaced") { folder.files.count == 1 && folder.files != file }
+        try await journal.append("another")
+        #expect(try await journal.drain() == ["another"])
+        await journal.close()
+        #expect(folder.files.isEmpty)
+    }
+
+    @Test(
+        "Records of a server that has died are replayed by the next one, from the first that was not confirmed to the disk"
+    )
+    func restart() async throws {
+        let folder = try TestFolder()
+        do {
+            let journal = try folder.journal()
+            for number in 0..<3 { try await journal.append("record \(number)") }
+        }
+        try await folder.waitUntilUnlocked()
+        let file = try #require(folder.files.first)
+        let journal = try folder.journal()
+        #expect(journal.status.records == 3)
+        #expect(try await journal.drain() == ["record 0", "record 1", "record 2"])
+        #expect(!folder.files.contains(file))
+    }
+
+    @Test("Two servers share a directory: neither touches the other's files before it has gone")
+    func shared() async throws {
+        let folder = try TestFolder()
+        let first = try folder.journal()
+        try await first.append("first")
+        let second = try folder.journal()
+        try await second.append("second")
+        await second.adopt()
+        #expect(try await second.drain() == ["second"])
+        #expect(try await first.drain() == ["first"])
+        try await first.append("left")
+        await first.close()
+        await second.adopt()
+        #expect(try await second.drain() == ["left"])
+        await second.close()
+        #expect(folder.files.isEmpty)
+    }
+
+    @Test("Nobody but the owner reads the files")
+    func permissions() async throws {
+        let folder = try TestFolder()
+        let journal = try folder.journal()
+        func mode(_ path: String) -> UInt32 {
+            var status = stat()
+            return stat(path, &status) == 0 ? status.st_mode & 0o777 : 0
+        }
+        #expect(mode(folder.path) == 0o700)
+        #expect(mode("\(folder.path)/rejected") == 0o700)
+        #expect(mode(try #require(folder.files.first)) == 0o600)
+        await journal.close()
+        // One that was made by hand with wider permissions.
+        chmod(folder.path, 0o755)
+        await (try folder.journal()).close()
+        #expect(mode(folder.path) == 0o700)
+    }
+
+    @Test("A torn last record is ignored, at whatever byte it was torn", arguments: [0, 3, 5, 9, 13, 20, 24, 29])
+    func torn(offset: Int) async throws {
+        let folder = try TestFolder()
+        let log = CollectedLog()
+        do {
+            let journal = try folder.journal()
+            for number in 0..<3 { try await journal.append("record \(number)") }
+        }
+        try await folder.waitUntilUnlocked()
+        let file = try #require(folder.files.first)
+        let end = 3 * Self.length(8)
+        let start = 2 * Self.length(8) + offset
+        try folder.overwrite(file, at: start, [UInt8](repeating: 0, count: end - start))
+        let journal = try folder.journal(log: log)
+        #expect(try await journal.drain() == ["record 0", "record 1"])
+        #expect(!folder.files.contains(file))
+        #expect(log.messages(.error).isEmpty)
+    }
+
+    @Test(
+        "Damage before the last record stops the replay there, with an error, and the file stays",
+        arguments: [0, 1, 2],
+        [0, 3, 12, 16, 26]
+    )
+    func damaged(record: Int, offset: Int) async throws {
+        let folder = try TestFolder()
+        let log = CollectedLog()
+        do {
+            let journal = try folder.journal()
+            for number in 0..<4 { try await journal.append("record \(number)") }
+        }
+        try await folder.waitUntilUnlocked()
+        let file = try #require(folder.files.first)
+        try folder.overwrite(file, at: record * Self.length(8) + offset, [0xEE])
+        let journal = try folder.journal(log: log)
+        #expect(try await journal.drain() == (0..<record).map { "record \($0)" })
+        #expect(folder.files.contains(file))
+        #expect(log.messages(.error).contains { $0.contains("damaged") })
+        #expect(journal.status.failures == 1)
+        // Others are replayed all the same.
+        try await journal.append("new")
+        #expect(try await journal.drain() == ["new"])
+    }
+
+    @Test("A page of zeros where acknowledged records were is damage, not the end")
+    func zeros() async throws {
+        let folder = try TestFolder()
+        let log = CollectedLog()
+        do {
+            let journal = try folder.journal()
+            for number in 0..<4 { try await journal.append("record \(number)") }
+        }
+        try await folder.waitUntilUnlocked()
+        let file = try #require(folder.files.first)
+        try folder.overwrite(file, at: Self.length(8), [UInt8](repeating: 0, count: Self.length(8)))
+        let journal = try folder.journal(log: log)
+        #expect(try await journal.drain() == ["record 0"])
+        #expect(folder.files.contains(file))
+        #expect(log.messages(.error).count == 1)
+    }
+
+    @Test("A rejected record is kept in rejected/ and counted, also after a restart")
+    func rejected() async throws {
+        let folder = try TestFolder()
+        do {
+            let journal = try folder.journal()
+            for number in 0..<3 { try await journal.append("record \(number)") }
+            let batch = try #require(await journal.nextBatch(limit: 10))
+            try await journal.confirm(batch, rejected: [1])
+            #expect(journal.status.rejected == 1)
+            #expect(journal.status.records == 0)
+        }
+        try await folder.waitUntilUnlocked()
+        let name = try #require(folder.rejected.first)
+        let contents = FileManager.default.contents(atPath: "\(folder.path)/rejected/\(name)")
+        #expect(contents.map { String(decoding: $0, as: UTF8.self) } == "record 1")
+        #expect(try folder.journal().status.rejected == 1)
+    }
+
+    @Test("Records that arrive during a sync share the next one, and a hanging disk blocks no caller")
+    func groups() async throws {
+        let folder = try TestFolder()
+        let hold = DispatchSemaphore(value: 0)
+        let isHeld = Locked(false)
+        let syncs = Locked(0)
+        var operations = FileOperations.system
+        operations.sync = { [sync = operations.sync] descriptor throws(SystemError) in
+            if isHeld.withLock({ $0 }) {
+                syncs.withLock { $0 += 1 }
+                hold.wait()
+            }
+            try sync(descriptor)
+        }
+        let journal = try folder.journal(operations)
+        isHeld.withLock { $0 = true }
+        let answered = Locked(0)
+        for number in 0..<100 {
+            journal.append(JournalRecord(time: Date(), payload: Array("record \(number)".utf8))) { result in
+                if case .success = result { answered.withLock { $0 += 1 } }
+            }
+            if number == 0 { try await eventually("the disk hangs") { syncs.withLock { $0 } == 1 } }
+        }
+        #expect(answered.withLock { $0 } == 0)
+        #expect(journal.status.records == 0)
+        hold.signal()
+        try await eventually("the first was answered") { answered.withLock { $0 } == 1 }
+        hold.signal()
+        try await eventually("all were answered") { answered.withLock { $0 } == 100 }
+        #expect(syncs.withLock { $0 } == 2)
+        isHeld.withLock { $0 = false }
+        #expect(try await journal.drain(limit: 100).count == 100)
+    }
+
+    @Test(
+        "After a write or a sync that failed its callers get the error, and a new file begins",
+        arguments: [false, true]
+    )
+    func failing(sync: Bool) async throws {
+        let folder = try TestFolder()
+        let log = CollectedLog()
+        let isFailing = Locked(false)
+        var operations = FileOperations.system
+        let fail: @Sendable () throws(SystemError) -> Void = { () throws(SystemError) in
+            let fails = isFailing.withLock { isFailing in
+                defer { isFailing = false }
+                return isFailing
+            }
+            if fails { throw SystemError(call: "test", code: EIO) }
+        }
+        if sync {
+            operations.sync = { [sync = operations.sync] descriptor throws(SystemError) in
+                try fail()
+                try sync(descriptor)
+            }
+        } else {
+            operations.write = { [write = operations.write] descriptor, bytes, offset throws(SystemError) in
+                try fail()
+                try write(descriptor, bytes, offset)
+            }
+        }
+        let journal = try folder.journal(operations, log: log)
+        try await journal.append("before")
+        isFailing.withLock { $0 = true }
+        await #expect(throws: JournalError.self) { try await journal.append("failed") }
+        #expect(journal.status.failures == 1)
+        #expect(journal.status.isOpen)
+        #expect(log.messages(.error) == ["Journal write failed"])
+        try await journal.append("after")
+        #expect(folder.files.count == 2)
+        #expect(try await journal.drain() == ["before", "after"])
+    }
+
+    @Test("A full disk closes the journal, with one line in the log, until there is room")
+    func noSpace() async throws {
+        let folder = try TestFolder()
+        let log = CollectedLog()
+        let isFull = Locked(true)
+        var operations = FileOperations.system
+        operations.allocate = { [allocate = operations.allocate] descriptor, length throws(SystemError) in
+            if isFull.withLock({ $0 }) { throw SystemError(call: "posix_fallocate", code: ENOSPC) }
+            try allocate(descriptor, length)
+        }
+        let journal = try folder.journal(operations, log: log)
+        #expect(!journal.status.isOpen)
+        for _ in 0..<3 { await #expect(throws: JournalError.self) { try await journal.append("lost") } }
+        #expect(log.messages(.error).count == 1)
+        #expect(folder.files.isEmpty)
+        isFull.withLock { $0 = false }
+        journal.reopen()
+        try await eventually("it is open again") { journal.status.isOpen }
+        try await journal.append("kept")
+        #expect(try await journal.drain() == ["kept"])
+    }
+
+    @Test("Beyond its size limit the journal refuses records, and takes them again when others are stored")
+    func limit() async throws {
+        let folder = try TestFolder()
+        let journal = try folder.journal(maximumBytes: 16 * 1024)
+        let text = String(repeating: "x", count: 4000)
+        for _ in 0..<4 { try await journal.append(text) }
+        await #expect(throws: JournalError.self) { try await journal.append(text) }
+        #expect(!journal.status.isOpen)
+        #expect(try await journal.drain().count == 4)
+        try await journal.append(text)
+        #expect(try await journal.drain().count == 1)
+        for bytes in [16 * 1024, 5 << 20] {
+            await #expect(throws: JournalError.self) { try await journal.append(String(repeating: "x", count: bytes)) }
+        }
+    }
+
+    @Test("A file that is full is followed by another, and all come back in order")
+    func rotation() async throws {
+        let folder = try TestFolder()
+        do {
+            let journal = try folder.journal()
+            for number in 0..<100 { try await journal.append("\(number) \(String(repeating: "x", count: 3000))") }
+            #expect(folder.files.count == 5)
+        }
+        try await folder.waitUntilUnlocked()
+        let journal = try folder.journal()
+        // What died with its owner keeps only what it holds.
+        #expect(try await journal.drain().map { $0.prefix { $0 != " " } } == (0..<100).map { "\($0)" })
+        await journal.close()
+        #expect(folder.files.isEmpty)
+    }
+
+    @Test("Servers that die again and again use no more space than their records take")
+    func crashes() async throws {
+        let folder = try TestFolder()
+        for number in 0..<40 {
+            try await folder.journal().append("record \(number)")
+            try await folder.waitUntilUnlocked()
+        }
+        let journal = try folder.journal()
+        #expect(try await journal.drain(limit: 3) == (0..<40).map { "record \($0)" })
+    }
+
+    @Test("What is appended after the end is refused")
+    func closed() async throws {
+        let folder = try TestFolder()
+        let journal = try folder.journal()
+        await journal.close()
+        await #expect(throws: JournalError.self) { try await journal.append("late") }
+        #expect(folder.files.isEmpty)
+    }
+}

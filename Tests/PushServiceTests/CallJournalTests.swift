@@ -1,0 +1,518 @@
+import EventLoop
+import FoundationEssentials
+import Glibc
+import HTTPClient
+import HTTPTypes
+import JSON
+import Journal
+import KakaoSandbox
+import Locking
+import Logging
+import Postgres
+import PrivatePostgres
+import PushService
+import Subprocess
+import Testing
+
+/// Calls from Kakao while PostgreSQL does not answer: each that is answered with success is stored once.
+@Suite(.timeLimit(.minutes(5))) struct CallJournalTests {
+    private static let callbackPath = "/kakao/link/callback"
+    private static let feedbackPath = "/kakao/push/feedback/\(Keys.feedback)"
+    private static let unlink: KeyValuePairs = [
+        "app_id": "123456", "user_id": "1", "referrer_type": "UNLINK_FROM_APPS",
+    ]
+
+    private static func withCluster(_ body: (PostgresCluster, String) async throws -> Void) async throws {
+        try await Slots.servers.with {
+            let cluster = PostgresCluster(directory: "\(try TestFiles.temporaryFolder())/postgres")
+            let url = try await cluster.start()
+            do {
+                try await body(cluster, url)
+            } catch {
+                await cluster.stop(.immediate)
+                throw error
+            }
+            await cluster.stop(.immediate)
+        }
+    }
+
+    private static func settings(_ database: String, _ kakao: TestKakao, journal: String?) -> Settings {
+        var settings = Settings.test(database, kakao: kakao.sandbox.url)
+        settings.kakao.appID = 123_456
+        settings.journal.directory = journal
+        return settings
+    }
+
+    private static func folder() throws -> String { "\(try TestFiles.temporaryFolder())/journal" }
+
+    private static func kakao(_ api: Caller, resourceID: String? = nil) -> Caller {
+        var caller = api.with("KakaoAK \(Keys.admin)")
+        if let name = HTTPField.Name("X-Kakao-Resource-ID") { caller.headerFields[name] = resourceID }
+        return caller
+    }
+
+    private static func callback(_ api: Caller, _ resourceID: String?, chat: String = "1") async throws -> Int {
+        try await kakao(api, resourceID: resourceID).get(
+            callbackPath,
+            ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": chat, "TEMPLATE_ID": "5", "이름": "값 \u{1F600} \"\\"]
+        ).status
+    }
+
+    private static func report(_ api: Caller, _ token: String, at milliseconds: Int64? = nil) async throws -> Int {
+        var fields = "userId=1&pushToken=\(token)"
+        if let milliseconds { fields += "&date=\(milliseconds)" }
+        return try await api.with(nil).post(
+            feedbackPath,
+            Array(fields.utf8),
+            type: "application/x-www-form-urlencoded"
+        ).status
+    }
+
+    private static func failures(_ pool: PostgresPool) async throws -> Int32? {
+        try await pool.read("SELECT failures FROM devices WHERE user_id = 1").first?.decode(Int32.self)
+    }
+
+    private static func count(_ pool: PostgresPool, _ table: String) async throws -> Int64 {
+        try await pool.read("SELECT count(*) FROM \(table)").first?.decode(Int64.self) ?? -1
+    }
+
+    @Test(
+        "While PostgreSQL is away Kakao's calls are taken and readiness is true; when it is back all are stored, once"
+    )
+    func outage() async throws {
+        try await Self.withCluster { cluster, url in
+            try await TestKakao.with { kakao in
+                let folder = try Self.folder()
+                let log = CollectedLog()
+                try await RunningServer.with(Self.settings(url, kakao, journal: folder), log: log) { api in
+                    #expect(try await api.register(1, "token").status == 200)
+                    #expect(try await Self.callback(api, "before") == 200)
+                    await cluster.stop(.fast)
+                    try await eventually("the status says so") {
+                        try await api.get("/v1/status").json?["database"]?["up"] == false
+                    }
+                    for number in 0..<20 { #expect(try await Self.callback(api, "during-\(number / 2)") == 200) }
+                    #expect(try await Self.callback(api, "before") == 200)
+                    // Without a name each delivery is stored.
+                    #expect(try await Self.callback(api, nil) == 200)
+                    #expect(
+                        try await Self.kakao(api).post("/kakao/unlink", form: ["app_id": "123456", "user_id": "2"])
+                            .status == 200
+                    )
+                    for _ in 0..<2 { #expect(try await Self.report(api, "token", at: 4_000_000_000_000) == 200) }
+                    // Bad calls are not.
+                    #expect(try await api.with("KakaoAK wrong").get(Self.callbackPath).status == 401)
+                    #expect(try await Self.kakao(api).get(Self.callbackPath).status == 400)
+
+                    let status = try await api.get("/v1/status").json
+                    #expect(status?["journal"]?["records"] == 25)
+                    #expect(Double(status?["journal"]?["oldest_seconds"]?.number?.text ?? "") ?? 0 > 0)
+                    #expect(status?["backlog"]?["batches"] == .null)
+                    #expect(try await api.metrics().value("kakao_push_journal_records") == 25)
+                    #expect(try await api.metrics().value("kakao_push_journal_open") == 1)
+                    try await eventually("readiness knows") {
+                        let ready = try await api.get("/readyz")
+                        #expect(ready.status == 200)
+                        return ready.json?["checks"]?["database"] == "unreachable"
+                    }
+                    #expect(try await api.register(2, "other").status == 503)
+
+                    let returned = Date.ISO8601FormatStyle(includingFractionalSeconds: true).format(Date())
+                    try await cluster.start()
+                    try await eventually("all are replayed") {
+                        try await api.get("/v1/status").json?["journal"]?["records"] == 0
+                    }
+                    let items = try await api.get("/v1/link/callbacks", ["limit": "1000"]).json?["items"]?.array ?? []
+                    #expect(items.count == 12)
+                    #expect(Set(items.compactMap { $0["resource_id"]?.string }).count == 11)
+                    #expect(items.allSatisfy { $0["args"] == ["이름": "값 \u{1F600} \"\\"] && $0["template_id"] == 5 })
+                    // What became visible late can be asked for, and the lists say when it came.
+                    let late = try await api.get("/v1/link/callbacks", ["stored_since": returned])
+                    #expect(late.json?["items"]?.array?.count == 11)
+                    for item in late.json?["items"]?.array ?? [] {
+                        #expect((item["received_at"]?.string ?? "") < (item["stored_at"]?.string ?? ""))
+                    }
+                    let events = try await api.get("/v1/events", ["stored_since": returned])
+                    #expect(events.json?["items"]?.array?.map { $0["user_id"] } == ["2"])
+                    let devices = try await api.get("/v1/users/1/devices").json
+                    #expect(devices?["items"]?[0]?["failures"] == 1)
+                    try await eventually("calls are stored at once again") {
+                        _ = try await Self.callback(api, "after")
+                        return try await api.get("/v1/status").json?["journal"]?["records"] == 0
+                    }
+                }
+                #expect(
+                    !log.messages.contains {
+                        $0.hasPrefix("Journal record rejected") || $0.hasPrefix("Journal replay failed")
+                    }
+                )
+                let left = try FileManager.default.contentsOfDirectory(atPath: folder)
+                #expect(left == ["rejected"])
+            }
+        }
+    }
+
+    @Test("A server that starts without PostgreSQL takes Kakao's calls, and nothing else, and is ready")
+    func startedWithout() async throws {
+        try await Self.withCluster { cluster, url in
+            try await TestKakao.with { kakao in
+                await cluster.stop(.fast)
+                let settings = Self.settings(url, kakao, journal: try Self.folder())
+                let first = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+                var api = Caller(url: first.url)
+                for number in 0..<5 { #expect(try await Self.callback(api, "\(number)") == 200) }
+                #expect(try await Self.kakao(api).get("/kakao/unlink", Self.unlink).status == 200)
+                #expect(try await Self.report(api, "token") == 200)
+                #expect(try await api.with(nil).post("/kakao/push/feedback/wrong").status == 404)
+                #expect(try await api.register(1, "token").status == 503)
+                #expect(try await api.get("/readyz").status == 200)
+                try await first.stop()
+
+                let second = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+                api = Caller(url: second.url)
+                #expect(try await Self.callback(api, "4") == 200)
+                #expect(try await api.get("/v1/status").json?["journal"]?["records"] == 8)
+                try await cluster.start()
+                try await eventually("all are replayed") {
+                    try await api.get("/v1/status").json?["journal"]?["records"] == 0
+                }
+                #expect(try await api.get("/v1/link/callbacks").json?["items"]?.array?.count == 5)
+                #expect(try await api.get("/v1/events").json?["items"]?.array?.count == 1)
+                try await second.stop()
+            }
+        }
+    }
+
+    @Test("A user who unlinks during the outage and registers after it keeps the new device, and loses the old one")
+    func unlinkThenRegister() async throws {
+        try await Self.withCluster { cluster, url in
+            try await TestKakao.with { kakao in
+                let settings = Self.settings(url, kakao, journal: try Self.folder())
+                try await RunningServer.with(settings) { (api: Caller) async throws in
+                    #expect(try await api.register(1, "old", device: "old").status == 200)
+                    #expect(try await api.register(1, "same", device: "same").status == 200)
+                    await cluster.stop(.fast)
+                    #expect(try await Self.kakao(api).get("/kakao/unlink", Self.unlink).status == 200)
+                }
+                try await cluster.start()
+                // A server that has no journal, so that the user is faster than the replay.
+                try await RunningServer.with(Self.settings(url, kakao, journal: nil)) { (api: Caller) async throws in
+                    #expect(try await api.register(1, "new", device: "new").status == 200)
+                    // What is registered again counts from then.
+                    #expect(try await api.register(1, "same", device: "same").status == 200)
+                }
+                try await RunningServer.with(settings) { api in
+                    try await eventually("it is replayed") {
+                        try await api.get("/v1/status").json?["journal"]?["records"] == 0
+                    }
+                    try await eventually("Kakao has forgotten the old one") {
+                        try await kakao.tokens(of: 1).sorted() == ["new gcm new", "same gcm same"]
+                    }
+                    let tokens = try await api.get("/v1/push/tokens", ["uuid": "1"]).json?.array
+                    #expect(Set(tokens?.compactMap { $0["push_token"]?.string } ?? []) == ["new", "same"])
+                    // The event itself is there.
+                    #expect(try await api.get("/v1/events").json?["items"]?.array?.count == 1)
+                }
+            }
+        }
+    }
+
+    @Test(
+        "A statement that PostgreSQL does not answer within 2 s: Kakao is answered in time, and a late commit counts once"
+    )
+    func stalled() async throws {
+        let folder = try Self.folder()
+        func adjust(_ settings: inout Settings) {
+            settings.journal.directory = folder
+            settings.kakao.appID = 123_456
+        }
+        try await withService(adjust) { service in
+            let (api, database) = (service.api, service.database)
+            #expect(try await api.register(1, "token").status == 200)
+            try await database.pool.withTransaction { transaction in
+                _ = try await transaction.query("LOCK TABLE link_callbacks, events IN ACCESS EXCLUSIVE MODE")
+                _ = try await transaction.query("SELECT FROM devices FOR UPDATE")
+                let start = ContinuousClock.now
+                async let callback = Self.callback(api, "late")
+                async let nameless = Self.callback(api, nil)
+                async let unlink = Self.kakao(api).get("/kakao/unlink", ["app_id": "123456", "user_id": "9"]).status
+                async let report = Self.report(api, "token")
+                #expect(try await [callback, nameless, unlink, report] == [200, 200, 200, 200])
+                let duration = start.duration(to: .now)
+                #expect(duration >= .seconds(1.9))
+                #expect(duration < .seconds(3))
+            }
+            try await eventually("all are replayed") {
+                try await api.get("/v1/status").json?["journal"]?["records"] == 0
+            }
+            #expect(try await database.count("link_callbacks") == 2)
+            #expect(try await database.count("events") == 1)
+            #expect(try await Self.failures(database.pool) == 1)
+        }
+    }
+
+    @Test("A commit whose response is lost counts once, whatever comes between it and the replay")
+    func lostResponse() async throws {
+        try await Self.withCluster { cluster, url in
+            try await TestKakao.with { kakao in
+                let relay = try DatabaseRelay(to: url)
+                defer { relay.stop() }
+                let pool = try await Shared.pool(url)
+                try await RunningServer.with(Self.settings(relay.url, kakao, journal: try Self.folder())) { api in
+                    #expect(try await api.register(1, "token").status == 200)
+                    relay.loseAnswers()
+                    async let callback = Self.callback(api, "lost")
+                    async let nameless = Self.callback(api, nil)
+                    async let unlink = Self.kakao(api).get("/kakao/unlink", ["app_id": "123456", "user_id": "9"]).status
+                    async let report = Self.report(api, "token", at: 4_000_000_000_000)
+                    #expect(try await [callback, nameless, unlink, report] == [200, 200, 200, 200])
+                    // They were committed, and are in the journal.
+                    #expect(try await Self.count(pool, "link_callbacks") == 2)
+                    #expect(try await Self.count(pool, "events") == 1)
+                    #expect(try await Self.failures(pool) == 1)
+                    #expect(try await api.get("/v1/status").json?["journal"]?["records"] == 4)
+                    // Reports of other failures come before and after.
+                    try await pool.write(
+                        """
+                        UPDATE devices
+                        SET failures = failures + 1,
+                            failure_dates = failure_dates || last_failure_at + interval '1 hour',
+                            last_failure_at = last_failure_at + interval '1 hour'
+                        """
+                    )
+                    relay.reset()
+                    try await eventually("all are replayed") {
+                        try await api.get("/v1/status").json?["journal"]?["records"] == 0
+                    }
+                    #expect(try await Self.count(pool, "link_callbacks") == 2)
+                    #expect(try await Self.count(pool, "events") == 1)
+                    #expect(try await Self.failures(pool) == 2)
+                }
+                await pool.shutdown()
+            }
+        }
+    }
+
+    @Test("A failure that was reported before another one and stored after it counts as well")
+    func outOfOrder() async throws {
+        try await withService { (service: TestService) async throws in
+            #expect(try await service.api.register(1, "token").status == 200)
+            let later: Int64 = 4_000_000_000_000
+            for date in [later, later - 1000, later, later - 1000] {
+                #expect(try await Self.report(service.api, "token", at: date) == 200)
+            }
+            #expect(try await Self.failures(service.database.pool) == 2)
+        }
+    }
+
+    @Test("A record that the database rejects is kept aside and counted, and the others are stored")
+    func rejected() async throws {
+        let folder = try Self.folder()
+        let journal = try Journal(path: folder, maximumBytes: 1 << 20, logger: quietLogger)
+        func append(_ text: String) async {
+            await withCheckedContinuation { continuation in
+                journal.append(JournalRecord(time: Date(), payload: Array(text.utf8))) { _ in continuation.resume() }
+            }
+        }
+        func callback(_ number: Int, args: String) -> String {
+            """
+            {"link_callback":{"id":"\(UUID().uuidString)","resource_id":"\(number)","chat_type":"a","hash_chat_id":"b",\
+            "template_id":null,"args":"\(args)","received_at":1000000}}
+            """
+        }
+        await append(callback(1, args: "{}"))
+        await append(callback(2, args: "no JSON"))
+        await append(#"{"of another version":1}"#)
+        await append(callback(3, args: "{}"))
+        await journal.close()
+
+        let adjust = { (settings: inout Settings) in settings.journal.directory = folder }
+        try await withService(adjust) { service in
+            try await eventually("they are replayed") { try await service.database.count("link_callbacks") == 2 }
+            try await eventually("they are counted") {
+                try await service.api.metrics().value("kakao_push_journal_rejected_records") == 2
+            }
+            #expect(try await service.api.get("/v1/status").json?["journal"]?["rejected"] == 2)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: "\(folder)/rejected").count == 2)
+            #expect(service.log.lines.contains { $0.level == .error && $0.message == "Journal record rejected" })
+        }
+    }
+
+    @Test(
+        "While the disk hangs Kakao is answered 503 in time, other requests are served, and the calls are stored all the same"
+    )
+    func hangingDisk() async throws {
+        let isHanging = Locked(false)
+        var operations = FileOperations.system
+        operations.sync = { [sync = operations.sync] descriptor throws(SystemError) in
+            // Blocks a queue of the journal, as a disk does.
+            while isHanging.withLock({ $0 }) { usleep(10_000) }
+            try sync(descriptor)
+        }
+        var settings = Settings.test("postgres://nobody@127.0.0.1:1/none", kakao: "http://127.0.0.1:1")
+        settings.journal.directory = try Self.folder()
+        settings.journal.fileOperations = operations
+        let given = settings
+        try await Slots.servers.with {
+            let server = try await RunningServer.start(given, log: CollectedLog(), awaitsDatabase: false)
+            let api = Caller(url: server.url)
+            #expect(try await Self.callback(api, "before") == 200)
+            isHanging.withLock { $0 = true }
+            let start = ContinuousClock.now
+            async let first = Self.callback(api, "1")
+            async let second = Self.callback(api, "2")
+            #expect(try await api.get("/healthz").status == 200)
+            #expect(start.duration(to: .now) < .seconds(1))
+            #expect(try await [first, second] == [503, 503])
+            #expect(start.duration(to: .now) < .seconds(3))
+            isHanging.withLock { $0 = false }
+            #expect(try await Self.callback(api, "after") == 200)
+            #expect(try await api.get("/v1/status").json?["journal"]?["records"] == 4)
+            try await server.stop()
+        }
+    }
+
+    @Test("With a full disk Kakao is answered 503 and the server is not ready, until there is room")
+    func fullDisk() async throws {
+        let isFull = Locked(true)
+        var operations = FileOperations.system
+        operations.allocate = { [allocate = operations.allocate] descriptor, length throws(SystemError) in
+            if isFull.withLock({ $0 }) { throw SystemError(call: "posix_fallocate", code: ENOSPC) }
+            try allocate(descriptor, length)
+        }
+        var settings = Settings.test("postgres://nobody@127.0.0.1:1/none", kakao: "http://127.0.0.1:1")
+        settings.journal.directory = try Self.folder()
+        settings.journal.fileOperations = operations
+        let given = settings
+        try await Slots.servers.with {
+            let server = try await RunningServer.start(given, log: CollectedLog(), awaitsDatabase: false)
+            let api = Caller(url: server.url)
+            let answer = try await Self.kakao(api).get(
+                Self.callbackPath,
+                ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1"]
+            )
+            #expect(answer.status == 503)
+            #expect(answer.json?["type"] == "urn:kakao-push-server:error:database-unavailable")
+            let ready = try await api.get("/readyz")
+            #expect(ready.status == 503)
+            #expect(ready.json?["checks"]?["journal"] == "closed")
+            isFull.withLock { $0 = false }
+            try await eventually("it is ready by itself") { try await api.get("/readyz").status == 200 }
+            #expect(try await Self.callback(api, "after") == 200)
+            try await server.stop()
+        }
+    }
+
+    @Test("With a directory that cannot be used the server does not start, and says which setting is wrong")
+    func unusable() async throws {
+        let file = "\(try TestFiles.temporaryFolder())/file"
+        try TestFiles.write([], to: file)
+        var settings = Settings.test("postgres://nobody@127.0.0.1:1/none", kakao: "http://127.0.0.1:1")
+        settings.journal.directory = "\(file)/journal"
+        let error = await #expect(throws: SettingsError.self) {
+            _ = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+        }
+        #expect(error?.place == "journal.directory")
+    }
+
+    @Test("Without a journal the log warns at the start")
+    func warning() async throws {
+        try await withService { service in
+            #expect(service.log.lines.contains { $0.level == .warning && $0.message.hasPrefix("No journal") })
+        }
+    }
+
+    // MARK: Under load
+
+    /// Calls answered with success, by their name at Kakao.
+    private final class Accepted: Sendable {
+        let names = Locked<Set<String>>([])
+        let isStopping = Locked(false)
+    }
+
+    @Test(
+        "PostgreSQL away and the server killed twice under callbacks, a third of them duplicates: each one answered 200 is stored once"
+    )
+    func load() async throws {
+        try await Self.withCluster { cluster, url in
+            try await TestKakao.with { kakao in
+                var environment = [
+                    "DATABASE_URL": url, "OPERATOR_KEY": Keys.operator, "KAKAO_ADMIN_KEY": Keys.admin,
+                    "KAKAO_API_URL": kakao.sandbox.url, "HTTP_PORT": "0", "JOURNAL_DIRECTORY": try Self.folder(),
+                ]
+                var server = try await ServerProcess.start(environment: environment)
+                let base = try await server.url()
+                environment["HTTP_PORT"] = base.split(separator: ":").last.map(String.init)
+                let accepted = Accepted()
+                let client = try HTTPClient(
+                    settings: HTTPClientSettings(totalTimeout: .seconds(5), maximumConnections: 16),
+                    loop: Shared.loop
+                )
+                let load = Task {
+                    await withDiscardingTaskGroup { group in
+                        for caller in 0..<16 {
+                            group.addTask { await Self.call(base, client, caller, accepted) }
+                        }
+                    }
+                }
+                /// Waits until more callbacks were accepted.
+                func progress(_ what: Comment) async throws {
+                    let before = accepted.names.withLock { $0.count }
+                    try await eventually(what) { accepted.names.withLock { $0.count } > before + 300 }
+                }
+                do {
+                    try await progress("with a database")
+                    await cluster.stop(.fast)
+                    try await progress("without a database")
+                    for _ in 0..<2 {
+                        server.send(SIGKILL)
+                        _ = await server.ended()
+                        server = try await ServerProcess.start(environment: environment)
+                        _ = try await server.address()
+                        try await progress("started without a database")
+                    }
+                    try await cluster.start()
+                    try await progress("with a database again")
+                } catch {
+                    accepted.isStopping.withLock { $0 = true }
+                    server.send(SIGKILL)
+                    await load.value
+                    throw error
+                }
+                accepted.isStopping.withLock { $0 = true }
+                await load.value
+                await client.shutdown()
+                let api = Caller(url: base)
+                try await eventually("all are replayed: \(server.lines.suffix(5))") {
+                    let status = try await api.get("/v1/status").json
+                    return status?["journal"]?["records"] == 0 && status?["database"]?["up"] == true
+                }
+                let pool = try await Shared.pool(url)
+                let stored = try await pool.read("SELECT key FROM link_callbacks").map { try $0.decode(String.self) }
+                await pool.shutdown()
+                // The key is unique, so that none is there twice.
+                #expect(accepted.names.withLock { $0 }.subtracting(stored).isEmpty)
+                server.send(SIGTERM)
+                #expect(await server.ended() == .exited(0))
+            }
+        }
+    }
+
+    /// Sends callbacks one after another over kept connections until it is stopped, every third of them twice.
+    private static func call(_ url: String, _ client: HTTPClient, _ caller: Int, _ accepted: Accepted) async {
+        var number = 0
+        while !accepted.isStopping.withLock({ $0 }) {
+            number += 1
+            let name = "\(caller)-\(number / 3 * 2 + number % 3 / 2)"
+            var request = HTTPClientRequest(url: "\(url)\(callbackPath)?CHAT_TYPE=MemoChat&HASH_CHAT_ID=\(caller)")
+            request.headerFields[.authorization] = "KakaoAK \(Keys.admin)"
+            if let field = HTTPField.Name("X-Kakao-Resource-ID") { request.headerFields[field] = name }
+            guard let response = try? await client.send(request) else {
+                // The server is being started.
+                try? await Task.sleep(for: .milliseconds(20))
+                continue
+            }
+            if response.status == 200 { accepted.names.withLock { _ = $0.insert(name) } }
+        }
+    }
+}

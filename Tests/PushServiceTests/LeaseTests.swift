@@ -1,0 +1,233 @@
+import FoundationEssentials
+import HTTPClient
+import JSON
+import KakaoSandbox
+import Logging
+import Postgres
+import PrivatePostgres
+import Testing
+
+@testable import PushService
+
+/// What a lease guarantees when responses are lost, servers stall and the database is away. `scripts/delivery` proves it statement by statement.
+@Suite(.timeLimit(.minutes(5))) struct LeaseTests {
+    private static let intervals = SenderIntervals(lease: .seconds(2))
+
+    private static func slowly(_ settings: inout Settings) {
+        settings.kakao.maximumConcurrentRequests = 2
+    }
+
+    /// The lease of the only server.
+    private static func lease(_ database: TestDatabase) async throws -> UUID {
+        try await eventually("the server has a lease") { try await database.count("push_leases") == 1 }
+        let text = try await database.text("SELECT id::text FROM push_leases")
+        return try #require(UUID(uuidString: text))
+    }
+
+    private static func id(_ push: String) throws -> UUID {
+        try #require(UUID(uuidString: String(push.split(separator: "/").last ?? "")))
+    }
+
+    @Test(
+        "Batches of a claim whose response was lost are sent once, while the server goes on claiming",
+        arguments: ["at_least_once", "at_most_once"]
+    )
+    func lostClaim(delivery: String) async throws {
+        try await withService(Self.slowly, intervals: Self.intervals) { service in
+            try await service.database.addPhones(1...3000)
+            service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
+            let push = try await service.api.create(
+                ["everyone": true],
+                gcm(),
+                ["delivery": .string(delivery)]
+            )
+            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
+            // The statement is committed under the server's lease, and the server learns nothing of it.
+            let lost = try await BatchStore(pool: service.database.pool).claim(
+                [BatchStore.Share(pushID: try Self.id(push), batches: 5)],
+                lease: try await Self.lease(service.database)
+            )
+            #expect(!lost.batches.isEmpty)
+            try await service.api.waitUntilDone(push, within: .seconds(60))
+            #expect(try await service.api.users(push) == counts(3000, sent: 3000))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 3000)
+            #expect(try await service.database.count("push_batches WHERE may_repeat") == 0)
+            #expect(service.log.messages.contains("Batches of a lost claim released"))
+        }
+    }
+
+    @Test("Results are kept for as long as the database is away, and nobody is sent to again")
+    func outage() async throws {
+        try await Slots.servers.with {
+            let cluster = PostgresCluster(directory: "\(try TestFiles.temporaryFolder())/postgres")
+            let url = try await cluster.start()
+            defer { Task { await cluster.stop(.immediate) } }
+            try await TestKakao.with { kakao in
+                var settings = Settings.test(url, kakao: kakao.sandbox.url)
+                settings.kakao.maximumConcurrentRequests = 8
+                let log = CollectedLog()
+                try await RunningServer.with(settings, intervals: Self.intervals, log: log) { api in
+                    let pool = try await Shared.pool(url)
+                    try await TestDatabase(url: url, pool: pool).addPhones(1...2000)
+                    await pool.shutdown()
+                    kakao.fail("send", .latency) { $0.milliseconds = 300 }
+                    let push = try await api.create()
+                    try await eventually("requests are in flight") { kakao.requests("send") >= 8 }
+                    await cluster.stop(.immediate)
+                    let start = ContinuousClock.now
+                    try await eventually("results wait to be stored") {
+                        log.messages.contains("Results of batches cannot be stored; they are kept")
+                    }
+                    // Three leases, and more attempts to store a result than were ever made for one.
+                    try await eventually("the outage has lasted", within: .seconds(60)) {
+                        start.duration(to: .now) > .seconds(6)
+                    }
+                    try await cluster.start()
+                    try await api.waitUntilDone(push, within: .seconds(60))
+                    // Each loop's connections come back in their own time.
+                    try await eventually("its counts are right") {
+                        (try? await api.users(push)) == counts(2000, sent: 2000)
+                    }
+                    #expect(kakao.sandbox.reached(marker: "m").times == 2000)
+                }
+            }
+        }
+    }
+
+    @Test(
+        "A server whose own lease has ended during a stall renews it, and no user is uncertain or reached twice",
+        arguments: ["at_least_once", "at_most_once"]
+    )
+    func ownLeaseEnded(delivery: String) async throws {
+        try await withService(Self.slowly, intervals: Self.intervals) { service in
+            try await service.database.addPhones(1...1500)
+            service.kakao.fail("send", .latency) { $0.milliseconds = 100 }
+            let push = try await service.api.create(
+                ["everyone": true],
+                gcm(),
+                ["delivery": .string(delivery)]
+            )
+            // The server has looked for ended leases for long, and looks again before it renews its own.
+            for sends in [2, 6, 10] {
+                try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= sends }
+                try await service.database.endLeases()
+            }
+            try await service.api.waitUntilDone(push, within: .seconds(60))
+            #expect(try await service.api.users(push) == counts(1500, sent: 1500))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 1500)
+            #expect(try await service.database.count("push_batches WHERE may_repeat") == 0)
+        }
+    }
+
+    @Test("A server whose lease another one has ended drops what it holds and claims under a new lease only")
+    func takenOverByAnother() async throws {
+        try await withService(Self.slowly, intervals: Self.intervals) { service in
+            try await service.database.addPhones(1...3000)
+            service.kakao.fail("send", .latency) { $0.milliseconds = 100 }
+            let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
+            let lease = try await Self.lease(service.database)
+            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 4 }
+            // In one transaction, so that the server does not renew in between.
+            let other = BatchStore(pool: service.database.pool)
+            try await eventually("it is taken over") {
+                try await service.database.endLeases()
+                return try await other.takeOver(except: UUID()).batches > 0
+            }
+            try await service.api.waitUntilDone(push, within: .seconds(60))
+            #expect(service.log.messages.contains { $0.hasPrefix("Lease lost") })
+            let users = try await service.api.users(push)
+            let uncertain = Int(users?["uncertain"]?.integer ?? 0)
+            #expect(users == counts(3000, sent: 3000 - uncertain, uncertain: uncertain))
+            // At most twice as many batches as requests in flight are held at any time.
+            #expect((1...400).contains(uncertain))
+            let reached = service.kakao.sandbox.reached(marker: "m")
+            #expect(reached.times == reached.users)
+            // Those that were sent before the server noticed.
+            let line = service.log.lines.first { $0.message.hasPrefix("Lease lost") }
+            let unsent = try #require(line?.metadata["unsent_batches"].flatMap { Int($0) })
+            #expect(reached.users == 3000 - 100 * unsent)
+            #expect(try await service.database.count("push_leases WHERE id = '\(lease)'") == 0)
+        }
+    }
+
+    @Test("Batches under a lease that has no row are taken over")
+    func orphans() async throws {
+        try await withService(Self.slowly, intervals: Self.intervals) { service in
+            try await service.database.addPhones(1...1000)
+            service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
+            let push = try await service.api.create()
+            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
+            // As a server of an earlier version leaves them.
+            let lease = UUID()
+            let other = BatchStore(pool: service.database.pool)
+            try await other.acquire(lease)
+            let claims = try await other.claim([BatchStore.Share(pushID: try Self.id(push), batches: 2)], lease: lease)
+                .batches
+            try await other.giveRow(try #require(claims.first), try #require(claims.first?.shared))
+            try await service.database.pool.write("DELETE FROM push_leases WHERE id = $1", [.uuid(lease)])
+            try await service.api.waitUntilDone(push, within: .seconds(60))
+            #expect(try await service.api.users(push) == counts(1000, sent: 1000))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == 1000)
+            #expect(try await service.database.count("\(claimedBatches) WHERE lease = '\(lease)'") == 0)
+        }
+    }
+
+    @Test("A result that is stored again after its batch was claimed anew does not touch the later claim")
+    func repeatedResult() async throws {
+        try await TestDatabase.withMigrations { database in
+            let store = BatchStore(pool: database.pool)
+            let (push, lease) = (UUID(), UUID())
+            try await database.pool.write(
+                """
+                WITH push AS (
+                    INSERT INTO pushes (id, state, audience, message, message_version, prepared_at, users, next_number)
+                    VALUES ($1, 'sending', '{}', '{}', 'v1', now(), 4, 2)
+                )
+                INSERT INTO push_batches (push_id, number, user_ids, users, state)
+                VALUES ($1, 1, '{1, 2, 3, 4}', 4, 'waiting')
+                """,
+                [.uuid(push)]
+            )
+            try await store.acquire(lease)
+            func claim() async throws -> [BatchClaim] {
+                try await store.claim([BatchStore.Share(pushID: push, batches: 10)], lease: lease).batches
+            }
+            let first = try #require(try await claim().first)
+            let rejected = BatchResult(claim: first, state: "waiting")
+            try await store.split(rejected, isMessageInDoubt: false)
+            let halves = try await claim()
+            #expect(halves.map(\.userIDs).sorted { $0[0] < $1[0] } == [[1, 2], [3, 4]])
+            // The response to the split was lost, and a half has the attempts, the number and the lease of the whole.
+            try await store.split(rejected, isMessageInDoubt: false)
+            try await store.finish(BatchResult(claim: first, state: "failed"))
+            #expect(try await database.count("push_batches WHERE state = 'sending'") == 2)
+            #expect(try await database.integer("SELECT sum(users) FROM push_batches") == 4)
+            for half in halves { try await store.finish(BatchResult(claim: half, state: "sent")) }
+            #expect(try await database.integer("SELECT sum(users)::bigint FROM push_counts WHERE state = 'sent'") == 4)
+        }
+    }
+
+    @Test("A sender that makes no progress says so in the log and in a metric, until it does")
+    func noProgress() async throws {
+        try await withService(intervals: SenderIntervals(lease: .seconds(1))) { service in
+            func failing() async throws -> Double {
+                let text = try await service.api.get("/metrics").text
+                let line = text.split(separator: "\n").first { $0.hasPrefix("kakao_push_sender_failing_seconds ") }
+                return line.flatMap { Double($0.split(separator: " ")[1]) } ?? -1
+            }
+            try await service.database.addPhones([1])
+            #expect(try await failing() == 0)
+            try await service.database.pool.write("ALTER TABLE push_claims RENAME TO away")
+            try await service.database.pool.write("ALTER TABLE push_leases RENAME TO leases_away")
+            let push = try await service.api.create()
+            try await eventually("a warning is logged") {
+                service.log.lines.contains { $0.message == "Sender makes no progress" && $0.level == .warning }
+            }
+            #expect(try await failing() > 0)
+            try await service.database.pool.write("ALTER TABLE leases_away RENAME TO push_leases")
+            try await service.database.pool.write("ALTER TABLE away RENAME TO push_claims")
+            try await service.api.waitUntilDone(push)
+            try await eventually("the metric is back at 0") { try await failing() == 0 }
+        }
+    }
+}

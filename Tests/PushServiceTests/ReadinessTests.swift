@@ -1,0 +1,106 @@
+import FoundationEssentials
+import HTTPClient
+import JSON
+import KakaoSandbox
+import Postgres
+import Testing
+
+@testable import PushService
+
+/// `/readyz`, which load balancers ask, and `GET /v1/status`, which operators do.
+@Suite(.timeLimit(.minutes(5))) struct ReadinessTests {
+    @Test("Readiness is found out once a second on each loop, however often it is asked for, and needs no key")
+    func cached() async throws {
+        try await withService { service in
+            let caller = service.api.with(nil)
+            func statements() async throws -> Double {
+                try await service.api.metrics().value("kakao_push_database_statements_total") ?? 0
+            }
+            let before = try await statements()
+            let start = ContinuousClock.now
+            for _ in 0..<150 { #expect(try await caller.get("/readyz").status == 200) }
+            let seconds = Double(start.duration(to: .now).components.seconds + 1)
+            // Two loops, three statements each; what runs in the background besides.
+            #expect(try await statements() - before < 2 * 3 * seconds + 40)
+        }
+    }
+
+    @Test("While migrations run the server is not ready, whatever its journal; Kakao's calls are taken all the same")
+    func migrating() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.journal.directory = "\(try TestFiles.temporaryFolder())/journal"
+            let lock = "hashtextextended('schema_migrations ' || current_schema(), 0)"
+            let server = try await database.pool.withTransaction { transaction in
+                // As another server has it that is migrating.
+                _ = try await transaction.query("SELECT pg_advisory_xact_lock(\(lock))")
+                let server = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+                let api = Caller(url: server.url)
+                try await eventually("it knows") {
+                    let answer = try await api.get("/readyz")
+                    #expect(answer.status == 503)
+                    return answer.json?["checks"]?["database"] == "migrating"
+                }
+                let callback = try await api.with("KakaoAK \(Keys.admin)").get(
+                    "/kakao/link/callback",
+                    ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1"]
+                )
+                #expect(callback.status == 200)
+                #expect(try await api.register(1, "token").status == 503)
+                return server
+            }
+            let api = Caller(url: server.url)
+            try await eventually("it is ready") { try await api.get("/readyz").status == 200 }
+            try await eventually("the call is stored") { try await database.count("link_callbacks") == 1 }
+            try await server.stop()
+        }
+    }
+
+    @Test("A server beside which a newer one has migrated stays ready")
+    func newerSchema() async throws {
+        try await withService { service in
+            try await service.database.pool.write(
+                "INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, 'of_a_newer_server', '')"
+            )
+            // Longer than an answer counts.
+            let end = ContinuousClock.now + .seconds(1.5)
+            while ContinuousClock.now < end { #expect(try await service.api.get("/readyz").status == 200) }
+        }
+    }
+
+    @Test(
+        "The status shows the sender, what waits, the journal, the database, Kakao and the server, to keys that may read"
+    )
+    func status() async throws {
+        try await withService { service in
+            let before = try #require(try await service.api.get("/v1/status").json?.object)
+            #expect(
+                before.members.map(\.name) == ["sender", "backlog", "journal", "database", "kakao", "servers"]
+            )
+            #expect(before["sender"] == ["state": "running", "reason": nil, "remedy": nil])
+            #expect(before["backlog"]?.description == #"{"batches":0,"oldest_seconds":0.0}"#)
+            #expect(before["journal"] == .null)
+            #expect(before["database"] == ["up": true])
+            #expect(before["kakao"]?["state"] == "unknown")
+            let server = before["servers"]?[0]
+            #expect(server?["version"]?.string?.isEmpty == false)
+            #expect((server?["uptime_seconds"]?.integer ?? -1) >= 0)
+
+            #expect(try await service.api.register(1, "token").status == 200)
+            #expect(try await service.api.get("/v1/status").json?["kakao"]?["state"] == "reachable")
+            service.kakao.fail("register", .down)
+            #expect(try await service.api.register(2, "token-2").status == 202)
+            let kakao = try await service.api.get("/v1/status").json?["kakao"]
+            #expect(kakao?["state"] == "unreachable")
+            #expect(kakao?["last_error"] == "unreachable")
+            #expect(kakao?["last_error_at"]?.string?.hasSuffix("Z") == true)
+
+            #expect(try await service.api.with(nil).get("/v1/status").status == 401)
+            let store = OperatorKeyStore(pool: service.database.pool)
+            let sender = try await store.create(name: "sender", scopes: [.send], expiresAt: nil)
+            #expect(try await service.api.with("Bearer \(sender)").get("/v1/status").status == 403)
+            let reader = try await store.create(name: "reader", scopes: [.read], expiresAt: nil)
+            #expect(try await service.api.with("Bearer \(reader)").get("/v1/status").status == 200)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import FoundationEssentials
+import Postgres
+import Testing
+
+@testable import PushService
+
+/// Calls as records of the journal.
+struct ReceivedCallTests {
+    @Test("A time is the same to the microsecond after the journal, or a report that is stored twice would count twice")
+    func times() throws {
+        for index in 0..<20_000 {
+            // Many fractions of a microsecond.
+            let time = Date(timeIntervalSinceReferenceDate: 817_000_000 + Double(index) * 0.000_123_456_7)
+            let failure = TokenFailure(userID: 1, pushToken: "token", date: time, receivedAt: time)
+            let read = try ReceivedCall(record: ReceivedCall.tokenFailure(failure).record)
+            guard case .tokenFailure(let copy) = read else {
+                Issue.record("another kind of call")
+                return
+            }
+            #expect(copy.date.asStored == time.asStored)
+            guard copy.date.asStored == time.asStored else { return }
+        }
+    }
+
+    @Test("Events come back with everything they hold, however deep")
+    func events() throws {
+        let payload = Array(
+            (String(repeating: "[", count: 60) + #""\u0001 값""# + String(repeating: "]", count: 60)).utf8
+        )
+        let event = KakaoEvent(
+            id: .v7(),
+            key: "key \" \\",
+            type: "https://example.com/event",
+            userID: .max,
+            referrerType: nil,
+            payload: payload,
+            receivedAt: Date().asStored
+        )
+        guard case .events(let events) = try ReceivedCall(record: ReceivedCall.events([event, event]).record) else {
+            Issue.record("another kind of call")
+            return
+        }
+        #expect(events.count == 2)
+        for copy in events {
+            #expect(copy.id == event.id)
+            #expect(copy.key == event.key)
+            #expect(copy.type == event.type)
+            #expect(copy.userID == .max)
+            #expect(copy.referrerType == nil)
+            #expect(copy.payload == payload)
+            #expect(copy.receivedAt.asStored == event.receivedAt)
+        }
+    }
+
+    @Test(
+        "What is no call is refused",
+        arguments: ["", "{}", "[]", #"{"other":1}"#, #"{"events":1}"#, #"{"link_callback":{}}"#]
+    )
+    func unknown(text: String) {
+        #expect(throws: ReceivedCall.UnknownRecord.self) { try ReceivedCall(record: Array(text.utf8)) }
+    }
+}

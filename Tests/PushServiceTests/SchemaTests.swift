@@ -1,0 +1,26 @@
+import Testing
+
+/// What the migrations have made, as a whole.
+@Suite(.timeLimit(.minutes(5))) struct SchemaTests {
+    @Test("Every function looks its tables up in its own schema, and a temporary table takes nothing's place")
+    func searchPath() async throws {
+        try await Slots.servers.with {
+            try await TestDatabase.withMigrations { database in
+                let functions = """
+                    FROM pg_proc
+                    WHERE pronamespace = current_schema()::regnamespace
+                        AND prokind = 'f'
+                    """
+                #expect(try await database.integer("SELECT count(*) \(functions)") >= 1)
+                let unset = try await database.text(
+                    """
+                    SELECT coalesce(string_agg(proname, ' '), '')
+                    FROM (SELECT proname, proconfig \(functions)) AS function
+                    WHERE NOT coalesce('search_path=public, pg_temp' = ANY (proconfig), false)
+                    """
+                )
+                #expect(unset == "")
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+import Testing
+
+@testable import PushService
+
+/// When a server may send under its lease, and when it may take over others'.
+@Suite struct SenderLeaseTests {
+    private static let intervals = SenderIntervals()
+
+    @Test("Nothing is sent in the last seconds of a lease, until it is renewed")
+    func margin() {
+        var lease = SenderLease(requestedAt: 1000, Self.intervals)
+        #expect(lease.maySend(at: 15_999))
+        #expect(!lease.maySend(at: 16_000))
+        lease.renewed(at: 14_000)
+        #expect(lease.maySend(at: 28_999))
+        #expect(!lease.maySend(at: 29_000))
+    }
+
+    @Test("A server takes over once it has renewed in time for as long as a lease lasts")
+    func takeOver() {
+        var lease = SenderLease(requestedAt: 0, Self.intervals)
+        for time in stride(from: UInt64(5000), through: 20_000, by: 5000) {
+            #expect(!lease.mayTakeOver(at: time - 1))
+            lease.renewed(at: time)
+        }
+        #expect(lease.mayTakeOver(at: 20_000))
+        // After an outage, the leases of all servers have ended: each gets the time to renew its own.
+        #expect(lease.mayTakeOver(at: 30_000))
+        #expect(!lease.mayTakeOver(at: 30_001))
+        lease.renewed(at: 31_000)
+        #expect(!lease.mayTakeOver(at: 31_000))
+        lease.renewed(at: 36_000)
+        lease.renewed(at: 41_000)
+        lease.renewed(at: 46_000)
+        #expect(!lease.mayTakeOver(at: 50_999))
+        #expect(lease.mayTakeOver(at: 51_000))
+    }
+
+    @Test("A lease that replaces another one has another id")
+    func id() {
+        #expect(SenderLease(requestedAt: 0, Self.intervals).id != SenderLease(requestedAt: 0, Self.intervals).id)
+    }
+}

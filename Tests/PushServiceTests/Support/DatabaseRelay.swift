@@ -1,0 +1,158 @@
+import Dispatch
+import EventLoop
+import Glibc
+import Locking
+
+/// Stands between a server and PostgreSQL and passes bytes on, unless a test has it lose the answers.
+final class DatabaseRelay: Sendable {
+    private struct State {
+        var losesAnswers = false
+        var isClosed = false
+        var sockets: Set<Int32> = []
+    }
+
+    /// The server's own URL with this address in the place of PostgreSQL's.
+    let url: String
+    private let listener: Int32
+    private let state = Locked(State())
+
+    /// - Parameter url: A URL that names PostgreSQL's socket directory as `host` in its query.
+    init(to url: String) throws {
+        let query = url.split(separator: "?", maxSplits: 1).dropFirst().first ?? ""
+        func parameter(_ name: String) -> String? {
+            query.split(separator: "&").first { $0.hasPrefix("\(name)=") }.map { String($0.dropFirst(name.count + 1)) }
+        }
+        guard let host = parameter("host") else { throw Failure(call: "no socket directory in \(url)", code: 0) }
+        let path = "\(Self.decoded(host))/.s.PGSQL.\(parameter("port") ?? "5432")"
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        self.listener = listener
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(listener, $0, size) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &size) == 0
+            }
+        }
+        guard isListening else { throw Failure(call: "listen", code: errno) }
+        let base = url.split(separator: "?", maxSplits: 1)[0]
+        self.url = "\(base)?host=127.0.0.1&port=\(UInt16(bigEndian: address.sin_port))&sslmode=disable"
+        let state = state
+        // Threads of their own: each of these blocks.
+        Self.thread {
+            while true {
+                let client = accept(listener, nil, nil)
+                guard client >= 0 else { break }
+                Self.relay(client, path, state)
+            }
+            close(listener)
+        }
+    }
+
+    /// Has what PostgreSQL answers from now on be dropped: commits happen, and the server does not learn of it.
+    func loseAnswers() {
+        state.withLock { $0.losesAnswers = true }
+    }
+
+    /// Cuts all connections, and passes on everything of later ones.
+    func reset() {
+        state.withLock { state in
+            state.losesAnswers = false
+            for socket in state.sockets { shutdown(socket, Int32(SHUT_RDWR)) }
+        }
+    }
+
+    func stop() {
+        reset()
+        shutdown(listener, Int32(SHUT_RDWR))
+    }
+
+    private static func relay(_ client: Int32, _ path: String, _ state: Locked<State>) {
+        let server = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix($0.count - 1)) }
+        let isConnected = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(server, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
+        guard isConnected else {
+            close(client)
+            close(server)
+            return
+        }
+        state.withLock { $0.sockets.formUnion([client, server]) }
+        let ends = Locked(2)
+        let end: @Sendable () -> Void = {
+            shutdown(client, Int32(SHUT_RDWR))
+            shutdown(server, Int32(SHUT_RDWR))
+            let isLast = ends.withLock { ends in
+                ends -= 1
+                return ends == 0
+            }
+            guard isLast else { return }
+            state.withLock { $0.sockets.subtract([client, server]) }
+            close(client)
+            close(server)
+        }
+        thread {
+            pump(from: client, to: server) { true }
+            end()
+        }
+        thread {
+            pump(from: server, to: client) { state.withLock { !$0.losesAnswers } }
+            end()
+        }
+    }
+
+    private static func pump(from source: Int32, to target: Int32, passes: () -> Bool) {
+        var buffer = [UInt8](repeating: 0, count: 64 * 1024)
+        while true {
+            let count = recv(source, &buffer, buffer.count, 0)
+            guard count > 0 else { return }
+            guard passes() else { continue }
+            var sent = 0
+            while sent < count {
+                let written = buffer.withUnsafeBytes { bytes in
+                    send(target, bytes.baseAddress.map { $0 + sent }, count - sent, Int32(MSG_NOSIGNAL))
+                }
+                guard written > 0 else { return }
+                sent += written
+            }
+        }
+    }
+
+    private static func thread(_ body: @escaping @Sendable () -> Void) {
+        let box = Unmanaged.passRetained(Body(body))
+        var thread = pthread_t()
+        let code = pthread_create(
+            &thread,
+            nil,
+            { argument in
+                argument.map { Unmanaged<Body>.fromOpaque($0).takeRetainedValue().body() }
+                return nil
+            },
+            box.toOpaque()
+        )
+        if code == 0 { pthread_detach(thread) } else { box.release() }
+    }
+
+    private final class Body: Sendable {
+        let body: @Sendable () -> Void
+
+        init(_ body: @escaping @Sendable () -> Void) {
+            self.body = body
+        }
+    }
+
+    private static func decoded(_ text: String) -> String {
+        text.split(separator: "%2F", omittingEmptySubsequences: false).joined(separator: "/")
+    }
+
+    private struct Failure: Error {
+        let call: String
+        let code: Int32
+    }
+}
