@@ -177,6 +177,14 @@ import Testing
         }
     }
 
+    @Test("A pool that was never connected shuts down at once", .timeLimit(.minutes(1)))
+    func shutdownUnconnected() async throws {
+        try await TestDatabase.withPool { _, database in
+            let pool = PostgresPool(settings: database.settings, loop: database.loop, logger: quietLogger)
+            await pool.shutdown(within: .seconds(600))
+        }
+    }
+
     @Test("Shutting down lets what is in hand finish")
     func orderlyShutdown() async throws {
         try await TestDatabase.withPool {

@@ -48,10 +48,11 @@ actor PostgresLane {
         connection = ReconnectingConnection(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
 
-    /// Statements that wait or are in flight. A lane that is reconnecting has more than any other, so that a statement waits for it only if no
-    /// lane is connected.
-    var load: Int { waiting.count + inFlight + (connection.isOpen ? 0 : Self.reconnectingLoad) }
+    /// How long a further statement would wait, compared with other lanes. A lane that is reconnecting is the last choice.
+    var load: Int { unanswered + (connection.isOpen ? 0 : Self.reconnectingLoad) }
     private static let reconnectingLoad = 1 << 30
+    /// Statements that wait or are in flight.
+    private var unanswered: Int { waiting.count + inFlight }
 
     /// Why statements are refused now, if they are.
     var refusal: PostgresError? { connection.mayWait ? nil : lastError }
@@ -147,7 +148,7 @@ actor PostgresLane {
     }
 
     private func checkIdle() {
-        guard load == 0, !whenIdle.isEmpty else { return }
+        guard unanswered == 0, !whenIdle.isEmpty else { return }
         let bodies = whenIdle
         whenIdle = []
         for body in bodies { body() }
