@@ -145,7 +145,10 @@ import Testing
             for index in 0..<5 {
                 let secret = index.isMultiple(of: 2) ? "/kakao/link/callback" : "/kakao/push/feedback/\(Keys.feedback)"
                 let form = "application/x-www-form-urlencoded"
-                uploads.append(try RawUpload(kakao, secret, length: 3, method: "POST", type: form))
+                let upload = try RawUpload(kakao, secret, length: 3, method: "POST", type: form, asksFirst: true)
+                let leave = try #require(await upload.receive(4096))
+                #expect(String(decoding: leave, as: UTF8.self).hasPrefix("HTTP/1.1 100 "))
+                uploads.append(upload)
                 // Another client is served beside them.
                 try await eventually("another client is served") {
                     (try? await service.api.get("/healthz").status) == 200

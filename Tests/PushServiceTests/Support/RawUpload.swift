@@ -14,12 +14,15 @@ final class RawUpload: Sendable {
     }
 
     /// Connects and sends the head of a request with a body of so many bytes.
+    ///
+    /// - Parameter asksFirst: Whether the server is asked for leave to send the body (`Expect: 100-continue`).
     init(
         _ api: Caller,
         _ path: String,
         length: Int,
         method: String = "PUT",
-        type: String = "text/plain"
+        type: String = "text/plain",
+        asksFirst: Bool = false
     ) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_in()
@@ -37,9 +40,10 @@ final class RawUpload: Sendable {
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
         let head = [
             "\(method) \(path) HTTP/1.1", "Host: test", "Authorization: \(api.authorization ?? "")",
-            "Content-Type: \(type)", "Content-Length: \(length)", "Connection: close", "", "",
+            "Content-Type: \(type)", "Content-Length: \(length)", "Connection: close",
         ]
-        try send(Array(head.joined(separator: "\r\n").utf8))
+        let end = asksFirst ? ["Expect: 100-continue", "", ""] : ["", ""]
+        try send(Array((head + end).joined(separator: "\r\n").utf8))
     }
 
     deinit {
