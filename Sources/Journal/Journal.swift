@@ -1,6 +1,7 @@
 internal import Dispatch
 package import EventLoop
 package import FoundationEssentials
+internal import Glibc
 internal import Locking
 package import Logging
 
@@ -263,17 +264,25 @@ package final class Journal: @unchecked Sendable {
             setOpen(false, .full)
             return .full
         }
-        let size = min(fileSize, room) / EncodedRecord.alignment * EncodedRecord.alignment
-        do {
-            let file = try directory.createFile(size: size, operations)
-            active = file
-            books.withLock { $0.pages.append(Page(file: file, end: 0, records: 0, isSealed: false)) }
-            setOpen(true, nil)
-            return nil
-        } catch {
-            books.withLock { $0.failures += 1 }
-            setOpen(false, .system(error))
-            return .system(error)
+        var size = min(fileSize, room)
+        while true {
+            do {
+                let file = try directory.createFile(
+                    size: size / EncodedRecord.alignment * EncodedRecord.alignment,
+                    operations
+                )
+                active = file
+                books.withLock { $0.pages.append(Page(file: file, end: 0, records: 0, isSealed: false)) }
+                setOpen(true, nil)
+                return nil
+            } catch where error.code == ENOSPC && size >= 2 * Self.smallestFile {
+                // The rest of the disk may still hold a smaller one.
+                size /= 2
+            } catch {
+                books.withLock { $0.failures += 1 }
+                setOpen(false, .system(error))
+                return .system(error)
+            }
         }
     }
 

@@ -265,6 +265,21 @@ import Testing
         #expect(try await journal.drain() == ["kept"])
     }
 
+    @Test("On a disk that is nearly full the journal makes do with a smaller file")
+    func littleSpace() async throws {
+        let folder = try TestFolder()
+        var operations = FileOperations.system
+        operations.allocate = { [allocate = operations.allocate] descriptor, length throws(SystemError) in
+            if length > 10_000 { throw SystemError(call: "posix_fallocate", code: ENOSPC) }
+            try allocate(descriptor, length)
+        }
+        let journal = try folder.journal(operations)
+        #expect(journal.status.isOpen)
+        #expect(journal.status.failures == 0)
+        for number in 0..<20 { try await journal.append("\(number) \(String(repeating: "x", count: 3000))") }
+        #expect(try await journal.drain().count == 20)
+    }
+
     @Test("Beyond its size limit the journal refuses records, and takes them again when others are stored")
     func limit() async throws {
         let folder = try TestFolder()

@@ -72,6 +72,29 @@ import Testing
         }
     }
 
+    @Test("A push that is retried while its end is being stored goes on")
+    func retriedAtItsEnd() async throws {
+        try await PreparedPush.with(users: 100) { push in
+            try await push.settle(try await push.claim(1))
+            let store = push.store
+            let id = push.id
+            let ended = try await push.database.pool.withTransaction { transaction in
+                // What another server's end of the push, its retry and the reset of its batches come to.
+                try await transaction.query("UPDATE pushes SET retry_end = NULL WHERE id = $1", [.uuid(id)])
+                try await transaction.query("DELETE FROM push_counts WHERE push_id = $1", [.uuid(id)])
+                let end = Task { try await store.endFinished([id]) }
+                try await eventually("the end waits for the push") {
+                    try await push.database.count(
+                        "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                    ) == 1
+                }
+                return end
+            }
+            #expect(try await ended.value.isEmpty)
+            #expect(try await push.database.text("SELECT state FROM pushes") == "sending")
+        }
+    }
+
     @Test("What has been sent is counted once, however often it is written")
     func counted() async throws {
         try await PreparedPush.with(users: 24_950) { push in

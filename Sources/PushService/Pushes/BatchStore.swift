@@ -120,7 +120,7 @@ final class BatchStore: Sendable {
     /// Ends those pushes of which nothing is left to be sent. Returns which.
     ///
     /// By what was counted, and so after the results are committed: of two servers that finish the last two batches, the later sees
-    /// both.
+    /// both. A push that changes while this statement waits for its row is left alone, since what was counted may have changed with it.
     func endFinished(_ ids: [UUID]) async throws -> [UUID] {
         let rows = try await pool.write(
             """
@@ -130,6 +130,7 @@ final class BatchStore: Sendable {
             WHERE push.id = ANY ($1)
                 AND push.state = 'sending'
                 AND push.retry_position IS NULL
+                AND push.xmin = (SELECT seen.xmin FROM pushes AS seen WHERE seen.id = push.id)
                 AND push.users - push.users_skipped
                     = (SELECT COALESCE(sum(users), 0) FROM push_counts WHERE push_id = push.id)
             RETURNING push.id
