@@ -18,6 +18,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
 
     private let loop: EventLoop
     private var state = State.new
+    private var limit: TimerID?
 
     init(loop: EventLoop) {
         self.loop = loop
@@ -26,8 +27,10 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
     /// Nobody wants the answer any more.
     package var isAbandoned: Bool {
         loop.preconditionOnLoop()
-        if case .abandoned = state { return true }
-        return false
+        switch state {
+        case .abandoned, .answered: return true
+        case .new, .waiting: return false
+        }
     }
 
     /// Suspends the task, runs `begin` on the loop, and returns what the promise is answered with.
@@ -60,11 +63,27 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         }
     }
 
+    /// The same for `limit` at most.
+    ///
+    /// - Throws: what the promise is failed with, or `timeout`.
+    package static func uninterruptedValue(
+        on loop: EventLoop,
+        within limit: Duration,
+        timeout: any Error,
+        begin: @escaping @Sendable (Promise) -> Void
+    ) async throws -> Value {
+        try await uninterruptedValue(on: loop) { promise in
+            promise.limit = loop.schedule(after: limit) { promise.answer(.failure(timeout)) }
+            begin(promise)
+        }
+    }
+
     /// Answers. The first answer counts.
     package func answer(_ result: Result<Value, any Error>) {
         loop.preconditionOnLoop()
         guard case .waiting(let continuation) = state else { return }
         state = .answered
+        if let limit { loop.cancel(limit) }
         continuation.resume(with: result)
     }
 

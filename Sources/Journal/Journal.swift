@@ -175,10 +175,21 @@ package final class Journal: @unchecked Sendable {
         if let refusal { completion(.failure(refusal)) }
     }
 
-    /// Makes a file to append to if there is none because of a failure.
+    /// Sees that there is a file to append to, and makes one if there is none: after a failure, or when it has been deleted.
     package func reopen() {
-        guard !status.isOpen else { return }
-        writing.async { if self.active == nil { self.openFile() } }
+        guard !inbox.withLock({ $0.isClosed }) else { return }
+        writing.async { if self.activeFile() == nil { self.openFile() } }
+    }
+
+    /// The file that is appended to, unless it has been deleted.
+    private func activeFile() -> JournalFile? {
+        guard let active else { return nil }
+        if active.isLinked { return active }
+        logger.error("Journal file was deleted", metadata: ["file": "\(directory.path)/\(active.name)"])
+        books.withLock { $0.failures += 1 }
+        // What it holds can still be replayed.
+        seal(active)
+        return nil
     }
 
     /// Writes groups until nothing waits.
@@ -204,7 +215,7 @@ package final class Journal: @unchecked Sendable {
 
     /// Writes as many records as the file has room for, and answers their callers. Returns the others.
     private func write(_ entries: ArraySlice<Entry>) -> ArraySlice<Entry> {
-        if active == nil, let error = openFile() {
+        if activeFile() == nil, let error = openFile() {
             for entry in entries { entry.completion(.failure(error)) }
             return []
         }

@@ -17,10 +17,14 @@ struct JournalDirectory: Sendable {
     /// Opens a directory, which is made if it is missing, and makes it the owner's alone.
     init(_ path: String) throws(SystemError) {
         self.path = path
-        try Self.make(path)
-        try Self.make("\(path)/rejected")
+        try make()
         // mkdir and open both may succeed where no file can be made.
         guard access(path, R_OK | W_OK | X_OK) == 0 else { throw SystemError(call: "access \(path)") }
+    }
+
+    private func make() throws(SystemError) {
+        try Self.make(path)
+        try Self.make(rejectedPath)
     }
 
     private static func make(_ path: String) throws(SystemError) {
@@ -43,8 +47,9 @@ struct JournalDirectory: Sendable {
         return status.st_uid == geteuid() && status.st_mode & S_ISVTX == 0 && chmod(path, 0o700) == 0
     }
 
-    /// Makes a file of `size` bytes that is on disk, locked and empty.
+    /// Makes a file of `size` bytes that is on disk, locked and empty; and the directory, if it has been deleted.
     func createFile(size: Int, _ operations: FileOperations) throws(SystemError) -> JournalFile {
+        try make()
         let name = Self.newName()
         let temporary = "\(path)/\(name)\(Self.newSuffix)"
         let rawValue = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)

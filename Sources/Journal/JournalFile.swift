@@ -13,6 +13,12 @@ final class JournalFile: Sendable {
         self.descriptor = descriptor
     }
 
+    /// Whether it still is in a directory: a record that is appended to a deleted file is lost with the process.
+    var isLinked: Bool {
+        var status = stat()
+        return fstat(descriptor.rawValue, &status) == 0 && status.st_nlink > 0
+    }
+
     /// Gives back the space beyond `end`. Without effect on a disk that fails: what is there is not read.
     func truncate(_ end: Int) {
         _ = ftruncate(descriptor.rawValue, end)

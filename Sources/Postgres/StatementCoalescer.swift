@@ -66,6 +66,16 @@ package final class StatementCoalescer<Item: Sendable, Output: Sendable>: Sendab
             core.assumeIsolated { $0.submit(item, promise) }
         }
     }
+
+    /// The same for `limit` at most, whether or not the task is cancelled.
+    ///
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`; the item may be written all the same.
+    package func submit(_ item: Item, within limit: Duration) async throws -> Output {
+        let core = core
+        return try await Promise.uninterruptedValue(on: loop, within: limit, timeout: PostgresError(.timedOut)) { promise in
+            core.assumeIsolated { $0.submit(item, promise) }
+        }
+    }
 }
 
 private actor CoalescerCore<Item: Sendable, Output: Sendable> {

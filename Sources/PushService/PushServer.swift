@@ -131,7 +131,10 @@ package final class PushServer: Service {
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
         let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
         let importWakeup = Wakeup(loop: last.loop)
-        let readers = ReaderAccess(authenticator: Self.authenticator(settings, operators, users, limits, first))
+        let readers = ReaderAccess(
+            authenticator: Self.authenticator(settings, operators, users, limits, first),
+            loop: first.pool.loop
+        )
         let queue = QueueDepth(pool: first.pool)
         let metricsRoutes = MetricsRoutes(
             access: readers,

@@ -243,6 +243,26 @@ import Testing
         #expect(try await journal.drain() == ["before", "after"])
     }
 
+    @Test("After its directory has been deleted a journal makes it anew, and says so; what it had written can still be replayed")
+    func deletedDirectory() async throws {
+        let folder = try TestFolder()
+        let log = CollectedLog()
+        let journal = try folder.journal(log: log)
+        try await journal.append("before")
+        #expect(unlink(try #require(folder.files.first)) == 0)
+        rmdir("\(folder.path)/rejected")
+        #expect(rmdir(folder.path) == 0)
+        try await journal.append("after")
+        #expect(folder.files.count == 1)
+        #expect(log.messages(.error) == ["Journal file was deleted"])
+        #expect(try await journal.drain() == ["before", "after"])
+
+        try await eventually("the file is replaced") { folder.files.count == 1 }
+        unlink(try #require(folder.files.first))
+        journal.reopen()
+        try await eventually("a file is made before it is needed") { folder.files.count == 1 }
+    }
+
     @Test("A full disk closes the journal, with one line in the log, until there is room")
     func noSpace() async throws {
         let folder = try TestFolder()

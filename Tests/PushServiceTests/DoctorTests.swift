@@ -39,13 +39,14 @@ import Testing
             try await database.pool.write("CREATE ROLE \(role)")
             try await database.pool.write("ALTER DATABASE \(name) OWNER TO \(role)")
             environment["DATABASE_URL"] = Self.url(database, as: role)
+            environment["JOURNAL_DIRECTORY"] = "\(try TestFiles.temporaryFolder())/journal"
             let examination = try await Examination(environment)
             #expect(examination.code == 0)
             for finding in examination.findings { #expect(["ok", "skipped"].contains(finding.state), "\(finding)") }
             for subject in [
                 "settings", "operator.key", "kakao.api_url", "clock.kakao", "kakao.admin_key", "kakao.app_id",
                 "kakao.auth_url", "identity.kakao_id_token", "database", "clock.database", "database.migrations",
-                "database.role", "database.tls", "database.connections",
+                "database.role", "database.tls", "database.connections", "journal.directory",
             ] { #expect(examination[subject]?.state == "ok", "\(subject)") }
             // Nothing was changed.
             #expect(try await database.text("SELECT coalesce(to_regclass('devices')::text, 'none')") == "none")
@@ -67,11 +68,18 @@ import Testing
 
     @Test("A role with a superuser's rights is a warning")
     func superuser() async throws {
-        try await Self.with { _, _, environment in
+        try await Self.with { database, _, environment in
             let examination = try await Examination(environment)
             #expect(examination["database.role"]?.state == "warning")
             #expect(examination["database.role"]?.text.contains("is a superuser") == true)
             #expect(examination.code == 0)
+            // A role that may become one.
+            let role = "member_\(getpid())"
+            try await database.pool.write("CREATE ROLE \(role) IN ROLE postgres")
+            var environment = environment
+            environment["DATABASE_URL"] = Self.url(database, as: role)
+            #expect(try await Examination(environment)["database.role"]?.text.contains("is a superuser") == true)
+            try await database.pool.write("DROP ROLE \(role)")
         }
     }
 
@@ -388,6 +396,18 @@ import Testing
             environment["FEEDBACK_SECRET"] = environment["OPERATOR_KEY"]
             examination = try await Examination(environment)
             #expect(examination.wrong == ["operator.key", "feedback.secret"])
+        }
+    }
+
+    @Test("A journal's directory that cannot be made is wrong, and none is skipped")
+    func journal() async throws {
+        try await Self.with { _, _, environment in
+            var environment = environment
+            #expect(try await Examination(environment)["journal.directory"]?.state == "skipped")
+            environment["JOURNAL_DIRECTORY"] = "/dev/null/journal"
+            let examination = try await Examination(environment)
+            #expect(examination["journal.directory"]?.state == "wrong")
+            #expect(examination.code == 1)
         }
     }
 

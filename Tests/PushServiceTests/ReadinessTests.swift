@@ -56,6 +56,25 @@ import Testing
         }
     }
 
+    @Test("A server that the database refuses from its start is not ready, whatever its journal")
+    func refused() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let name = try await database.text("SELECT current_database()::text")
+            let url = database.url.replacing("/\(name)", with: "/\(name)_missing")
+            var settings = Settings.test(url, kakao: kakao.sandbox.url)
+            settings.journal.directory = "\(try TestFiles.temporaryFolder())/journal"
+            let server = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
+            let api = Caller(url: server.url)
+            try await eventually("it knows") {
+                let answer = try await api.get("/readyz")
+                // Nothing has been heard of the database before the first attempt to connect ends.
+                guard answer.json?["checks"]?["database"] == "refused" else { return false }
+                return answer.status == 503
+            }
+            try await server.stop()
+        }
+    }
+
     @Test("A server beside which a newer one has migrated stays ready")
     func newerSchema() async throws {
         try await withService { service in

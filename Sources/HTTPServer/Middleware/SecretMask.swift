@@ -27,9 +27,7 @@ package struct SecretMask: Sendable {
 
     /// A request's path without the secrets: percent-encoded ones, and those behind a prefix with repeated slashes or in another case, as well.
     package func masked(path: String) -> String {
-        var bytes = Array(path.utf8)
-        for _ in 1...Self.maximumRounds where bytes.contains(UInt8(ascii: "%")) { bytes = Self.decoded(bytes) }
-        let plain = String(decoding: Self.withSingleSlashes(bytes), as: UTF8.self)
+        let plain = Self.plain(path)
         for prefix in prefixes where plain.utf8.count >= prefix.utf8.count {
             // ASCII letters only: a prefix has no others.
             if zip(plain.utf8, prefix.utf8).allSatisfy({ Self.lowercased($0) == Self.lowercased($1) }) {
@@ -37,8 +35,16 @@ package struct SecretMask: Sendable {
             }
         }
         let shown = masked(path)
-        // An encoded part is masked as a whole: a log line holds no decoded octets.
-        return shown == path && secrets.contains { Self.contains(plain, $0) } ? Self.mask : shown
+        // A path with an encoded one is masked as a whole: a log line holds no decoded octets.
+        let rest = shown == path ? plain : Self.plain(shown)
+        return secrets.contains { Self.contains(rest, $0) } ? Self.mask : shown
+    }
+
+    /// A path without percent-encodings and repeated slashes.
+    private static func plain(_ path: String) -> String {
+        var bytes = Array(path.utf8)
+        for _ in 1...Self.maximumRounds where bytes.contains(UInt8(ascii: "%")) { bytes = Self.decoded(bytes) }
+        return String(decoding: withSingleSlashes(bytes), as: UTF8.self)
     }
 
     private static func contains(_ text: String, _ secret: String) -> Bool {

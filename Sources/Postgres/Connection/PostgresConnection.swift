@@ -120,6 +120,8 @@ actor PostgresConnection {
                 withCStrings(parameters.map(\.value)) { values in PQconnectStartParams(keywords, values, 0) }
             }
             guard let handle, PQstatus(handle) != CONNECTION_BAD else { return closeSoon(connectionError()) }
+            // With the SQLSTATE, which libpq tells of a connection that is refused in no other way.
+            _ = PQsetErrorVerbosity(handle, PQERRORS_VERBOSE)
             _ = PQsetNoticeProcessor(handle, NoticeLog.processor, Unmanaged.passUnretained(notices).toOpaque())
             // As if `PQconnectPoll` had last asked for it (libpq manual, "PQconnectStartParams").
             watch(.write)
@@ -151,6 +153,7 @@ actor PostgresConnection {
 
     private func opened() {
         cancelTimer()
+        _ = PQsetErrorVerbosity(handle, PQERRORS_DEFAULT)
         guard PQsetnonblocking(handle, 1) == 0, PQenterPipelineMode(handle) == 1 else {
             return close(connectionError())
         }
@@ -213,8 +216,24 @@ actor PostgresConnection {
     /// What libpq has to say about the connection: text for the log.
     func connectionError() -> PostgresError {
         let text = PQerrorMessage(handle).map { String(cString: $0) } ?? "out of memory"
-        let detail = text.split(whereSeparator: \.isNewline).joined(separator: " ")
-        return PostgresError(isConnecting ? .unavailable : .connectionLost, detail: detail)
+        // Where PostgreSQL raised the error is told while connecting, and tells nobody anything.
+        let lines = text.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("LOCATION:") }
+        return PostgresError(
+            isConnecting ? .unavailable : .connectionLost,
+            sqlState: isConnecting ? lines.compactMap(Self.sqlState).last : nil,
+            detail: lines.joined(separator: " ")
+        )
+    }
+
+    /// The SQLSTATE in a line of a verbose message: `… failed: FATAL:  3D000: database "x" does not exist`.
+    private static func sqlState(in line: Substring) -> String? {
+        line.split(separator: ":").lazy
+            .filter { part in
+                part.utf8.count == 7 && part.hasPrefix("  ")
+                    && part.utf8.dropFirst(2).allSatisfy { (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) }
+            }
+            .map { String($0.dropFirst(2)) }
+            .first
     }
 }
 

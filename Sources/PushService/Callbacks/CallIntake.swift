@@ -51,9 +51,8 @@ final class CallIntake: @unchecked Sendable {
         let limit = min(Self.storeLimit, remaining(request) - Self.journalLimit)
         if gate.isOpen, limit > .zero, !isStalled {
             do {
-                let stored: Void? = try await loop.run(within: limit) { [store] in try await store.store(call) }
-                record(isTimeout: stored == nil)
-                if stored != nil { return }
+                try await store(call, within: limit)
+                return record(isTimeout: false)
             } catch let error as PostgresError where !error.isRejection {
                 record(isTimeout: error.code == .timedOut)
             }
@@ -61,28 +60,33 @@ final class CallIntake: @unchecked Sendable {
         try await append(call, to: journal, request)
     }
 
+    /// - Throws: ``PostgresError``; after `limit` ``PostgresError/Code/timedOut``.
+    private func store(_ call: ReceivedCall, within limit: Duration) async throws {
+        if case .linkCallback(let callback) = call {
+            // There may be thousands a second: without a task for each.
+            return try await store.callbacks.insert(callback, within: limit)
+        }
+        let stored: Void? = try await loop.run(within: limit) { [store] in try await store.store(call) }
+        if stored == nil { throw PostgresError(.timedOut) }
+    }
+
     private func append(_ call: ReceivedCall, to journal: Journal, _ request: Request) async throws {
         let record = JournalRecord(time: call.receivedAt, payload: call.record)
-        let limit = max(remaining(request), Self.journalLimit)
-        let loop = loop
-        let result: Result<Void, JournalError>? = try await Promise.uninterruptedValue(on: loop) { promise in
-            // A disk that hangs must not keep Kakao waiting.
-            let timer = loop.schedule(after: limit) { promise.answer(.success(nil)) }
+        let (loop, logger, id) = (loop, logger, request.id)
+        // A disk that hangs must not keep Kakao waiting.
+        try await Promise.uninterruptedValue(
+            on: loop,
+            within: max(remaining(request), Self.journalLimit),
+            timeout: PostgresError(.unavailable).problem
+        ) { promise in
             journal.append(record) { result in
-                loop.execute {
-                    loop.cancel(timer)
-                    promise.answer(.success(result))
+                let answer = result.mapError { error -> any Error in
+                    // The journal logs what is wrong with it, once.
+                    logger.debug("Call not journaled", metadata: ["request_id": "\(id)", "error": "\(error)"])
+                    return PostgresError(.unavailable, detail: error.description).problem
                 }
+                loop.execute { promise.answer(answer) }
             }
-        }
-        switch result {
-        case .success: return
-        case .failure(let error):
-            // The journal logs what is wrong with it, once.
-            logger.debug("Call not journaled", metadata: ["request_id": "\(request.id)", "error": "\(error)"])
-            throw PostgresError(.unavailable, detail: error.description).problem
-        case nil:
-            throw PostgresError(.unavailable).problem
         }
     }
 

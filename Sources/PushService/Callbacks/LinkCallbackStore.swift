@@ -37,6 +37,13 @@ final class LinkCallbackStore: Sendable {
         try await inserts.submit(callback)
     }
 
+    /// The same for `limit` at most, even if the client goes away meanwhile.
+    ///
+    /// - Throws: ``PostgresError``; after `limit` ``PostgresError/Code/timedOut``.
+    func insert(_ callback: LinkCallback, within limit: Duration) async throws {
+        try await inserts.submit(callback, within: limit)
+    }
+
     /// Callbacks that are looked through in one statement.
     private static let step: Int32 = 10_000
 

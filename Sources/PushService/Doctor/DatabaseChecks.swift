@@ -249,9 +249,7 @@ struct DatabaseChecks: Sendable {
         """
 
     private static let selectSuperuser = """
-        SELECT rolsuper
-        FROM pg_roles
-        WHERE rolname = current_user
+        SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolsuper AND pg_has_role(current_user, oid, 'MEMBER'))
         """
 
     /// Of the connections that are there, some are kept for administrators; -1 is no limit.

@@ -3,7 +3,7 @@ internal import Glibc
 internal import HTTPServer
 internal import Postgres
 
-/// What this machine has to give: the files of certificate and key, and descriptors.
+/// What this machine has to give: the files of certificate and key, descriptors, and the journal's directory.
 struct MachineChecks {
     /// Days before its end that a certificate is said to end. Those that are renewed by themselves are by then.
     private static let warningDays = 14
@@ -11,7 +11,28 @@ struct MachineChecks {
     let settings: Settings
 
     func findings() -> [Finding] {
-        [certificate(), descriptors()]
+        [certificate(), descriptors(), journal()]
+    }
+
+    /// Whether records can be written to the directory, which `serve` makes if it is missing.
+    private func journal() -> Finding {
+        let setting = SettingKey.journalDirectory.rawValue
+        guard let directory = settings.journal.directory else {
+            return Finding(.skipped, setting, "not set: calls from Kakao are lost while PostgreSQL does not answer")
+        }
+        guard access(directory, F_OK) == 0 else {
+            // As `mkdir -p`: from the first directory that there is.
+            var parts = directory.split(separator: "/")
+            let root = directory.hasPrefix("/") ? "/" : "./"
+            while access(root + parts.joined(separator: "/"), F_OK) != 0, !parts.isEmpty { parts.removeLast() }
+            return access(root + parts.joined(separator: "/"), W_OK | X_OK) == 0
+                ? Finding(.ok, setting, "serve makes it when it starts")
+                : Finding(.wrong, setting, "it does not exist, and cannot be made: \(String(cString: strerror(errno)))")
+        }
+        guard access("\(directory)/", R_OK | W_OK | X_OK) == 0 else {
+            return Finding(.wrong, setting, "it cannot be used: \(String(cString: strerror(errno)))")
+        }
+        return Finding(.ok, setting, "it can be written to")
     }
 
     private func certificate() -> Finding {

@@ -23,6 +23,9 @@ actor QueueDepth {
     /// How long an answer counts. Prometheus asks every 15 s or so.
     private static let lifetime = Duration.seconds(5)
 
+    /// How long the database may take to answer: Prometheus waits for ten seconds.
+    private static let timeout = Duration.seconds(4)
+
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let pool: PostgresPool
     /// What was last asked, or is being asked, and when to ask again in the loop's milliseconds.
@@ -37,7 +40,9 @@ actor QueueDepth {
     func counts() async -> Counts? {
         if let latest, pool.loop.now < latest.end { return await latest.reading.value }
         // A task of its own: whoever asks first may go away.
-        let reading = Task(executorPreference: pool.loop) { [pool] in try? await Self.read(pool) }
+        let reading = Task(executorPreference: pool.loop) { [pool] in
+            (try? await pool.loop.run(within: Self.timeout) { try await Self.read(pool) }) ?? nil
+        }
         latest = (reading, pool.loop.now + Self.lifetime.wholeMilliseconds)
         return await reading.value
     }

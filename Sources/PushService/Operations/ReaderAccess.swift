@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import HTTPServer
 internal import HTTPTypes
 internal import Locking
@@ -5,17 +6,22 @@ internal import Postgres
 
 /// Access to metrics and status, for keys with the scope `read`. One for all loops of a server.
 final class ReaderAccess: Sendable {
+    /// How long the database may take to look a key up.
+    private static let limit = Duration.seconds(2)
     /// How long a valid key is accepted while the database cannot be asked.
     private static let admissionTime = Duration.seconds(3600)
     /// More readers than any service has; beyond it all are forgotten.
     private static let maximumAdmissions = 16
 
     private let authenticator: Authenticator
+    private let loop: EventLoop
     /// When each `Authorization`, by its digest, was last accepted.
     private let admissions = Locked<[[UInt8]: ContinuousClock.Instant]>([:])
 
-    init(authenticator: Authenticator) {
+    /// - Parameter loop: The one that times look-ups.
+    init(authenticator: Authenticator, loop: EventLoop) {
         self.authenticator = authenticator
+        self.loop = loop
     }
 
     /// Lets a request pass whose key may read. While the database is away keys cannot be looked up, and just then operators want to know how
@@ -37,7 +43,8 @@ final class ReaderAccess: Sendable {
         }
         return { [self] in
             do {
-                try await pending()
+                let passed: Void? = try await loop.run(within: Self.limit) { try await pending() }
+                if passed == nil { throw PostgresError(.timedOut) }
                 remember(digest)
             } catch let error as PostgresError where error.isTransient {
                 let admission = admissions.withLock { $0[digest] }

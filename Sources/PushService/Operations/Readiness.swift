@@ -16,10 +16,14 @@ actor Readiness {
         /// It answers, but migrations have not run, or run at the moment.
         case migrating
         case unreachable
+        /// It answers, and refuses this server: the database, role, password or rights are wrong.
+        case refused
     }
 
     /// How long an answer counts. Requests need no key, so that they must cost nothing.
     private static let lifetime = Duration.seconds(1)
+    /// SQLSTATE classes: invalid authorization, no such database, access rule violation.
+    private static let refusals: Set<Substring> = ["28", "3D", "42"]
     /// How long the database may take to answer.
     private static let limit = Duration.seconds(1)
 
@@ -54,12 +58,14 @@ actor Readiness {
         let database = await database()
         let isJournalOpen = journal?.status.isOpen
         // A balancer sends no calls to a server that is not ready, so that no call finds out that there is room on the disk again.
-        if isJournalOpen == false { journal?.reopen() }
+        journal?.reopen()
         let isReady =
             switch database {
             case .ok: !gate.isShuttingDown
             case .migrating: false
             case .unreachable: isJournalOpen == true && !gate.isShuttingDown
+            // Of a server that has worked this may pass, and Kakao's calls are kept meanwhile; one that has not is set up wrongly.
+            case .refused: gate.isOpen && isJournalOpen == true && !gate.isShuttingDown
             }
         var json = JSONWriter()
         json.object { json in
@@ -87,6 +93,8 @@ actor Readiness {
         } catch let error as PostgresError where error.code == .migration {
             // Migrations of a newer server have run beside this one, which goes on.
             return gate.isOpen ? .ok : .migrating
+        } catch let error as PostgresError where Self.refusals.contains(error.sqlStateClass ?? "") {
+            return .refused
         } catch {
             return .unreachable
         }
