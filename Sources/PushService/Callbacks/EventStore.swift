@@ -75,7 +75,7 @@ struct EventStore: Sendable {
     ///
     /// - Parameters:
     ///   - type: Only those of this type.
-    ///   - storedSince: Only those that became visible since then, however long ago they were received.
+    ///   - storedSince: Only those that were stored since then, however long ago they were received.
     ///   - before: Only what was received before this one.
     func list(
         type: String?,

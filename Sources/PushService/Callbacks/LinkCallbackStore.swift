@@ -84,7 +84,7 @@ final class LinkCallbackStore: Sendable {
     struct Filter: Sendable {
         var since: Date?
         var until: Date?
-        /// Callbacks that became visible since then, however long ago they were received.
+        /// Callbacks that were stored since then, however long ago they were received.
         var storedSince: Date?
         var chatType: String?
         var templateID: Int64?

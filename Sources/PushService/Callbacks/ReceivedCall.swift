@@ -23,7 +23,7 @@ enum ReceivedCall: Sendable {
 /// A call as the database has it.
 struct StoredCall<Call: Sendable>: Sendable {
     let call: Call
-    /// When it became visible: long after it was received if it has been in the journal.
+    /// When storing it began: long after it was received if it has been in the journal.
     let storedAt: Date
 }
 
