@@ -12,4 +12,4 @@ CREATE INDEX events_stored_at ON events USING brin ((COALESCE(stored_at, receive
 
 -- The dates of the failures that are counted in `failures`, by which a report that is stored again is recognized. Meaningless while
 -- `failures` is 0, and never longer than the number of failures after which a device is withdrawn.
-ALTER TABLE devices ADD COLUMN failure_dates timestamptz[] NOT NULL DEFAULT '{}';
+ALTER TABLE devices ADD COLUMN failure_dates timestamptz[];

@@ -306,7 +306,7 @@ final class DeviceStore: Sendable {
                 AND push_token = $2
                 AND NOT withdrawn
                 AND updated_at <= $3
-                AND (failures = 0 OR last_failure_at IS DISTINCT FROM $3 AND $3 <> ALL (failure_dates))
+                AND (failures = 0 OR last_failure_at IS DISTINCT FROM $3 AND $3 <> ALL (COALESCE(failure_dates, '{}')))
             RETURNING withdrawn
             """,
             [

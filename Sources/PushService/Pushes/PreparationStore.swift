@@ -157,14 +157,17 @@ struct PreparationStore: Sendable {
             chosen AS MATERIALIZED (
                 SELECT batch.number, batch.state
                 FROM push
-                JOIN push_batches AS batch
-                    ON batch.push_id = push.id
-                    AND batch.number > push.retry_position
-                    AND batch.number < push.retry_end
-                WHERE batch.state = 'failed'
-                    OR batch.state = 'uncertain' AND push.retry_uncertain
-                ORDER BY batch.number
-                LIMIT $2
+                -- By its key, and no further than the limit.
+                CROSS JOIN LATERAL (
+                    SELECT number, state
+                    FROM push_batches
+                    WHERE push_id = push.id
+                        AND number > push.retry_position
+                        AND number < push.retry_end
+                        AND (state = 'failed' OR state = 'uncertain' AND push.retry_uncertain)
+                    ORDER BY push_id, number
+                    LIMIT $2
+                ) AS batch
             ),
             reset AS (
                 UPDATE push_batches AS batch
