@@ -286,10 +286,12 @@ package final class Journal: @unchecked Sendable {
                 books.withLock { $0.pages.append(Page(file: file, end: 0, records: 0, isSealed: false)) }
                 setOpen(true, nil)
                 return nil
-            } catch where error.code == ENOSPC && size >= 2 * Self.smallestFile {
-                // The rest of the disk may still hold a smaller one.
-                size /= 2
             } catch {
+                if error.code == ENOSPC && size >= 2 * Self.smallestFile {
+                    // The rest of the disk may still hold a smaller one.
+                    size /= 2
+                    continue
+                }
                 books.withLock { $0.failures += 1 }
                 setOpen(false, .system(error))
                 return .system(error)

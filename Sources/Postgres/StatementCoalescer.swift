@@ -72,7 +72,8 @@ package final class StatementCoalescer<Item: Sendable, Output: Sendable>: Sendab
     /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`; the item may be written all the same.
     package func submit(_ item: Item, within limit: Duration) async throws -> Output {
         let core = core
-        return try await Promise.uninterruptedValue(on: loop, within: limit, timeout: PostgresError(.timedOut)) { promise in
+        return try await Promise.uninterruptedValue(on: loop, within: limit, timeout: PostgresError(.timedOut)) {
+            promise in
             core.assumeIsolated { $0.submit(item, promise) }
         }
     }

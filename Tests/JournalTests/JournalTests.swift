@@ -243,7 +243,7 @@ import Testing
         #expect(try await journal.drain() == ["before", "after"])
     }
 
-    @Test("After its directory has been deleted a journal makes it anew, and says so; what it had written can still be replayed")
+    @Test("A journal whose directory was deleted makes it anew and says so; what it had written can be replayed")
     func deletedDirectory() async throws {
         let folder = try TestFolder()
         let log = CollectedLog()

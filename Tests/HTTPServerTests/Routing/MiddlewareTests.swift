@@ -104,7 +104,8 @@ struct AccessLogTests {
             ("/kakao/push/topsecret/x", "/kakao/push/***/x"),
             ("/topsecret?topsecret", "/***"),
             ("/x/%74opsecret", "***"), ("/x/%2574op%73ecret", "***"), ("/x/%252574opsecret", "***"),
-            ("/topsecret/%74opsecret", "***"), ("/x/top%2Fsecret", "/x/top%2Fsecret"), ("/x/%zz", "/x/%zz"), ("/x//y", "/x//y"),
+            ("/topsecret/%74opsecret", "***"), ("/x/top%2Fsecret", "/x/top%2Fsecret"), ("/x/%zz", "/x/%zz"),
+            ("/x//y", "/x//y"),
         ]
     )
     func maskedAnywhere(path: String, logged: String) async throws {
