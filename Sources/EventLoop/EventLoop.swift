@@ -239,9 +239,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     /// The time in milliseconds since the machine started, read now. Includes the time for which it was suspended, as leases do,
     /// and never steps back.
     package static func milliseconds() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_BOOTTIME, &time)
-        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
+        MonotonicTime.now.milliseconds
     }
 
     // MARK: Executor

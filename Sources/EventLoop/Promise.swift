@@ -5,11 +5,14 @@
 package final class Promise<Value: Sendable>: @unchecked Sendable {
     // Touched on its loop only: every method checks.
 
+    // The continuation is an unsafe one, since the checked one's layout is known only at run time, which cost every statement a dozen
+    // lookups in Swift's runtime. That it is resumed once is for `State` to see to: only `waiting` holds it.
+
     private enum State {
         /// Nobody waits yet. Can transition to `waiting`, `abandoned`, `answered`.
         case new
         /// A task is suspended. Can transition to `abandoned`, `answered`.
-        case waiting(CheckedContinuation<Value, any Error>)
+        case waiting(UnsafeContinuation<Value, any Error>)
         /// The task was cancelled and has been told so, or will be as soon as it waits.
         case abandoned
         /// The answer has been given.
@@ -40,7 +43,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
     package static func value(on loop: EventLoop, begin: @escaping @Sendable (Promise) -> Void) async throws -> Value {
         let promise = Promise(loop: loop)
         return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
+            try await withUnsafeThrowingContinuation { continuation in
                 loop.execute {
                     if promise.wait(continuation) { begin(promise) }
                 }
@@ -56,7 +59,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         begin: @escaping @Sendable (Promise) -> Void
     ) async throws -> Value {
         let promise = Promise(loop: loop)
-        return try await withCheckedThrowingContinuation { continuation in
+        return try await withUnsafeThrowingContinuation { continuation in
             loop.execute {
                 if promise.wait(continuation) { begin(promise) }
             }
@@ -87,7 +90,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         continuation.resume(with: result)
     }
 
-    private func wait(_ continuation: CheckedContinuation<Value, any Error>) -> Bool {
+    private func wait(_ continuation: UnsafeContinuation<Value, any Error>) -> Bool {
         loop.preconditionOnLoop()
         guard case .new = state else {
             continuation.resume(throwing: CancellationError())

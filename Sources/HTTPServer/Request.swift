@@ -27,7 +27,7 @@ package final class Request: @unchecked Sendable {
     /// The caller's number in the service, as found by the route's check; `nil` without a check that finds it.
     package var principal: Int64?
     /// When the caller's credential was verified, if the route's check has found that; it may have been revoked since.
-    package var authenticatedAt: ContinuousClock.Instant?
+    package var authenticatedAt: MonotonicTime?
     /// Whether the route's check has found a caller whose connections do not count towards the limit of their address.
     package var exemptsConnection = false
     /// The milliseconds of the loop's clock when the head was complete.

@@ -1,3 +1,4 @@
+internal import EventLoop
 package import HTTPClient
 internal import HTTPTypes
 
@@ -78,13 +79,13 @@ package struct KakaoClient: Sendable {
         _ request: HTTPClientRequest,
         decode: ([UInt8]) -> Answer?
     ) async throws(KakaoError) -> Answer {
-        let start = ContinuousClock.now
+        let start = MonotonicTime.now
         do throws(KakaoError) {
             guard let answer = decode(try await answer(to: request)) else { throw .badAnswer }
-            onCall(KakaoCall(api: api, duration: ContinuousClock.now - start, error: nil))
+            onCall(KakaoCall(api: api, duration: MonotonicTime.now - start, error: nil))
             return answer
         } catch {
-            onCall(KakaoCall(api: api, duration: ContinuousClock.now - start, error: error))
+            onCall(KakaoCall(api: api, duration: MonotonicTime.now - start, error: error))
             throw error
         }
     }

@@ -1,3 +1,4 @@
+import EventLoop
 import HTTPServer
 import Testing
 
@@ -5,7 +6,7 @@ import Testing
 
 /// How long an address has to wait that keeps presenting bad keys.
 @Suite struct BadKeyDelaysTests {
-    private static let start = ContinuousClock.now
+    private static let start = MonotonicTime.now
 
     private static func network(_ number: Int) throws -> SocketAddress.Network {
         try #require(SocketAddress("10.\(number >> 16 & 255).\(number >> 8 & 255).\(number & 255)")).network
@@ -24,7 +25,7 @@ import Testing
             delays.noteBadKey(from: address, at: now)
             #expect(delays.wait(address, at: now) == .seconds(seconds))
             #expect(delays.wait(address, at: now + .milliseconds(250)) == .seconds(seconds) - .milliseconds(250))
-            now += .seconds(seconds)
+            now = now + .seconds(seconds)
             #expect(delays.wait(address, at: now) == nil)
         }
         #expect(try delays.wait(Self.network(2), at: now) == nil)
@@ -46,7 +47,7 @@ import Testing
         var now = Self.start + .seconds(1 + 899)
         delays.noteBadKey(from: address, at: now)
         #expect(delays.wait(address, at: now) == .seconds(2))
-        now += .seconds(2 + 900)
+        now = now + .seconds(2 + 900)
         for _ in 0..<4 { delays.noteBadKey(from: address, at: now) }
         #expect(delays.wait(address, at: now) == nil)
         delays.noteBadKey(from: address, at: now)

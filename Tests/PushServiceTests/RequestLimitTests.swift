@@ -1,10 +1,11 @@
+import EventLoop
 import Testing
 
 @testable import PushService
 
 /// How many requests of one are too many.
 @Suite struct RequestLimitTests {
-    private static let start = ContinuousClock.now
+    private static let start = MonotonicTime.now
 
     @Test("The requests of a minute may come at once, then one after another as they are let in")
     func bucket() {

@@ -8,8 +8,10 @@ struct StatementCache {
         let types: [UInt32]
 
         func hash(into hasher: inout Hasher) {
-            // The types of one text hardly ever differ.
-            hasher.combine(sql)
+            // Not the text itself, whose thousands of bytes would be hashed for each statement that is sent: these tell nearly all texts
+            // apart, and `==` tells the rest.
+            hasher.combine(sql.utf8.count)
+            hasher.combine(types.count)
         }
     }
 

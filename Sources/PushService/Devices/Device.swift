@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import FoundationEssentials
 internal import KakaoAPI
 
@@ -10,8 +11,9 @@ struct DeviceKey: Hashable, Sendable {
 
 extension DeviceKey: Comparable {
     static func < (key: DeviceKey, other: DeviceKey) -> Bool {
-        (key.userID, key.deviceID, key.pushType.storedName)
-            < (other.userID, other.deviceID, other.pushType.storedName)
+        // Nearly all differ in their users.
+        guard key.userID == other.userID else { return key.userID < other.userID }
+        return (key.deviceID, key.pushType.storedName) < (other.deviceID, other.pushType.storedName)
     }
 }
 
@@ -24,7 +26,7 @@ struct DeviceRegistration: Sendable {
     var appVersion: String?
     var tags: [String] = []
     /// When the token of the user who asks for it was verified; `nil` for an operator. A user who has left the app since registers nothing.
-    var authorizedAt: ContinuousClock.Instant?
+    var authorizedAt: MonotonicTime?
 }
 
 /// A device as it is stored.

@@ -100,22 +100,30 @@ extension DeviceStore {
             let (place, userID, deviceID, pushType, pushToken, createdAt, updatedAt, isWithdrawn) = try row.decode(
                 Int64.self,
                 Int64.self,
-                String?.self,
-                String?.self,
-                String?.self,
-                Date?.self,
-                Date?.self,
-                Bool?.self
+                PostgresCell.self,
+                PostgresCell.self,
+                PostgresCell.self,
+                PostgresCell.self,
+                PostgresCell.self,
+                PostgresCell.self
             )
             let index = Int(place) - 1
             guard pages.indices.contains(index) else { continue }
-            guard let deviceID, let pushType, let pushToken, let createdAt, let updatedAt else {
+            guard !deviceID.isNull else {
                 pages[index].isUnknown = true
                 continue
             }
-            guard let token = PushToken(userID, deviceID, pushType, pushToken, createdAt, updatedAt) else { continue }
+            let token = try PushToken(
+                userID,
+                deviceID.decode(String.self),
+                pushType.decode(String.self),
+                pushToken.decode(String.self),
+                createdAt.decode(Date.self),
+                updatedAt.decode(Date.self)
+            )
+            guard let token else { continue }
             found[index] += 1
-            if isWithdrawn == false { pages[index].tokens.append(token) }
+            if try !isWithdrawn.decode(Bool.self) { pages[index].tokens.append(token) }
             if found[index] == firstPage { pages[index].next = DeviceKey(token) }
         }
         return pages

@@ -20,13 +20,6 @@ extension DeviceStore {
             }
         }
 
-        /// Rows are locked in the order of their key, so that two statements never wait for each other in a circle. A row is updated once by
-        /// a statement: that is the answer.
-        fileprivate func precedes(_ other: Repetition) -> Bool {
-            let (key, otherKey) = (registration.key, other.registration.key)
-            return key == otherKey ? confirmation != nil && other.confirmation == nil : key < otherKey
-        }
-
         fileprivate var confirmation: Confirmation? {
             if case .answered(let confirmation) = self { confirmation } else { nil }
         }
@@ -130,9 +123,16 @@ extension DeviceStore {
 
     static func repeatParameters(_ items: [Repetition]) -> [PostgresValue] {
         let lease = UUID.v7()
-        let places = items.indices.sorted { items[$0].precedes(items[$1]) }
-        let confirmations = places.map { items[$0].confirmation }
-        let registrations = places.map { items[$0].registration }
+        var registrations = items.map(\.registration)
+        var confirmations = items.map(\.confirmation)
+        // Rows are locked in the order of their key, so that two statements never wait for each other in a circle. A row is updated once by
+        // a statement: that is the answer.
+        let places = items.indices.sorted { place, other in
+            let (key, otherKey) = (registrations[place].key, registrations[other].key)
+            return key == otherKey ? confirmations[place] != nil && confirmations[other] == nil : key < otherKey
+        }
+        registrations = places.map { registrations[$0] }
+        confirmations = places.map { confirmations[$0] }
         return arrays(registrations) + [
             .bools(confirmations.map { $0 != nil }),
             .uuids(confirmations.map { $0?.device.lease ?? lease }),

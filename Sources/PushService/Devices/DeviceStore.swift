@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import FoundationEssentials
 internal import HTTPServer
 internal import KakaoAPI
@@ -178,8 +179,8 @@ final class DeviceStore: Sendable {
 
     /// The seconds since each was authorized, since only the database's clock is the same for all servers; NULL for operators'.
     static func ages(_ items: [DeviceRegistration]) -> PostgresValue {
-        let now = ContinuousClock.now
-        return .float64s(items.map { $0.authorizedAt.map { (now - $0).inSeconds } })
+        let now = MonotonicTime.now
+        return .float64s(items.map { $0.authorizedAt?.seconds(to: now) })
     }
 
     /// What apps say of their devices, an array for each column.

@@ -39,7 +39,7 @@ struct KakaoDeviceRoutes: Sendable {
     /// A list of more than one page is streamed.
     private func tokens(_ request: Request, _ version: PushVersion) async throws -> Response {
         let caller = try request.deviceCaller()
-        let userIDs = Array(Set(try Self.userIDs(try Parameters(request), caller))).sorted()
+        let userIDs = try Self.userIDs(try Parameters(request), caller)
         let store = sync.store
         let first: DeviceStore.TokenPage
         var unknown: [Int64] = []
@@ -83,7 +83,7 @@ struct KakaoDeviceRoutes: Sendable {
         return isForgotten ? .json([]) : .pending
     }
 
-    /// The users whose devices are asked for: `uuid` or `uuids`; by a user's app its own, named or not.
+    /// The users whose devices are asked for, each once and in order: `uuid` or `uuids`; by a user's app its own, named or not.
     private static func userIDs(_ parameters: Parameters, _ caller: DeviceCaller) throws -> [Int64] {
         guard !parameters.has("uuid") || !parameters.has("uuids"),
             caller != .operator || parameters.has("uuid") || parameters.has("uuids")
@@ -91,7 +91,7 @@ struct KakaoDeviceRoutes: Sendable {
         guard parameters.has("uuids") else { return [try caller.userID(parameters)] }
         let userIDs = try parameters.userIDs("uuids", count: 1...KakaoPushAPI.maximumUsers)
         try caller.require(userIDs, "uuids")
-        return userIDs
+        return Set(userIDs).sorted()
     }
 
     private static func key(

@@ -73,10 +73,10 @@ struct AddressChecks: Sendable {
         // Only this server answers with the id that it was given, and with Kakao's code.
         let id = RandomKey.hexadecimal(words: 1)
         let request = HTTPClientRequest(url: url + Self.callbackPath, headerFields: [.requestID: id])
-        let start = ContinuousClock.now
+        let start = MonotonicTime.now
         do throws(HTTPClientError) {
             let response = try await client.send(request)
-            let time = (ContinuousClock.now - start).inMilliseconds
+            let time = (MonotonicTime.now - start).inMilliseconds
             let isOurs =
                 response.headerFields[.requestID] == id
                 && (try? JSONValue(parsing: response.body, maximumDepth: 8))?["code"]?.integer != nil

@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import HTTPClient
 
 /// Whether the keys are there that users' tokens are verified with.
@@ -34,10 +35,10 @@ struct IssuerChecks: Sendable {
     }
 
     private func published(_ subject: String, at url: String, algorithms: [SignatureAlgorithm]) async -> Finding {
-        let start = ContinuousClock.now
+        let start = MonotonicTime.now
         do throws(HTTPClientError) {
             let response = try await client.send(HTTPClientRequest(url: url))
-            let time = (ContinuousClock.now - start).inMilliseconds
+            let time = (MonotonicTime.now - start).inMilliseconds
             guard response.status == 200 else {
                 return Finding(
                     .wrong,

@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import FoundationEssentials
 internal import HTTPClient
 internal import HTTPTypes
@@ -52,10 +53,10 @@ struct KakaoChecks: Sendable {
 
     /// Looks a user's phones up, which no user has to have.
     private func adminKey() async -> Finding {
-        let start = ContinuousClock.now
+        let start = MonotonicTime.now
         do throws(KakaoError) {
             _ = try await KakaoPushAPI(settings: settings.api, client: client).tokens(userIDs: [1])
-            let time = (ContinuousClock.now - start).inMilliseconds
+            let time = (MonotonicTime.now - start).inMilliseconds
             return Finding(
                 .ok,
                 "kakao.admin_key",

@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import HTTPServer
 internal import Locking
 
@@ -20,7 +21,7 @@ final class BadKeyDelays: Sendable {
     private struct Record: Sendable {
         var badKeys: Int
         /// When it may present a key again.
-        var end: ContinuousClock.Instant
+        var end: MonotonicTime
     }
 
     private let records = Locked(RecentlyUsed<SocketAddress.Network, Record>(limit: maximumAddresses))
@@ -29,14 +30,14 @@ final class BadKeyDelays: Sendable {
     var count: Int { records.withLock { $0.count } }
 
     /// How long an address has to wait yet; `nil` if it has not.
-    func wait(_ address: SocketAddress.Network, at now: ContinuousClock.Instant = .now) -> Duration? {
+    func wait(_ address: SocketAddress.Network, at now: MonotonicTime = .now) -> Duration? {
         let end = records.withLock { $0.value(address)?.end }
         return end.flatMap { $0 > now ? $0 - now : nil }
     }
 
     /// An address has presented a key that is not in force. From the fifth on it has to wait: 1 s, and twice as long each time, up to
     /// 15 min.
-    func noteBadKey(from address: SocketAddress.Network, at now: ContinuousClock.Instant = .now) {
+    func noteBadKey(from address: SocketAddress.Network, at now: MonotonicTime = .now) {
         records.withLock { records in
             var record = records.value(address) ?? Record(badKeys: 0, end: now)
             // Was looked up at the same time as the one that it has to wait for.

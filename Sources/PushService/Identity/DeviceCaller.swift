@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
@@ -6,7 +7,7 @@ internal import JSON
 struct AuthorizedUser: Sendable, Equatable {
     let id: Int64
     /// When the issuer, or its signature, began to be asked: the user may have left the app since.
-    let authorizedAt: ContinuousClock.Instant
+    let authorizedAt: MonotonicTime
 }
 
 /// Who calls a device endpoint.
@@ -17,7 +18,7 @@ enum DeviceCaller: Sendable, Equatable {
     case user(AuthorizedUser)
 
     /// When the caller's token was verified; `nil` for an operator, whose word holds whatever the user has done.
-    var authorizedAt: ContinuousClock.Instant? {
+    var authorizedAt: MonotonicTime? {
         if case .user(let user) = self { user.authorizedAt } else { nil }
     }
 

@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import HTTPServer
 internal import HTTPTypes
 internal import Locking
@@ -12,7 +13,7 @@ final class DeviceRequestLimits: Sendable {
     private let addresses: RequestLimit<SocketAddress.Network>?
     private let logger: Logger
     /// When a proxy that is not trusted may be noted again.
-    private let nextNote = Locked<ContinuousClock.Instant?>(nil)
+    private let nextNote = Locked<MonotonicTime?>(nil)
 
     /// - Parameters:
     ///   - perUser: Requests a minute; `nil` for no limit.
@@ -45,7 +46,7 @@ final class DeviceRequestLimits: Sendable {
     private func noteProxy(_ request: Request) {
         guard request[.forwardedFor] != nil, request.clientAddress == request.remoteAddress else { return }
         let isTime = nextNote.withLock { next in
-            let now = ContinuousClock.now
+            let now = MonotonicTime.now
             if let next, next > now { return false }
             next = now + Self.noteInterval
             return true

@@ -39,23 +39,23 @@ final class KakaoAccessTokens: Sendable {
     private struct Entry: Sendable {
         let userID: Int64
         /// When Kakao was asked.
-        let asked: ContinuousClock.Instant
-        let end: ContinuousClock.Instant
+        let asked: MonotonicTime
+        let end: MonotonicTime
     }
 
     private struct State: Sendable {
         var users = RecentlyUsed<TokenDigest, Entry>(limit: KakaoAccessTokens.limit)
         /// Until when a refusal is remembered. Apart from the users', which a flood of bad tokens must not drive out.
-        var refused = RecentlyUsed<TokenDigest, ContinuousClock.Instant>(limit: KakaoAccessTokens.limit)
+        var refused = RecentlyUsed<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.limit)
         /// When these users' tokens were revoked.
-        var revoked: [Int64: ContinuousClock.Instant] = [:]
+        var revoked: [Int64: MonotonicTime] = [:]
         /// When anybody's may have been.
-        var allRevoked = ContinuousClock.now
+        var allRevoked = MonotonicTime.now
         /// Until then Kakao is not asked, because a quota is used up.
-        var pauseEnd: ContinuousClock.Instant?
+        var pauseEnd: MonotonicTime?
 
         /// Whether none of a user's tokens was revoked since Kakao was asked about one.
-        func holds(for userID: Int64, since asked: ContinuousClock.Instant) -> Bool {
+        func holds(for userID: Int64, since asked: MonotonicTime) -> Bool {
             allRevoked < asked && revoked[userID].map { $0 < asked } ?? true
         }
 
@@ -142,7 +142,7 @@ final class KakaoAccessTokens: Sendable {
 
     /// What is remembered of a token.
     private func known(_ digest: TokenDigest) -> Verdict? {
-        let now = ContinuousClock.now
+        let now = MonotonicTime.now
         return state.withLock { state in
             if let entry = state.users.value(digest) {
                 if entry.end > now, state.holds(for: entry.userID, since: entry.asked) {
@@ -165,7 +165,7 @@ final class KakaoAccessTokens: Sendable {
     private func ask(_ token: String, _ digest: TokenDigest, _ kakao: KakaoUserAPI) async -> Verdict {
         // Kakao's quota may have been used up while it waited for its turn.
         if let verdict = known(digest) { return verdict }
-        let asked = ContinuousClock.now
+        let asked = MonotonicTime.now
         do throws(KakaoError) {
             let info = try await kakao.accessTokenInfo(token)
             guard info.appID == appID, let userID = info.userID, userID > 0 else { return refuse(digest) }

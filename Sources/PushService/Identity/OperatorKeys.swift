@@ -22,7 +22,7 @@ final class OperatorKeys: Sendable {
     private struct Entry: Sendable {
         let scopes: Set<Scope>
         /// Until then the database need not be asked again.
-        let end: ContinuousClock.Instant
+        let end: MonotonicTime
     }
 
     private struct State: Sendable {
@@ -53,7 +53,7 @@ final class OperatorKeys: Sendable {
         _ store: OperatorKeyStore,
         on loop: EventLoop
     ) async throws -> Set<Scope>? {
-        let arrival = ContinuousClock.now
+        let arrival = MonotonicTime.now
         let address = address()
         if let scopes = try knownScopes(ofKeyWith: digest, from: address, at: arrival) { return scopes }
         while true {
@@ -74,7 +74,7 @@ final class OperatorKeys: Sendable {
     func knownScopes(
         ofKeyWith digest: [UInt8],
         from address: @autoclosure () -> SocketAddress.Network,
-        at now: ContinuousClock.Instant = .now
+        at now: MonotonicTime = .now
     ) throws -> Set<Scope>? {
         let known = entry(digest)
         if let known, known.end > now { return use(known, digest) }
@@ -113,7 +113,7 @@ final class OperatorKeys: Sendable {
 
     /// Looks a key up, and remembers what the database said.
     private func ask(_ digest: [UInt8], _ store: OperatorKeyStore) async -> Result<Entry?, any Error> {
-        let start = ContinuousClock.now
+        let start = MonotonicTime.now
         // It may have been answered in the moment between looking and asking.
         if let entry = entry(digest), entry.end > start { return .success(entry) }
         do {

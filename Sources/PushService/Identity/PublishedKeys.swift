@@ -20,12 +20,12 @@ final class PublishedKeys: Sendable {
     private struct State: Sendable {
         var keys: KeySet?
         /// When the last fetch began.
-        var lastFetch: ContinuousClock.Instant?
+        var lastFetch: MonotonicTime?
         /// When the fetch began that brought `keys`.
-        var keysFetch: ContinuousClock.Instant?
+        var keysFetch: MonotonicTime?
         var hasFailed = false
 
-        func isDue(_ interval: Duration, at now: ContinuousClock.Instant) -> Bool {
+        func isDue(_ interval: Duration, at now: MonotonicTime) -> Bool {
             lastFetch.map { now - $0 >= interval } ?? true
         }
     }
@@ -61,7 +61,7 @@ final class PublishedKeys: Sendable {
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws -> VerificationKey? {
-        let arrival = ContinuousClock.now
+        let arrival = MonotonicTime.now
         let interval = isUrgent ? interval / Self.urgency : interval
         if isStale(at: arrival) {
             _ = await fetches.answer(to: url, on: loop) {
@@ -77,7 +77,7 @@ final class PublishedKeys: Sendable {
         if let key = known(keyID) { return key }
         let (hasFailed, lastFetch) = state.withLock { ($0.hasFailed, $0.lastFetch) }
         guard let lastFetch, hasFailed || lastFetch < arrival else { return nil }
-        let rest = interval - (ContinuousClock.now - lastFetch)
+        let rest = interval - (MonotonicTime.now - lastFetch)
         throw Problem.identityUnavailable(retrySeconds: max(1, rest.components.seconds + 1))
     }
 
@@ -85,20 +85,20 @@ final class PublishedKeys: Sendable {
         state.withLock { $0.keys?.key(keyID) }
     }
 
-    private func isStale(at now: ContinuousClock.Instant) -> Bool {
+    private func isStale(at now: MonotonicTime) -> Bool {
         state.withLock { isStale($0, at: now) }
     }
 
-    private func isStale(_ state: State, at now: ContinuousClock.Instant) -> Bool {
+    private func isStale(_ state: State, at now: MonotonicTime) -> Bool {
         guard let keysFetch = state.keysFetch, now - keysFetch >= refreshInterval else { return false }
         return state.isDue(interval, at: now)
     }
 
     /// Fetches the keys, if it is time. Returns whether it did.
     private func fetch(_ client: HTTPClient, timeout: Duration, if isTime: (State) -> Bool) async -> Bool {
-        let start: ContinuousClock.Instant? = state.withLock { state in
+        let start: MonotonicTime? = state.withLock { state in
             guard isTime(state) else { return nil }
-            let now = ContinuousClock.now
+            let now = MonotonicTime.now
             state.lastFetch = now
             return now
         }

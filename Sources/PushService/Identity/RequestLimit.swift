@@ -17,7 +17,7 @@ final class RequestLimit<Key: Hashable & Sendable>: Sendable {
     /// The time in which one request comes to a bucket.
     private let interval: Duration
     /// When each bucket is full.
-    private let buckets = Locked(RecentlyUsed<Key, ContinuousClock.Instant>(limit: RequestLimit.maximumBuckets))
+    private let buckets = Locked(RecentlyUsed<Key, MonotonicTime>(limit: RequestLimit.maximumBuckets))
 
     /// - Parameter perMinute: 1 or more.
     init(perMinute: Int) {
@@ -30,7 +30,7 @@ final class RequestLimit<Key: Hashable & Sendable>: Sendable {
     /// Takes a request out of a bucket. If it holds none nothing is taken.
     ///
     /// - Returns: `nil`, or the time until it holds one.
-    func take(from key: Key, at now: ContinuousClock.Instant = .now) -> Duration? {
+    func take(from key: Key, at now: MonotonicTime = .now) -> Duration? {
         buckets.withLock { buckets in
             let full = max(buckets.value(key) ?? now, now) + interval
             let wait = full - now - Self.capacity

@@ -109,7 +109,7 @@ final class UserCredentials: Sendable {
         else {
             return nil
         }
-        let now = ContinuousClock.now
+        let now = MonotonicTime.now
         let userID = try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
         return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
     }

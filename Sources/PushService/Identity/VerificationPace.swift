@@ -36,23 +36,23 @@ final class VerificationPace: Sendable {
         let limits: Limits
         var inFlight = 0
         /// When the bucket of rejections is full again, as in ``RequestLimit``.
-        private var full = ContinuousClock.now
+        private var full = MonotonicTime.now
         /// When the next slow question may be asked.
-        private var nextSlot = ContinuousClock.now
+        private var nextSlot = MonotonicTime.now
 
         init(_ limits: Limits) { self.limits = limits }
 
         enum Turn: Sendable {
             case now
             /// At this time, for certain.
-            case at(ContinuousClock.Instant)
+            case at(MonotonicTime)
             /// As soon as a question in flight is answered.
             case later
             /// Not before `end`.
             case none
         }
 
-        mutating func turn(at now: ContinuousClock.Instant, before end: ContinuousClock.Instant) -> Turn {
+        mutating func turn(at now: MonotonicTime, before end: MonotonicTime) -> Turn {
             let interval = VerificationPace.minute / limits.rejections
             let left = Int((VerificationPace.minute - max(full - now, .zero)) / interval + 1e-6)
             guard left > 0 else {
@@ -69,7 +69,7 @@ final class VerificationPace: Sendable {
             return .now
         }
 
-        mutating func end(isRejected: Bool, at now: ContinuousClock.Instant) {
+        mutating func end(isRejected: Bool, at now: MonotonicTime) {
             // It may have been forgotten meanwhile.
             inFlight = max(0, inFlight - 1)
             guard isRejected else { return }
@@ -110,16 +110,16 @@ final class VerificationPace: Sendable {
     /// A token has been verified, or Kakao could not say.
     func end(_ address: SocketAddress.Network, isRejected: Bool) {
         state.withLock { state in
-            let now = ContinuousClock.now
+            let now = MonotonicTime.now
             state.change(address) { $0.end(isRejected: isRejected, at: now) }
             state.change(nil) { $0.end(isRejected: isRejected, at: now) }
         }
     }
 
     private func waitForTurn(_ address: SocketAddress.Network?, on loop: EventLoop) async -> Bool {
-        let end = ContinuousClock.now + Self.longestWait
+        let end = MonotonicTime.now + Self.longestWait
         while true {
-            let now = ContinuousClock.now
+            let now = MonotonicTime.now
             switch state.withLock({ $0.change(address) { $0.turn(at: now, before: end) } }) {
             case .now: return true
             case .none: return false

@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import FoundationEssentials
 internal import KakaoAPI
 internal import Locking
@@ -37,7 +38,7 @@ final class KakaoStanding: Sendable {
 
     private let call = Locked<LastCall?>(nil)
     private let refusal = Locked<String?>(nil)
-    private let quotaWaitEnd = Locked(ContinuousClock.now)
+    private let quotaWaitEnd = Locked(MonotonicTime.now)
     private let logger: Logger
 
     init(logger: Logger) {
@@ -81,12 +82,12 @@ final class KakaoStanding: Sendable {
 
     var senderState: SenderState {
         if refusalReason != nil { return .halted }
-        return quotaWaitEnd.withLock { $0 } > ContinuousClock.now ? .waiting : .running
+        return quotaWaitEnd.withLock { $0 } > MonotonicTime.now ? .waiting : .running
     }
 
     /// A quota is used up: the sender begins nothing for so long.
     func noteQuotaUsedUp(for wait: Duration) {
-        quotaWaitEnd.withLock { $0 = ContinuousClock.now + wait }
+        quotaWaitEnd.withLock { $0 = MonotonicTime.now + wait }
     }
 
     func noteAccepted() {

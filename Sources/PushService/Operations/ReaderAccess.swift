@@ -16,7 +16,7 @@ final class ReaderAccess: Sendable {
     private let authenticator: Authenticator
     private let loop: EventLoop
     /// When each `Authorization`, by its digest, was last accepted.
-    private let admissions = Locked<[[UInt8]: ContinuousClock.Instant]>([:])
+    private let admissions = Locked<[[UInt8]: MonotonicTime]>([:])
 
     /// - Parameter loop: The one that times look-ups.
     init(authenticator: Authenticator, loop: EventLoop) {
@@ -48,7 +48,7 @@ final class ReaderAccess: Sendable {
                 remember(digest)
             } catch let error as PostgresError where error.isTransient {
                 let admission = admissions.withLock { $0[digest] }
-                guard let admission, admission.duration(to: .now) < Self.admissionTime else { throw error }
+                guard let admission, MonotonicTime.now - admission < Self.admissionTime else { throw error }
             } catch {
                 forget(digest)
                 throw error

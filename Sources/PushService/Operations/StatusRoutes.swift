@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import FoundationEssentials
 internal import Glibc
 internal import HTTPServer
@@ -16,7 +17,7 @@ struct StatusRoutes: Sendable {
     let queue: QueueDepth
     let journal: Journal?
     /// When this server started.
-    let startedAt = ContinuousClock.now
+    let startedAt = MonotonicTime.now
 
     func add(to router: inout ServiceRouter) {
         router.on(.get, Self.path, .operator(.read), checkedBy: access.check, show)
@@ -61,7 +62,7 @@ struct StatusRoutes: Sendable {
                 json.object { json in
                     json.member("host", Self.host)
                     json.member("version", ServerVersion.current)
-                    json.member("uptime_seconds", startedAt.duration(to: .now).components.seconds)
+                    json.member("uptime_seconds", (MonotonicTime.now - startedAt).components.seconds)
                 }
             }
         }

@@ -245,12 +245,15 @@ struct Parameters {
         // Bounded in bytes first, since counting is linear.
         guard text.utf8.count <= length.upperBound * 4 else { return false }
         // In Unicode scalars, as PostgreSQL and Kakao's Java count: the bytes that continue none.
-        var count = 0
-        for byte in text.utf8 {
-            guard byte >= 0x20 && byte != 0x7F else { return false }
-            if byte & 0xC0 != 0x80 { count += 1 }
+        var text = text
+        return text.withUTF8 { bytes in
+            var count = 0
+            for byte in bytes {
+                guard byte >= 0x20 && byte != 0x7F else { return false }
+                if byte & 0xC0 != 0x80 { count += 1 }
+            }
+            return length.contains(count)
         }
-        return length.contains(count)
     }
 
     /// What such a text is, as it reads after "must be".
