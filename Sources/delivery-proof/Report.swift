@@ -31,12 +31,17 @@ final class Report: Sendable {
         state.withLock { $0.leftOut += runs }
     }
 
+    /// Counts a run that is to be performed again because it missed its point.
+    func addMissed() {
+        state.withLock { $0.runs += 1 }
+    }
+
     func add(_ result: RunResult) {
         let run = result.run
         var lines: [String] = []
         state.withLock { state in
             state.runs += 1
-            if run.armed != nil, result.hit == nil { state.notHit.append(run) }
+            if result.missed { state.notHit.append(run) }
             state.violations += result.violations.isEmpty ? 0 : 1
             if isVerbose {
                 let hit = result.hit.map { "at \($0.description)" } ?? "not hit"

@@ -54,4 +54,7 @@ struct RunResult: Sendable {
     let duration: Duration
     /// Where the servers' logs were kept.
     var logs: [String] = []
+
+    /// Whether the run was to have a fault and had none, because the statement was not executed so often.
+    var missed: Bool { run.armed != nil && hit == nil }
 }

@@ -1,5 +1,8 @@
 /// Performs runs in parallel, each worker with a rig of its own.
 struct Workers {
+    /// How often a run is performed until its point is reached: how often a statement is executed differs from one run to the next.
+    private static let attempts = 6
+
     let testbed: Testbed
     let logsFolder: String
     let report: Report
@@ -45,7 +48,11 @@ struct Workers {
                     logsFolder: logsFolder
                 )
             }
-            let result = try await current.perform(run)
+            var result = try await current.perform(run)
+            for _ in 1..<Self.attempts where result.missed && result.violations.isEmpty {
+                report.addMissed()
+                result = try await current.perform(run)
+            }
             report.add(result)
             results.append(result)
             // Leftovers of a violation must not spoil the next run.
