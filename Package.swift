@@ -24,7 +24,7 @@ func executable(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+    .testTarget(name: name, dependencies: dependencies + ["TestSupport"], swiftSettings: settings)
 }
 
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -117,6 +117,13 @@ let package = Package(
             ]
         ),
 
+        // What tests of more than one target need.
+        .target(
+            name: "TestSupport",
+            dependencies: ["EventLoop", "Locking", "PrivatePostgres", logging, subprocess, systemPackage],
+            path: "Tests/TestSupport",
+            swiftSettings: settings
+        ),
         tests("EventLoopTests", ["EventLoop", "Locking"]),
         tests("DeliveryProofTests", ["delivery-proof"]),
         tests("JSONTests", ["JSON"]),

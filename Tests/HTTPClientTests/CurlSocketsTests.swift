@@ -1,6 +1,7 @@
 import CLibcurl
 import EventLoop
 import Glibc
+import TestSupport
 import Testing
 
 @testable import HTTPClient
@@ -14,7 +15,7 @@ import Testing
     func sameNumber() async {
         // In a process of its own, where nobody else takes the number.
         await #expect(processExitsWith: .success) {
-            let (listener, _) = try RawServer.listen(backlog: 1)
+            let (listener, _) = try LoopbackSocket.listen(backlog: 1)
             let group = try EventLoopGroup(count: 1)
             let loop = group.loops[0]
             let ready = Signal()

@@ -2,6 +2,7 @@ import EventLoop
 import Glibc
 import HTTPClient
 import HTTPTypes
+import TestSupport
 import Testing
 
 /// Cancellation, shutdown, and what is left behind.
@@ -143,7 +144,7 @@ import Testing
             let count = Descriptors.countOfOurs
             for _ in 0..<3 { try await Descriptors.exercise() }
             // The threads of look-ups that were given up end when the look-ups do.
-            #expect(await waitUntil { Descriptors.countOfOurs <= count })
+            try await eventually("the descriptors are closed") { Descriptors.countOfOurs <= count }
         }
     }
 

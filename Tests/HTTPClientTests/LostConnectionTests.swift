@@ -1,6 +1,7 @@
 import Glibc
 import HTTPClient
 import HTTPTypes
+import TestSupport
 import Testing
 
 /// Connections that break, and what of a request is never sent twice.
@@ -86,7 +87,7 @@ import Testing
             try await withClient { client, _ in
                 #expect(await status(client, Self.post(server)) == 200)
                 gate.open()
-                #expect(await waitUntil { !Descriptors.hasOpenSocket(to: server.port) })
+                try await eventually("the connection is closed") { !Descriptors.hasOpenSocket(to: server.port) }
                 #expect(await status(client, Self.post(server)) == 200)
             }
             #expect(server.requests.count == 2)
@@ -209,7 +210,7 @@ import Testing
 
     @Test("A connection that is refused let nothing leave")
     func refused() async throws {
-        let (listener, port) = try RawServer.listen(backlog: 1)
+        let (listener, port) = try LoopbackSocket.listen(backlog: 1)
         close(listener)
         try await withClient { client, _ in
             let request = HTTPClientRequest(method: .post, url: "http://127.0.0.1:\(port)/path?secret", body: [65])

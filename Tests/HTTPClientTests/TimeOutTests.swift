@@ -2,6 +2,7 @@ import EventLoop
 import Glibc
 import HTTPClient
 import HTTPTypes
+import TestSupport
 import Testing
 
 /// Servers that keep one waiting.
@@ -39,7 +40,7 @@ import Testing
     @Test("A connection that is never accepted is given up before anything left")
     func noConnection() async throws {
         // A listener whose queue is full leaves further callers unanswered.
-        let (listener, port) = try RawServer.listen(backlog: 0)
+        let (listener, port) = try LoopbackSocket.listen(backlog: 0)
         defer { close(listener) }
         let settings = HTTPClientSettings(connectTimeout: .milliseconds(100), maximumConnections: 64)
         try await withClient(settings) { client, _ in

@@ -3,6 +3,7 @@ import Glibc
 import HTTPTypes
 import Locking
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import HTTPServer
@@ -184,9 +185,7 @@ struct KnownFaultTests {
                 try await client.send("POST /echo HTTP/1.1\r\nHost: a\r\n\(framing)hello")
                 clients.append(client)
             }
-            while try ServerSocket.all(port: server.port).contains(where: { $0.unread > 0 }) {
-                try await Task.sleep(for: .milliseconds(2))
-            }
+            try await server.hasReadEverything()
             let other = try server.connect()
             #expect(try await other.exchange(get).text == "a")
             // Less than one of the two, and more than all that the tests beside this one may take.
@@ -277,9 +276,7 @@ struct KnownFaultTests {
                 let client = try server.connect(receiveBuffer: 4096)
                 client.resetOnClose()
                 if !sent.isEmpty { try await client.send(sent) }
-                while try ServerSocket.all(port: server.port).contains(where: { $0.unread > 0 }) {
-                    try await Task.sleep(for: .milliseconds(2))
-                }
+                try await server.hasReadEverything()
             }
             let next = try server.connect()
             #expect(try await next.exchange(get).text == "a")
@@ -351,7 +348,7 @@ private func writeToPeersThatAreGone() async throws {
             // A reset after this end is EPIPE, without it would be ECONNRESET.
             client.shutdownWrite()
         }
-        while try !ServerSocket.all(port: server.port).isEmpty { try await Task.sleep(for: .milliseconds(2)) }
+        try await server.hasConnections(atMost: 0)
         guard try await server.connect().exchange(get).text == "a" else { throw Failed(what: "not served") }
     }
     try await withSecureServer(routes: notes.routes) { server, _ in
@@ -361,7 +358,7 @@ private func writeToPeersThatAreGone() async throws {
             try await client.send(clientHello)
             client.shutdownWrite()
         }
-        while try !ServerSocket.all(port: server.port).isEmpty { try await Task.sleep(for: .milliseconds(2)) }
+        try await server.hasConnections(atMost: 0)
         guard try await server.connect().exchange(get).status == 400 else { throw Failed(what: "not served") }
     }
 }
@@ -391,7 +388,7 @@ private func comeAndGo() async throws {
             let before = openSockets()
             try await comeAndGo(800, plain, secure)
             // The clients' ends close in their own time.
-            while openSockets() > before { try await Task.sleep(for: .milliseconds(2)) }
+            try await eventually("the sockets are closed") { openSockets() <= before }
         }
     }
 }
@@ -413,7 +410,7 @@ private func comeAndGo(_ count: Int, _ plain: TestServer, _ secure: TestServer) 
         }
     }
     for server in [plain, secure] {
-        while try !ServerSocket.all(port: server.port).isEmpty { try await Task.sleep(for: .milliseconds(2)) }
+        try await server.hasConnections(atMost: 0)
     }
 }
 
@@ -457,8 +454,8 @@ private func withSecureServer(
     _ body: (TestServer, _ certificateFile: String) async throws -> Void
 ) async throws {
     let own = try SelfSignedCertificate()
-    var directory = try TemporaryDirectory()
-    let certificateFile = try directory.write(own.certificate, to: "certificate.pem")
+    let directory = try TemporaryFolder.make()
+    let certificateFile = try writeFile(own.certificate, to: "\(directory)/certificate.pem")
     let context = try TLSContext(certificateChain: own.certificate, privateKey: own.privateKey)
     try await withServer(patient { $0.tls = context }, routes: routes) { try await body($0, certificateFile) }
 }

@@ -1,4 +1,5 @@
 import JSON
+import TestSupport
 import Testing
 
 /// No text may trap. A debug build checks every read through a pointer against its buffer, so that one too far ends these tests.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import JSON
+import TestSupport
 import Testing
 
 @Suite("Writing")

@@ -4,20 +4,15 @@ import Glibc
 import Journal
 import Locking
 import Logging
+import TestSupport
 import Testing
 
 /// A folder of one test's own.
-struct TestFolder: ~Copyable {
+struct TestFolder {
     let path: String
 
     init() throws {
-        var template = Array("/tmp/journal-tests.XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw SystemError(call: "mkdtemp") }
-        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self) + "/journal"
-    }
-
-    deinit {
-        _ = system("rm -rf '\(path.dropLast("/journal".count))'")
+        path = try TemporaryFolder.make() + "/journal"
     }
 
     /// The files with records.
@@ -65,39 +60,6 @@ struct TestFolder: ~Copyable {
     }
 }
 
-/// The messages of a journal.
-final class CollectedLog: Sendable {
-    private let lines = Locked<[(Logger.Level, String)]>([])
-
-    func messages(_ level: Logger.Level) -> [String] {
-        lines.withLock { lines in lines.filter { $0.0 == level }.map(\.1) }
-    }
-
-    var logger: Logger {
-        Logger(label: "journal") { _ in Handler(log: self) }
-    }
-
-    private struct Handler: LogHandler {
-        let log: CollectedLog
-        var metadata: Logger.Metadata = [:]
-        var metadataProvider: Logger.MetadataProvider?
-        var logLevel = Logger.Level.trace
-
-        init(log: CollectedLog) {
-            self.log = log
-        }
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            log.lines.withLock { $0.append((event.level, "\(event.message)")) }
-        }
-    }
-}
-
 extension Journal {
     /// Appends a record and waits for the disk.
     func append(_ text: String, time: Double = 1) async throws {
@@ -116,14 +78,5 @@ extension Journal {
             try await confirm(batch)
         }
         return texts
-    }
-}
-
-/// Waits until `condition` holds.
-func eventually(_ what: Comment, _ condition: () -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(20)
-    while !condition() {
-        try #require(ContinuousClock.now < deadline, what)
-        try await Task.sleep(for: .milliseconds(5))
     }
 }

@@ -5,6 +5,7 @@ import Glibc
 import Journal
 import Locking
 import Logging
+import TestSupport
 import Testing
 
 /// Records on a real disk, and disks that fail.

@@ -3,6 +3,7 @@ import Glibc
 import HTTPClient
 import HTTPTypes
 import KakaoSandbox
+import TestSupport
 import Testing
 
 /// How a sandbox is run.
@@ -45,40 +46,63 @@ import Testing
         arguments: [SIGTERM, SIGINT]
     )
     func command(signal: Int32) async throws {
-        let program = try Program(arguments: ["--port", "0", "--admin-key", "key", "--token-lifetime-days", "-1"])
-        defer { program.kill() }
-        let line = program.readLine()
-        let prefix = "kakao-sandbox is ready at "
-        try #require(line.hasPrefix(prefix + "http://127.0.0.1:"))
-
-        let group = try EventLoopGroup(count: 1)
-        defer { group.shutdown() }
-        let client = try HTTPClient(loop: group.loops[0])
-        var form = FormBody()
-        for (name, value) in ["uuid": "1", "device_id": "d", "push_type": "gcm", "push_token": "t"] {
-            form.append(name, value)
-        }
-        let response = try await client.send(
-            HTTPClientRequest(
-                method: .post,
-                url: line.dropFirst(prefix.count) + "/v1/push/register",
-                headerFields: [.authorization: "KakaoAK key", .contentType: FormBody.contentType],
-                body: form.bytes
-            )
+        let program = try await RunningProgram.sandbox(
+            "--port",
+            "0",
+            "--admin-key",
+            "key",
+            "--token-lifetime-days",
+            "-1"
         )
-        #expect(response.text == "-1")
-        await client.shutdown()
-        #expect(program.end(with: signal) == 0)
+        try await program.whileRunning {
+            let url = try await program.url()
+            let group = try EventLoopGroup(count: 1)
+            defer { group.shutdown() }
+            let client = try HTTPClient(loop: group.loops[0])
+            var form = FormBody()
+            for (name, value) in ["uuid": "1", "device_id": "d", "push_type": "gcm", "push_token": "t"] {
+                form.append(name, value)
+            }
+            let response = try await client.send(
+                HTTPClientRequest(
+                    method: .post,
+                    url: url + "/v1/push/register",
+                    headerFields: [.authorization: "KakaoAK key", .contentType: FormBody.contentType],
+                    body: form.bytes
+                )
+            )
+            #expect(response.text == "-1")
+            await client.shutdown()
+            program.send(signal)
+            #expect(await program.ended() == .exited(0))
+        }
     }
 
     @Test("A second sandbox on the same port fails to start instead of sharing it")
     func portTaken() async throws {
-        let first = try Program(arguments: ["--port", "0"])
-        defer { first.kill() }
-        let port = try #require(first.readLine().split(separator: ":").last)
-        let second = try Program(arguments: ["--port", String(port)])
-        defer { second.kill() }
-        #expect(second.readLine().isEmpty)
-        #expect(second.end(with: 0) == 1)
+        let first = try await RunningProgram.sandbox("--port", "0")
+        try await first.whileRunning {
+            let port = try #require(try await first.url().split(separator: ":").last)
+            let second = try await RunningProgram.sandbox("--port", String(port))
+            #expect(await second.ended() == .exited(1))
+            #expect(!second.lines.contains { $0.hasPrefix("kakao-sandbox is ready") })
+        }
+    }
+}
+
+extension RunningProgram {
+    fileprivate static func sandbox(_ arguments: String...) async throws -> RunningProgram {
+        try await start("kakao-sandbox", arguments, environment: [:])
+    }
+
+    /// Waits until it is ready, and returns the URL that it prints.
+    fileprivate func url() async throws -> String {
+        let prefix = "kakao-sandbox is ready at "
+        var line: String?
+        try await eventually("the sandbox is ready") {
+            line = lines.first { $0.hasPrefix(prefix) }
+            return line != nil
+        }
+        return String(line?.dropFirst(prefix.count) ?? "")
     }
 }

@@ -1,6 +1,7 @@
 import EventLoop
 import Locking
 import Postgres
+import TestSupport
 import Testing
 
 /// `LISTEN` on a connection that is made again whenever it is lost.

@@ -4,6 +4,7 @@ import KakaoSandbox
 import PushService
 import Subprocess
 import SystemPackage
+import TestSupport
 import Testing
 
 /// The server as `curl` sees it, which knows nothing of our own client.
@@ -68,7 +69,7 @@ import Testing
     func tls() async throws {
         var sandbox = KakaoSandboxSettings()
         sandbox.tls = true
-        let file = "\(try TestFiles.temporaryFolder())/kakao.pem"
+        let file = "\(try TemporaryFolder.make())/kakao.pem"
         sandbox.certificateFile = file
         // Read when the server is made, which is after the sandbox has written it.
         let adjust = { (settings: inout Settings) in settings.kakao.caCertificateFile = file }
@@ -80,7 +81,7 @@ import Testing
 
     @Test("A server with a certificate of its own serves HTTPS, and tells Kakao so")
     func ownCertificate() async throws {
-        let folder = try TestFiles.temporaryFolder()
+        let folder = try TemporaryFolder.make()
         let made = try await Subprocess.run(
             .name("openssl"),
             arguments: [

@@ -4,6 +4,7 @@ import KakaoSandbox
 import PushService
 import Subprocess
 import SystemPackage
+import TestSupport
 import Testing
 
 /// The Swift file that `docs/mobile.md` has for phone apps, compiled as it stands there and run against a server.
@@ -75,9 +76,9 @@ import Testing
 
     /// Compiles the guide's file and the driver, in the language of Swift 6 and without a warning.
     private static func build() async throws -> String {
-        let folder = try TestFiles.temporaryFolder()
-        try TestFiles.write(Array(block("PushDevices.swift").utf8), to: "\(folder)/PushDevices.swift")
-        try TestFiles.write(Array(driver.utf8), to: "\(folder)/main.swift")
+        let folder = try TemporaryFolder.make()
+        try writeFile(Array(block("PushDevices.swift").utf8), to: "\(folder)/PushDevices.swift")
+        try writeFile(Array(driver.utf8), to: "\(folder)/main.swift")
         let result = try await Subprocess.run(
             .name("swiftc"),
             arguments: [

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// What the migrations have made, as a whole.
@@ -5,7 +6,7 @@ import Testing
     @Test("Every function looks its tables up in its own schema, and a temporary table takes nothing's place")
     func searchPath() async throws {
         try await Slots.servers.with {
-            try await TestDatabase.withMigrations { database in
+            try await TestDatabase.with { database in
                 let functions = """
                     FROM pg_proc
                     WHERE pronamespace = current_schema()::regnamespace

@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import PushService
+import TestSupport
 import Testing
 
 /// What must never stand in a log, nor among the metrics.

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 
 /// A connection that a ``RawServer`` has accepted, with calls that block.
 final class RawConnection: @unchecked Sendable {
@@ -74,12 +75,7 @@ final class RawConnection: @unchecked Sendable {
 
     /// Writes all of it, unless the peer is gone.
     func write(_ bytes: [UInt8]) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            guard count > 0 else { return }
-            rest.removeFirst(count)
-        }
+        _ = sendAll(bytes, to: descriptor)
     }
 
     /// Answers with a body, and keeps the connection.

@@ -1,5 +1,6 @@
 import Glibc
 import Locking
+import TestSupport
 
 /// A server on loopback that does what a test tells it to, byte by byte: each connection runs the test's script on a
 /// thread of its own.
@@ -22,29 +23,8 @@ final class RawServer: Sendable {
     /// Listens on a port of the kernel's choice.
     init(_ script: @escaping @Sendable (RawConnection) -> Void) throws {
         self.script = script
-        (listener, port) = try Self.listen(backlog: 512)
+        (listener, port) = try LoopbackSocket.listen(backlog: 512)
         startThread { self.accept() }
-    }
-
-    /// A listening socket that nobody accepts from, and its port.
-    static func listen(backlog: Int32) throws -> (descriptor: Int32, port: UInt16) {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && Glibc.listen(listener, backlog) == 0
-                    && getsockname(listener, $0, &length) == 0
-            }
-        }
-        guard isListening else { throw Failure(errno: errno) }
-        return (listener, UInt16(bigEndian: address.sin_port))
-    }
-
-    struct Failure: Error {
-        let errno: Int32
     }
 
     /// The URL of a path here.
@@ -117,26 +97,4 @@ final class RawServer: Sendable {
     func forget(_ connection: RawConnection) {
         _ = journal.withLock { $0.open.removeValue(forKey: connection.descriptor) }
     }
-}
-
-/// Runs `body` on a new thread: it may block.
-func startThread(_ body: @escaping @Sendable () -> Void) {
-    final class Box: Sendable {
-        let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    }
-    var thread = pthread_t()
-    let box = Unmanaged.passRetained(Box(body)).toOpaque()
-    let result = pthread_create(
-        &thread,
-        nil,
-        { box in
-            guard let box else { return nil }
-            Unmanaged<Box>.fromOpaque(box).takeRetainedValue().body()
-            return nil
-        },
-        box
-    )
-    precondition(result == 0, "no thread")
-    pthread_detach(thread)
 }

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 
 /// A server with TLS and a certificate of its own making for `localhost`: the command `openssl`.
 final class TLSServer: Sendable {
@@ -8,21 +9,12 @@ final class TLSServer: Sendable {
 
     /// Runs a server for the time of a test.
     static func run(options: [String] = [], _ body: (TLSServer) async throws -> Void) async throws {
-        var template = Array("/tmp/tls-test-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw Failure(what: "mkdtemp") }
-        let folder = String(decoding: template.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let folder = try TemporaryFolder.make()
         let (certificate, key) = ("\(folder)/certificate.pem", "\(folder)/key.pem")
-        defer {
-            unlink(certificate)
-            unlink(key)
-            rmdir(folder)
-        }
-        let request = try Command([
-            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+        _ = try await Program.run([
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate,
         ])
-        while request.readLine() != nil {}
-        request.end()
         let command = try Command(["s_server", "-accept", "0", "-cert", certificate, "-key", key, "-www"] + options)
         defer { command.end() }
         while let line = command.readLine() {

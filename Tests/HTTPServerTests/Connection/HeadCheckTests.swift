@@ -1,5 +1,6 @@
 import HTTPTypes
 import Locking
+import TestSupport
 import Testing
 
 @testable import HTTPServer
@@ -139,8 +140,8 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
 
     /// Waits until bytes lie in the kernel that the server does not read.
     private func eventuallyUnread(_ server: TestServer) async throws {
-        while try ServerSocket.all(port: server.port).allSatisfy({ $0.unread < 10_000 }) {
-            try await Task.sleep(for: .milliseconds(2))
+        try await eventually("10,000 bytes are unread") {
+            try ServerSocket.all(port: server.port).contains { $0.unread >= 10_000 }
         }
     }
 
@@ -166,7 +167,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
             #expect(try await server.connect().exchange(get).text == "a")
             client.resetOnClose()
             _ = consume client
-            while try ServerSocket.all(port: server.port).count > 0 { try await Task.sleep(for: .milliseconds(2)) }
+            try await server.hasConnections(atMost: 0)
             gate.open()
             #expect(try await server.connect().exchange(post("/later", 0)).text == "8 0")
             #expect(calls.withLock { $0 } == 1)
@@ -190,7 +191,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
 
     /// Waits until a server holds so many bytes of bodies beside those that are free.
     private static func wait(for bytes: Int, in server: TestServer) async throws {
-        while server.server.heldBytes != bytes { try await Task.sleep(for: .milliseconds(2)) }
+        try await eventually("\(bytes) bytes are held") { server.server.heldBytes == bytes }
     }
 
     private static func bytes(_ count: Int) -> [UInt8] { [UInt8](repeating: 0x61, count: count) }
@@ -211,9 +212,9 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
             // All but the last byte of each, which is fifteen times what there is room for.
             for client in clients { try? await client.send(Self.bytes(1 << 20 - 1)) }
             var refused: [RawClient] = []
-            while refused.count < 56 {
+            try await eventually("56 are refused") {
                 refused = clients.filter(\.hasInput)
-                try await Task.sleep(for: .milliseconds(2))
+                return refused.count >= 56
             }
             for client in refused {
                 let answer = try await client.receive()
@@ -287,9 +288,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
             #expect(try await checked.receive().status == 503)
             let ahead = try server.connect()
             try await ahead.send(Array((post("/wait", 1) + "1" + post("/wait", 10_000)).utf8) + Self.bytes(10_000))
-            while try ServerSocket.all(port: server.port).contains(where: { $0.unread > 0 }) {
-                try await Task.sleep(for: .milliseconds(2))
-            }
+            try await server.hasReadEverything()
             gate.open()
             let answer = try await ahead.receive()
             #expect(answer.text == "1")

@@ -2,6 +2,7 @@ import EventLoop
 import Glibc
 import HTTPTypes
 import Logging
+import TestSupport
 import Testing
 
 @testable import HTTPServer
@@ -97,14 +98,11 @@ struct LimitTests {
 
     /// Waits for the server to close one of these, the first one if that is known.
     private func endedConnection(_ clients: ArraySlice<RawClient>, isExact: Bool) async throws -> RawClient {
-        while true {
-            if let ended = clients.first(where: \.hasInput) {
-                #expect(try await ended.receiveToEnd() == "")
-                #expect(!isExact || ended === clients.first)
-                return ended
-            }
-            try await Task.sleep(for: .milliseconds(2))
-        }
+        try await eventually("a connection is closed") { clients.contains(where: \.hasInput) }
+        let ended = try #require(clients.first { $0.hasInput })
+        #expect(try await ended.receiveToEnd() == "")
+        #expect(!isExact || ended === clients.first)
+        return ended
     }
 
     @Test("Connections that a check has exempted do not count, and are not closed for others")
@@ -138,11 +136,9 @@ struct LimitTests {
             for client in exempt { #expect(try await client.exchange(kakao).text == "kakao") }
             // Their end gives no place back that they did not have.
             exempt = []
-            while try ServerSocket.all(port: server.port).count > 1 { try await Task.sleep(for: .milliseconds(2)) }
+            try await server.hasConnections(atMost: 1)
             try await next.send("GET /a HT")
-            while try ServerSocket.all(port: server.port).contains(where: { $0.unread > 0 }) {
-                try await Task.sleep(for: .milliseconds(2))
-            }
+            try await server.hasReadEverything()
             #expect((try? await server.connect().receiveToEnd()) ?? "" == "")
         }
     }
@@ -163,11 +159,11 @@ struct LimitTests {
                 #expect(try await client.exchange(get).text == "a")
                 try await client.send(begun)
             }
-            while try ServerSocket.all(port: server.port).contains(where: { $0.unread > 0 }) {
-                try await Task.sleep(for: .milliseconds(2))
-            }
+            try await server.hasReadEverything()
             for _ in 0..<5 { #expect((try? await server.connect().receiveToEnd()) ?? "" == "") }
-            let line = await server.log.line { $0.message == "Closed connections from an address that has too many" }
+            let line = try await server.log.line {
+                $0.message == "Closed connections from an address that has too many"
+            }
             #expect(line.level == .warning)
             #expect(line.metadata["remote"] == "127.0.0.1")
             for client in clients { #expect(try await client.exchange("2").text == "12") }
@@ -227,7 +223,7 @@ struct LimitTests {
                     break
                 }
             }
-            while try !ServerSocket.all(port: server.port).isEmpty { try await Task.sleep(for: .milliseconds(2)) }
+            try await server.hasConnections(atMost: 0)
             let client = try server.connect()
             #expect(try await client.exchange(get).text == "a")
             #expect(try ServerSocket.all(port: server.port).count == 1)
@@ -245,6 +241,8 @@ private func runOutOfDescriptors() async throws {
     try await withServer(routes: routes) { server in
         let first = try server.connect()
         #expect(try await first.exchange(get).text == "a")
+        // Sleeping, as who waits for the log does, opens descriptors of its own, once.
+        try await Task.sleep(for: .milliseconds(1))
         // Leaves room for some connections and not for the server's end of every one of them.
         let descriptors = rlim_t(try lowestFreeDescriptor() + 12)
         var limit = rlimit(rlim_cur: descriptors, rlim_max: descriptors)
@@ -253,7 +251,7 @@ private func runOutOfDescriptors() async throws {
         }
         var clients: [RawClient] = []
         while let client = try? server.connect() { clients.append(client) }
-        let line = await server.log.line { $0.message == "Not accepting connections" }
+        let line = try await server.log.line { $0.message == "Not accepting connections" }
         #expect(line.level == .warning)
         #expect(line.metadata["error"]?.contains("accept4") == true)
         #expect(try await first.exchange(get).text == "a")

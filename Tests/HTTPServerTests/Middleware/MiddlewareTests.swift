@@ -1,5 +1,6 @@
 import HTTPTypes
 import Logging
+import TestSupport
 import Testing
 
 @testable import HTTPServer

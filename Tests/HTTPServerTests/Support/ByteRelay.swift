@@ -1,6 +1,7 @@
 import Dispatch
 import EventLoop
 import Glibc
+import TestSupport
 
 /// Passes one connection on to a server, and sends what the client says one byte at a time.
 final class ByteRelay: Sendable {
@@ -10,17 +11,9 @@ final class ByteRelay: Sendable {
 
     /// - Parameter server: The port to pass the connection on to.
     init(to server: Int) throws {
-        let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard number >= 0 else { throw SystemError(call: "socket") }
+        let (number, port) = try LoopbackSocket.listen(backlog: 1)
         listener = FileDescriptor(owning: number)
-        guard listen(number, 1) == 0 else { throw SystemError(call: "listen") }
-        var address = sockaddr_in()
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let result = withUnsafeMutablePointer(to: &address) { address in
-            address.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(number, $0, &length) }
-        }
-        guard result == 0 else { throw SystemError(call: "getsockname") }
-        port = Int(in_port_t(bigEndian: address.sin_port))
+        self.port = Int(port)
         self.server = server
     }
 
@@ -29,23 +22,9 @@ final class ByteRelay: Sendable {
         DispatchQueue(label: "relay").async { [self] in
             let client = accept(listener.rawValue, nil, nil)
             guard client >= 0 else { return }
-            let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-            defer {
-                close(client)
-                close(server)
-            }
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_port = in_port_t(self.server).bigEndian
-            address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-            let result = withUnsafePointer(to: &address) { address in
-                address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    connect(server, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-                }
-            }
-            guard result == 0 else { return }
-            var one: Int32 = 1
-            setsockopt(server, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+            defer { close(client) }
+            guard let server = try? LoopbackSocket.connect(to: UInt16(self.server)) else { return }
+            defer { close(server) }
             relay(client, server)
         }
     }

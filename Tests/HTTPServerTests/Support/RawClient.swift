@@ -2,6 +2,7 @@ import Dispatch
 import EventLoop
 import Glibc
 import Locking
+import TestSupport
 
 /// A client that sends the bytes it is told to and reads the answers, over a blocking socket of its own.
 ///
@@ -34,27 +35,15 @@ final class RawClient: Sendable {
     ///
     /// - Parameter receiveBuffer: The kernel's room for what is not read, in bytes; `nil` for the kernel's choice.
     init(port: Int, receiveBuffer: Int32? = nil) throws {
-        let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard number >= 0 else { throw SystemError(call: "socket") }
-        descriptor = FileDescriptor(owning: number)
-        if var size = receiveBuffer {
-            setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
-        }
-        var limit = timeval(tv_sec: 20, tv_usec: 0)
-        setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-        setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-        var one: Int32 = 1
-        setsockopt(number, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-        let result = withUnsafePointer(to: &address) { address in
-            address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(number, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+        let number = try LoopbackSocket.connect(to: UInt16(port)) { number in
+            if var size = receiveBuffer {
+                setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
             }
+            var limit = timeval(tv_sec: 20, tv_usec: 0)
+            setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+            setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         }
-        guard result == 0 else { throw SystemError(call: "connect") }
+        descriptor = FileDescriptor(owning: number)
     }
 
     /// Sends all of `text`.
@@ -64,19 +53,7 @@ final class RawClient: Sendable {
 
     func send(_ bytes: [UInt8]) async throws {
         try await Self.run(on: sending) { [self] in
-            var offset = 0
-            while offset < bytes.count {
-                let count = bytes.withUnsafeBytes {
-                    Glibc.send(
-                        descriptor.rawValue,
-                        $0.baseAddress?.advanced(by: offset),
-                        $0.count - offset,
-                        Int32(MSG_NOSIGNAL)
-                    )
-                }
-                guard count > 0 else { throw SystemError(call: "send") }
-                offset += count
-            }
+            guard sendAll(bytes, to: descriptor.rawValue) else { throw SystemError(call: "send") }
         }
     }
 

@@ -1,5 +1,7 @@
 import EventLoop
 import Glibc
+import TestSupport
+import Testing
 
 /// The server's end of a connection, as the kernel tells of it.
 struct ServerSocket {
@@ -19,6 +21,22 @@ struct ServerSocket {
             // State (0A: listening), queues, and inode (0: nobody holds it any more).
             guard columns.count > 9, columns[3] != "0A", columns[9] != "0" else { return nil }
             return ServerSocket(unread: columns[4].split(separator: ":").last.flatMap { Int($0, radix: 16) } ?? 0)
+        }
+    }
+}
+
+extension TestServer {
+    /// Waits until the server has read all that was sent to it.
+    func hasReadEverything() async throws {
+        try await eventually("the server has read everything") {
+            try ServerSocket.all(port: port).allSatisfy { $0.unread == 0 }
+        }
+    }
+
+    /// Waits until no more than `count` connections are open.
+    func hasConnections(atMost count: Int) async throws {
+        try await eventually("no more than \(count) connections are open") {
+            try ServerSocket.all(port: port).count <= count
         }
     }
 }

@@ -1,5 +1,6 @@
 import EventLoop
 import Locking
+import TestSupport
 
 @testable import HTTPServer
 

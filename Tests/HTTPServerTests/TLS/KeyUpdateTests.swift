@@ -2,6 +2,7 @@ import CLibssl
 import Dispatch
 import EventLoop
 import Glibc
+import TestSupport
 import Testing
 
 @testable import HTTPServer
@@ -15,25 +16,16 @@ private final class KeyUpdater: @unchecked Sendable {
     private let ssl: OpaquePointer
 
     init(port: Int) throws {
-        let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard number >= 0 else { throw SystemError(call: "socket") }
-        descriptor = FileDescriptor(owning: number)
-        // As little room as there can be for what is not read, and an end to sending when the server does not read.
-        var size: Int32 = 4096
-        setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
-        var limit = timeval(tv_sec: 2, tv_usec: 0)
-        setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-        let result = withUnsafePointer(to: &address) { address in
-            address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(number, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
+        let number = try LoopbackSocket.connect(to: UInt16(port)) { number in
+            // As little room as there can be for what is not read, and an end to sending when the server does not read.
+            var size: Int32 = 4096
+            setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+            var limit = timeval(tv_sec: 2, tv_usec: 0)
+            setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         }
-        guard result == 0, let context = SSL_CTX_new(TLS_client_method()), let ssl = SSL_new(context) else {
-            throw SystemError(call: "connect")
+        descriptor = FileDescriptor(owning: number)
+        guard let context = SSL_CTX_new(TLS_client_method()), let ssl = SSL_new(context) else {
+            throw SystemError(call: "SSL_new")
         }
         self.context = context
         self.ssl = ssl

@@ -1,4 +1,5 @@
 import HTTPTypes
+import TestSupport
 import Testing
 
 @testable import HTTPServer
@@ -42,11 +43,11 @@ private func routes(_ router: inout Router, waiting: Gate, gate: Gate) {
 
 private func withSecureServer(
     headerTimeout: Duration = .seconds(10),
-    _ body: (SecureServer, inout TemporaryDirectory) async throws -> Void
+    _ body: (SecureServer, String) async throws -> Void
 ) async throws {
     let own = try SelfSignedCertificate()
-    var directory = try TemporaryDirectory()
-    let certificateFile = try directory.write(own.certificate, to: "certificate.pem")
+    let directory = try TemporaryFolder.make()
+    let certificateFile = try writeFile(own.certificate, to: "\(directory)/certificate.pem")
     let context = try TLSContext(certificateChain: own.certificate, privateKey: own.privateKey)
     let settings = settings { settings in
         settings.tls = context
@@ -58,7 +59,7 @@ private func withSecureServer(
     }
     try await withServer(settings, routes: allRoutes) { server in
         let secure = SecureServer(server: server, certificateFile: certificateFile, waiting: waiting, gate: gate)
-        try await body(secure, &directory)
+        try await body(secure, directory)
     }
 }
 
@@ -119,7 +120,7 @@ struct TLSServerTests {
     func largeBodies(version: String) async throws {
         try await withSecureServer { server, directory in
             let body = patternedBytes(1 << 20)
-            let file = try directory.write(body, to: "body")
+            let file = try writeFile(body, to: "\(directory)/body")
             let arguments = ["--data-binary", "@\(file)"]
             let result = try await server.curl("--tls-max", version, arguments[0], arguments[1], path: "/echo")
             #expect(result.status == 0)
@@ -130,7 +131,7 @@ struct TLSServerTests {
     @Test("A session is resumed", arguments: ["-tls1_2", "-tls1_3"])
     func resumption(version: String) async throws {
         try await withSecureServer { server, directory in
-            let session = directory.file("session.pem")
+            let session = "\(directory)/session.pem"
             let first = try await server.openssl(version, "-sess_out", session, input: last)
             #expect(first.text.contains("New, TLSv1"))
             #expect(first.text.contains("secure: true"))
@@ -155,8 +156,8 @@ struct TLSServerTests {
         try await withSecureServer { server, _ in
             let client = try server.server.connect()
             try await client.send([0x16])
-            while try ServerSocket.all(port: server.server.port).map(\.unread) != [0] {
-                try await Task.sleep(for: .milliseconds(2))
+            try await eventually("the server has read it") {
+                try ServerSocket.all(port: server.server.port).map(\.unread) == [0]
             }
             try await client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await client.receiveToEnd().contains("HTTP/1.1") == false)
@@ -204,7 +205,7 @@ struct TLSServerTests {
             async let kept = server.openssl("-quiet", input: "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n" + last)
             await server.waiting.wait()
             let other = try SelfSignedCertificate()
-            let otherFile = try directory.write(other.certificate, to: "other.pem")
+            let otherFile = try writeFile(other.certificate, to: "\(directory)/other.pem")
             server.server.server.use(
                 try TLSContext(certificateChain: other.certificate, privateKey: other.privateKey)
             )
@@ -220,7 +221,7 @@ struct TLSServerTests {
     @Test("A client that does not trust the certificate says so, and the server goes on")
     func untrusted() async throws {
         try await withSecureServer { server, directory in
-            let other = try directory.write(SelfSignedCertificate().certificate, to: "other.pem")
+            let other = try writeFile(SelfSignedCertificate().certificate, to: "\(directory)/other.pem")
             let refused = try await server.curl("--cacert", other)
             #expect(refused.status != 0)
             #expect(try await server.curl().text == "secure: true")

@@ -1,4 +1,5 @@
 import HTTPTypes
+import TestSupport
 import Testing
 
 @testable import HTTPServer
@@ -77,25 +78,12 @@ extension RecordedEvent {
     }
 }
 
-/// SplitMix64: small, and the same sequence everywhere.
-private struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ mixed >> 31
-    }
-}
-
 /// Makes up requests, spoils them and cuts them.
 private struct RequestMaker {
-    var random: SeededGenerator
+    var random: SplitMix64
 
     init(seed: UInt64) {
-        random = SeededGenerator(state: seed)
+        random = SplitMix64(seed: seed)
     }
 
     private mutating func chance(_ percent: Int) -> Bool {

@@ -4,6 +4,7 @@ import Glibc
 import HTTPClient
 import KakaoAPI
 import Locking
+import TestSupport
 
 /// A server that answers every call with the same bytes, and remembers the calls.
 final class StubKakao: Sendable {
@@ -16,7 +17,7 @@ final class StubKakao: Sendable {
     ///   for a server that hangs up.
     init(_ answer: String) throws {
         self.answer = Array(answer.utf8)
-        (listener, port) = try listen()
+        (listener, port) = try LoopbackSocket.listen()
         // A queue of its own, for it blocks.
         DispatchQueue(label: "kakao").async { self.serve() }
     }
@@ -40,32 +41,16 @@ final class StubKakao: Sendable {
             guard connection >= 0 else { return }
             if let call = Call(readingFrom: connection) {
                 recorded.withLock { $0.append(call) }
-                _ = send(connection, answer, answer.count, Int32(MSG_NOSIGNAL))
+                _ = sendAll(answer, to: connection)
             }
             close(connection)
         }
     }
 }
 
-/// A socket that listens on a port of the kernel's choice.
-private func listen() throws -> (descriptor: Int32, port: UInt16) {
-    let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    let isListening = withUnsafeMutablePointer(to: &address) {
-        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-            bind(listener, $0, length) == 0 && listen(listener, 16) == 0 && getsockname(listener, $0, &length) == 0
-        }
-    }
-    guard isListening else { throw SystemError(call: "listen") }
-    return (listener, UInt16(bigEndian: address.sin_port))
-}
-
 /// A port that was free a moment ago.
 func unusedPort() throws -> UInt16 {
-    let (listener, port) = try listen()
+    let (listener, port) = try LoopbackSocket.listen()
     close(listener)
     return port
 }

@@ -2,6 +2,7 @@ import EventLoop
 import FoundationEssentials
 import Glibc
 import Locking
+import TestSupport
 import Testing
 
 @testable import Postgres

@@ -1,10 +1,11 @@
 import FoundationEssentials
 import Postgres
+import TestSupport
 import Testing
 
 @Suite struct MigratorTests {
     private func directory(_ files: [String: String]) throws -> String {
-        let directory = try TestServer.temporaryDirectory(mode: 0o700)
+        let directory = try TemporaryFolder.make(mode: 0o700)
         for (name, sql) in files { try write(sql, name, directory) }
         return directory
     }

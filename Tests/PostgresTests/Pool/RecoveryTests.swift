@@ -1,6 +1,7 @@
 import EventLoop
 import Glibc
 import PrivatePostgres
+import TestSupport
 import Testing
 
 @testable import Postgres
@@ -12,8 +13,8 @@ import Testing
         _ adjust: (inout PostgresSettings) -> Void = { _ in },
         _ body: (PostgresCluster, PostgresPool) async throws -> Void
     ) async throws {
-        try await TestServer.gate.pass {
-            let cluster = PostgresCluster(directory: try TestServer.temporaryDirectory())
+        try await TestDatabase.slots.with {
+            let cluster = PostgresCluster(directory: try TemporaryFolder.make() + "/postgres")
             var settings = try PostgresSettings(url: try await cluster.start())
             adjust(&settings)
             let pool = PostgresPool(settings: settings, loop: try TestDatabase.loop(), logger: quietLogger)

@@ -1,5 +1,6 @@
 import EventLoop
 import Postgres
+import TestSupport
 import Testing
 
 @Suite struct TransactionTests {

@@ -3,6 +3,7 @@ import Glibc
 import Locking
 import Postgres
 import PrivatePostgres
+import TestSupport
 import Testing
 
 /// Each test has a cluster of its own.
@@ -22,7 +23,7 @@ import Testing
     @Test("A cluster is made on first use, is durable, keeps what it holds, and prints to whoever started it")
     func life() async throws {
         let lines = Locked<[String]>([])
-        let cluster = PostgresCluster(directory: try TestServer.temporaryDirectory()) { line in
+        let cluster = PostgresCluster(directory: try TemporaryFolder.make() + "/postgres") { line in
             lines.withLock { $0.append(line) }
         }
         #expect(await cluster.url == nil)
@@ -49,7 +50,7 @@ import Testing
 
     @Test("What a server that was killed left behind does not stop the next, nor a lock that names another process")
     func staleLock() async throws {
-        let cluster = PostgresCluster(directory: try TestServer.temporaryDirectory())
+        let cluster = PostgresCluster(directory: try TemporaryFolder.make() + "/postgres")
         try await cluster.start()
         let process = try #require(await cluster.processIdentifier)
         #expect(kill(process, SIGKILL) == 0)
@@ -70,7 +71,7 @@ import Testing
 
     @Test("Two servers are not started on one cluster")
     func twice() async throws {
-        let directory = try TestServer.temporaryDirectory()
+        let directory = try TemporaryFolder.make() + "/postgres"
         let cluster = PostgresCluster(directory: directory)
         let url = try await cluster.start()
         let other = PostgresCluster(directory: directory)
@@ -83,7 +84,7 @@ import Testing
     @Test("Settings that the server does not accept are an error that says so")
     func wrongSettings() async throws {
         let cluster = PostgresCluster(
-            directory: try TestServer.temporaryDirectory(),
+            directory: try TemporaryFolder.make() + "/postgres",
             settings: ["no_such_setting": "1"]
         )
         let error = await #expect(throws: PrivatePostgresError.self) { try await cluster.start() }
@@ -92,7 +93,7 @@ import Testing
 
     @Test("A path that is too long for a socket is a link to a shorter one")
     func longPath() async throws {
-        let parent = try TestServer.temporaryDirectory(mode: 0o755)
+        let parent = try TemporaryFolder.make()
         let directory = "\(parent)/\(String(repeating: "long-", count: 30))/postgres"
         try await expectLink(directory)
     }
@@ -102,7 +103,7 @@ import Testing
         .enabled(if: geteuid() == 0)
     )
     func rootOnly() async throws {
-        let parent = try TestServer.temporaryDirectory(mode: 0o700)
+        let parent = try TemporaryFolder.make(mode: 0o700)
         try await expectLink("\(parent)/clone/.local/postgres")
     }
 
@@ -110,7 +111,7 @@ import Testing
         let cluster = PostgresCluster(directory: directory)
         let url = try await cluster.start()
         let real = try #require(await cluster.realDirectory)
-        TestServer.removeAtExit(real)
+        TemporaryFolder.removeAtExit(real)
         #expect(real.hasPrefix("/var/tmp/"))
         #expect(try FileManager.default.destinationOfSymbolicLink(atPath: directory) == real)
         #expect(try await answers(url))
@@ -125,7 +126,7 @@ import Testing
         let last = PostgresCluster(directory: directory)
         try await last.start()
         let fresh = try #require(await last.realDirectory)
-        TestServer.removeAtExit(fresh)
+        TemporaryFolder.removeAtExit(fresh)
         #expect(fresh != real)
         await last.stop()
     }

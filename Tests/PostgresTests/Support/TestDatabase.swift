@@ -4,6 +4,7 @@ import Logging
 import Postgres
 import PrivatePostgres
 import Synchronization
+import TestSupport
 import Testing
 
 /// A schema of one test's own, on the shared server, and the loop that the test's connections live on.
@@ -15,6 +16,8 @@ struct TestDatabase: Sendable {
 
     private static let loops = Result { try EventLoopGroup(count: 2) }
     private static let count = Atomic<Int>(0)
+    /// Tests with connections of their own that run at once.
+    static let slots = Slots(8)
 
     static func loop(_ index: Int = 0) throws -> EventLoop {
         let loops = try loops.get().loops
@@ -24,7 +27,7 @@ struct TestDatabase: Sendable {
     /// For making and dropping schemas.
     private static let admin = Task.detached {
         let pool = PostgresPool(
-            settings: try PostgresSettings(url: try await TestServer.url),
+            settings: try PostgresSettings(url: try await SharedPostgres.url),
             loop: try loop(),
             logger: quietLogger
         )
@@ -37,13 +40,13 @@ struct TestDatabase: Sendable {
         _ adjust: (inout PostgresSettings) -> Void = { _ in },
         _ body: (PostgresPool, TestDatabase) async throws -> Void
     ) async throws {
-        try await TestServer.gate.pass {
+        try await slots.with {
             let number = count.add(1, ordering: .relaxed).newValue
             let schema = "test_\(getpid())_\(number)"
             let admin = try await admin.value
             try await admin.write("CREATE SCHEMA \(schema)")
 
-            let url = try await TestServer.url
+            let url = try await SharedPostgres.url
             let separator = url.contains("?") ? "&" : "?"
             var settings = try PostgresSettings(url: "\(url)\(separator)options=-csearch_path%3D\(schema)")
             adjust(&settings)
@@ -103,27 +106,6 @@ extension TestDatabase {
             return waiting == count
         }
     }
-}
-
-/// Says what goes wrong with the tests themselves, and nothing of what is meant to.
-let quietLogger: Logger = {
-    var logger = Logger(label: "test")
-    logger.logLevel = .critical
-    return logger
-}()
-
-/// Waits until `condition` holds. Fails the test if it does not within 30 seconds.
-func eventually(
-    _ what: Comment,
-    sourceLocation: SourceLocation = #_sourceLocation,
-    _ condition: () async throws -> Bool
-) async throws {
-    let deadline = ContinuousClock.now + .seconds(30)
-    while ContinuousClock.now < deadline {
-        if try await condition() { return }
-        try await Task.sleep(for: .milliseconds(10))
-    }
-    Issue.record(what, sourceLocation: sourceLocation)
 }
 
 /// The error that `body` throws, which has to be a `PostgresError`.

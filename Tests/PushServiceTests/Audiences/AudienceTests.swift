@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -42,7 +43,7 @@ import Testing
     func stored() async throws {
         try await withService { service in
             let ids = Self.hundredThousand
-            let file = "\(try TestFiles.temporaryFolder())/users.txt"
+            let file = "\(try TemporaryFolder.make())/users.txt"
             try Data(Self.lines(ids)).write(to: URL(filePath: file))
             let url = "\(service.api.url)/v1/audiences/all"
             let type = ["-H", "Content-Type: text/plain; charset=utf-8"]

@@ -5,6 +5,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import PushService
+import TestSupport
 import Testing
 
 /// Changes of users' accounts, which Kakao tells in security event tokens: `/kakao/account-events`.

@@ -12,6 +12,7 @@ import Postgres
 import PrivatePostgres
 import PushService
 import Subprocess
+import TestSupport
 import Testing
 
 /// Calls from Kakao while PostgreSQL does not answer: each that is answered with success is stored once.
@@ -24,7 +25,7 @@ import Testing
 
     private static func withCluster(_ body: (PostgresCluster, String) async throws -> Void) async throws {
         try await Slots.servers.with {
-            let cluster = PostgresCluster(directory: "\(try TestFiles.temporaryFolder())/postgres")
+            let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
             let url = try await cluster.start()
             do {
                 try await body(cluster, url)
@@ -43,7 +44,7 @@ import Testing
         return settings
     }
 
-    private static func folder() throws -> String { "\(try TestFiles.temporaryFolder())/journal" }
+    private static func folder() throws -> String { "\(try TemporaryFolder.make())/journal" }
 
     private static func kakao(_ api: Caller, resourceID: String? = nil) -> Caller {
         var caller = api.with("KakaoAK \(Keys.admin)")
@@ -405,8 +406,8 @@ import Testing
 
     @Test("With a directory that cannot be used the server does not start, and says which setting is wrong")
     func unusable() async throws {
-        let file = "\(try TestFiles.temporaryFolder())/file"
-        try TestFiles.write([], to: file)
+        let file = "\(try TemporaryFolder.make())/file"
+        try writeFile([], to: file)
         var settings = Settings.test("postgres://nobody@127.0.0.1:1/none", kakao: "http://127.0.0.1:1")
         settings.journal.directory = "\(file)/journal"
         let error = await #expect(throws: SettingsError.self) {
@@ -440,7 +441,7 @@ import Testing
                     "DATABASE_URL": url, "OPERATOR_KEY": Keys.operator, "KAKAO_ADMIN_KEY": Keys.admin,
                     "KAKAO_API_URL": kakao.sandbox.url, "HTTP_PORT": "0", "JOURNAL_DIRECTORY": try Self.folder(),
                 ]
-                var server = try await ServerProcess.start(environment: environment)
+                var server = try await RunningProgram.start(environment: environment)
                 let base = try await server.url()
                 environment["HTTP_PORT"] = base.split(separator: ":").last.map(String.init)
                 let accepted = Accepted()
@@ -467,7 +468,7 @@ import Testing
                     for _ in 0..<2 {
                         server.send(SIGKILL)
                         _ = await server.ended()
-                        server = try await ServerProcess.start(environment: environment)
+                        server = try await RunningProgram.start(environment: environment)
                         _ = try await server.address()
                         try await progress("started without a database")
                     }

@@ -2,6 +2,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import PushService
+import TestSupport
 import Testing
 
 /// Kakao's reports of tokens that it could not deliver to: `/kakao/push/feedback/{secret}`.

@@ -6,6 +6,7 @@ import JSON
 import KakaoSandbox
 import Subprocess
 import SystemPackage
+import TestSupport
 import Testing
 
 /// `push-server serve` as a process: killed, told to end, and short of descriptors.
@@ -19,10 +20,10 @@ import Testing
     }
 
     private static func killAndRestart(_ database: TestDatabase, _ kakao: TestKakao) async throws {
-        let environment = ServerProcess.environment(database, kakao)
+        let environment = RunningProgram.environment(database, kakao)
         kakao.fail("send", .latency) { $0.milliseconds = 5000 }
         var pushes: [String] = []
-        try await ServerProcess.with(environment: environment) { process, api in
+        try await RunningProgram.with(environment: environment) { process, api in
             try await database.addPhones(1...120)
             // More than are under way at a time.
             for first in stride(from: Int64(1), to: 120, by: 3) {
@@ -35,7 +36,7 @@ import Testing
         #expect(pushes.count == 40)
         #expect(try await database.count("\(claimedBatches) WHERE state = 'sending'") > 0)
         kakao.sandbox.removeFaults()
-        try await ServerProcess.with(environment: environment) { _, api in
+        try await RunningProgram.with(environment: environment) { _, api in
             // What was under way is taken over when its lease has ended, 20 seconds after it was taken.
             for push in pushes { try await api.waitUntilDone(push, within: .seconds(60)) }
             let counts = try await api.get(pushes[0]).json?["users"]
@@ -47,8 +48,8 @@ import Testing
     @Test("Told to end, a server finishes the requests and sends in hand and exits 0, and its log holds no secret")
     func terminated() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            let environment = ServerProcess.environment(database, kakao)
-            try await ServerProcess.with(environment: environment) { process, api in
+            let environment = RunningProgram.environment(database, kakao)
+            try await RunningProgram.with(environment: environment) { process, api in
                 try await database.addPhones([2])
                 kakao.fail("*", .latency) { $0.milliseconds = 1000 }
                 async let registered = api.register(1, "a-push-token-that-nobody-may-see")
@@ -72,8 +73,8 @@ import Testing
     @Test("Told to end while Kakao does not answer, a server exits 0 in time and gives back what it has")
     func terminatedWithoutKakao() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            let environment = ServerProcess.environment(database, kakao)
-            try await ServerProcess.with(environment: environment) { process, api in
+            let environment = RunningProgram.environment(database, kakao)
+            try await RunningProgram.with(environment: environment) { process, api in
                 try await database.addPhones([2])
                 kakao.fail("*", .latency) { $0.milliseconds = 60_000 }
                 async let registered = api.register(1, "token")
@@ -97,8 +98,8 @@ import Testing
     @Test("A server without anything to do, or with a push that waits, leaves the processor alone")
     func idle() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            let environment = ServerProcess.environment(database, kakao)
-            try await ServerProcess.with(environment: environment) { _, api in
+            let environment = RunningProgram.environment(database, kakao)
+            try await RunningProgram.with(environment: environment) { _, api in
                 func processorTime() async throws -> Double {
                     let text = try await api.get("/metrics").text
                     let line = text.split(separator: "\n").first { $0.hasPrefix("process_cpu_seconds_total ") }
@@ -128,8 +129,8 @@ import Testing
     @Test("A server that runs out of descriptors lives on, and serves again when there are some")
     func descriptors() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            let environment = ServerProcess.environment(database, kakao)
-            try await ServerProcess.with(environment: environment, descriptors: 64) { process, api in
+            let environment = RunningProgram.environment(database, kakao)
+            try await RunningProgram.with(environment: environment, descriptors: 64) { process, api in
                 // An answer counts for a second.
                 try await eventually("it is ready") { try await api.get("/readyz").status == 200 }
                 let port = try #require(api.url.split(separator: ":").last.flatMap { UInt16($0) })
@@ -154,7 +155,7 @@ import Testing
     @Test("On SIGHUP a server reads its certificate again; one that cannot be used is logged, and the old one stays")
     func reloadsCertificate() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            let folder = try TestFiles.temporaryFolder()
+            let folder = try TemporaryFolder.make()
             func install(_ certificate: SelfSignedCertificate, trustedAs name: String) throws {
                 for (bytes, file) in [
                     (certificate.certificate, "certificate.pem"), (certificate.privateKey, "key.pem"),
@@ -164,10 +165,10 @@ import Testing
                 }
             }
             try install(SelfSignedCertificate(), trustedAs: "first.pem")
-            var environment = ServerProcess.environment(database, kakao)
+            var environment = RunningProgram.environment(database, kakao)
             environment["HTTP_TLS_CERTIFICATE_FILE"] = "\(folder)/certificate.pem"
             environment["HTTP_TLS_PRIVATE_KEY_FILE"] = "\(folder)/key.pem"
-            let process = try await ServerProcess.start(environment: environment)
+            let process = try await RunningProgram.start(environment: environment)
             let address = try await process.address()
             /// Whether a client that trusts only this certificate is answered.
             func answers(trusting name: String) async throws -> Bool {
@@ -183,11 +184,11 @@ import Testing
             // With the settings of `serve`, though the certificate is for another name; the port is in none of them here.
             var health = environment
             health["HTTP_PORT"] = address.split(separator: ":").last.map(String.init)
-            let isAlive = try await ServerProcess.start(["health"], environment: health)
+            let isAlive = try await RunningProgram.start(["health"], environment: health)
             #expect(await isAlive.ended() == .exited(0))
             health["HTTP_TLS_CERTIFICATE_FILE"] = nil
             health["HTTP_TLS_PRIVATE_KEY_FILE"] = nil
-            let isPlain = try await ServerProcess.start(["health"], environment: health)
+            let isPlain = try await RunningProgram.start(["health"], environment: health)
             #expect(await isPlain.ended() == .exited(1))
             try install(SelfSignedCertificate(), trustedAs: "second.pem")
             #expect(try await !answers(trusting: "second.pem"))
@@ -210,13 +211,13 @@ import Testing
 
     @Test("With migrations switched off a server starts only when they have run, and keys that were made work at once")
     func commands() async throws {
-        try await withDatabaseAndKakao { database, kakao in
-            var environment = ServerProcess.environment(database, kakao)
+        try await withDatabaseAndKakao(.nothing) { database, kakao in
+            var environment = RunningProgram.environment(database, kakao)
             environment["DATABASE_MIGRATE"] = "false"
             environment["LOG_LEVEL"] = "warning"
             /// Runs a command to its end and returns what it printed.
             func run(_ command: [String], expecting code: Int32 = 0) async throws -> [String] {
-                let process = try await ServerProcess.start(command, environment: environment)
+                let process = try await RunningProgram.start(command, environment: environment)
                 #expect(await process.ended() == .exited(code), "\(process.lines)")
                 return process.lines
             }
@@ -229,7 +230,7 @@ import Testing
             #expect(made.count == 1, "\(made)")
             let key = try #require(made.first { $0.hasPrefix("kps_") })
             environment["LOG_LEVEL"] = "info"
-            try await ServerProcess.with(environment: environment) { _, api in
+            try await RunningProgram.with(environment: environment) { _, api in
                 let caller = api.with("Bearer \(key)")
                 let registered = try await caller.register(1, "token")
                 #expect(registered.status == 200, "\(registered.text)")
@@ -252,12 +253,12 @@ import Testing
     @Test("A server without its key does not start, says which setting is missing, and exits with 78")
     func withoutKey() async throws {
         var environment = ["DATABASE_URL": "postgres://localhost:1/none", "KAKAO_ADMIN_KEY": Keys.admin]
-        let process = try await ServerProcess.start(environment: environment)
+        let process = try await RunningProgram.start(environment: environment)
         #expect(await process.ended() == .exited(EX_CONFIG))
         #expect(process.lines.contains { $0.contains("operator.key") && $0.contains("OPERATOR_KEY") })
 
         environment["OPERATOR_KEY"] = "short"
-        let second = try await ServerProcess.start(environment: environment)
+        let second = try await RunningProgram.start(environment: environment)
         #expect(await second.ended() == .exited(EX_CONFIG))
         #expect(second.lines.contains { $0.contains("OPERATOR_KEY in the environment") && $0.contains("32") })
         #expect(!second.lines.contains { $0.contains("short") })
@@ -271,29 +272,10 @@ private struct IdleConnections: ~Copyable {
     var count: Int { descriptors.count }
 
     init(_ count: Int, port: UInt16) throws {
-        var descriptors: [Int32] = []
-        for _ in 0..<count {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_port = port.bigEndian
-            address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-            let result = withUnsafePointer(to: &address) { address in
-                address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-                }
-            }
-            descriptors.append(descriptor)
-            guard result == 0 else { throw Refused(code: errno) }
-        }
-        self.descriptors = descriptors
+        descriptors = try (0..<count).map { _ in try LoopbackSocket.connect(to: port) }
     }
 
     deinit {
         for descriptor in descriptors { close(descriptor) }
-    }
-
-    private struct Refused: Error {
-        let code: Int32
     }
 }

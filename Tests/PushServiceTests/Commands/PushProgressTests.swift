@@ -1,6 +1,7 @@
 import ArgumentParser
 import JSON
 import PushService
+import TestSupport
 import Testing
 
 @testable import push_server
@@ -171,8 +172,8 @@ import Testing
 
     @Test("A large file is uploaded under a name that follows from the idempotency key, unless it is given one")
     func uploadName() throws {
-        let path = "\(try TestFiles.temporaryFolder())/users"
-        try TestFiles.write(Array((1...10_001).map { "\($0)\n" }.joined().utf8), to: path)
+        let path = "\(try TemporaryFolder.make())/users"
+        try writeFile(Array((1...10_001).map { "\($0)\n" }.joined().utf8), to: path)
         let (audience, upload) = try RecipientOptions.parse(["--users-file", path]).audience(idempotencyKey: "k-1")
         #expect(audience.json == ["audience": "push-k-1"])
         #expect(upload?.name == "push-k-1")

@@ -6,6 +6,7 @@ import KakaoSandbox
 import PushService
 import Subprocess
 import SystemPackage
+import TestSupport
 import Testing
 
 /// `push-server pushes …` as a process, against a server over a real socket.
@@ -156,8 +157,8 @@ import Testing
     @Test("More users than a request may name go up as an audience, which goes away when nobody has named it")
     func usersFile() async throws {
         try await withService { service in
-            let path = "\(try TestFiles.temporaryFolder())/users"
-            try TestFiles.write(Array((1...10_500).map { "\($0)\n" }.joined().utf8), to: path)
+            let path = "\(try TemporaryFolder.make())/users"
+            try writeFile(Array((1...10_500).map { "\($0)\n" }.joined().utf8), to: path)
             let pushes = Pushes(service.api.url)
             let arguments = ["--message", Self.message, "--users-file", path]
             try await service.database.addPhones(1...10_500)
@@ -176,8 +177,8 @@ import Testing
     @Test("A message comes from a file or standard input as well, and one that is no JSON is not sent")
     func messages() async throws {
         try await withService { service in
-            let path = "\(try TestFiles.temporaryFolder())/message.json"
-            try TestFiles.write(Array(Self.message.utf8), to: path)
+            let path = "\(try TemporaryFolder.make())/message.json"
+            try writeFile(Array(Self.message.utf8), to: path)
             let pushes = Pushes(service.api.url)
             let rest = ["--user", "1", "--at", "2100-01-01T00:00:00Z"]
             #expect(try await pushes.run(["send", "--message", path] + rest).code == 0)
@@ -234,8 +235,8 @@ import Testing
             #expect(wrong.code == 1)
             let detail = try await service.api.with("Bearer wrong").get("/v1/pushes").json?["detail"]?.string
             #expect(wrong.errors == "push-server: \(detail ?? "?")\n")
-            let path = "\(try TestFiles.temporaryFolder())/key"
-            try TestFiles.write(Array("\(Keys.operator)\n".utf8), to: path)
+            let path = "\(try TemporaryFolder.make())/key"
+            try writeFile(Array("\(Keys.operator)\n".utf8), to: path)
             let right = try await Pushes(service.api.url, key: "wrong").run(["list", "--key-file", path])
             #expect(right.code == 0, "\(right)")
         }
@@ -243,10 +244,10 @@ import Testing
 
     @Test("A server's own certificate is trusted when --ca-file names it, and only then")
     func certificate() async throws {
-        let folder = try TestFiles.temporaryFolder()
+        let folder = try TemporaryFolder.make()
         let certificate = try SelfSignedCertificate()
-        try TestFiles.write(certificate.certificate, to: "\(folder)/certificate.pem")
-        try TestFiles.write(certificate.privateKey, to: "\(folder)/key.pem")
+        try writeFile(certificate.certificate, to: "\(folder)/certificate.pem")
+        try writeFile(certificate.privateKey, to: "\(folder)/key.pem")
         let adjust = { (settings: inout Settings) in
             settings.certificateFile = "\(folder)/certificate.pem"
             settings.privateKeyFile = "\(folder)/key.pem"
@@ -264,19 +265,19 @@ import Testing
     @Test("A server that is restarted is waited for, and the push watched to its end")
     func restarted() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            var environment = ServerProcess.environment(database, kakao)
+            var environment = RunningProgram.environment(database, kakao)
             kakao.fail("send", status: 500)
-            let watching: ServerProcess
-            var first: ServerProcess?
+            let watching: RunningProgram
+            var first: RunningProgram?
             do {
-                let server = try await ServerProcess.start(environment: environment)
+                let server = try await RunningProgram.start(environment: environment)
                 first = server
                 let api = Caller(url: try await server.url())
                 environment["HTTP_PORT"] = api.url.split(separator: ":").last.map(String.init)
                 try await database.addPhones([1])
                 let push = try await api.push([1], marker: "m")
                 let id = push.split(separator: "/").last.map(String.init) ?? ""
-                watching = try await ServerProcess.start(
+                watching = try await RunningProgram.start(
                     ["pushes", "watch", id, "--url", api.url],
                     environment: ["OPERATOR_KEY": Keys.operator]
                 )
@@ -289,7 +290,7 @@ import Testing
             }
             try await eventually("it is missed") { watching.lines.contains { $0.contains("waiting for it") } }
             kakao.sandbox.removeFaults()
-            try await ServerProcess.with(environment: environment) { _, _ in
+            try await RunningProgram.with(environment: environment) { _, _ in
                 #expect(await watching.ended() == .exited(0), "\(watching.lines)")
                 #expect(watching.lines.last == "done 100% 1/1 users")
             }
@@ -303,7 +304,7 @@ import Testing
                 "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
             ])
             let id = try #require(answer.lines.first)
-            let watching = try await ServerProcess.start(
+            let watching = try await RunningProgram.start(
                 ["pushes", "watch", id, "--url", service.api.url],
                 environment: ["OPERATOR_KEY": Keys.operator]
             )
@@ -377,12 +378,12 @@ private struct Pushes {
 
     /// Runs it to its end.
     func run(_ arguments: [String], input: String = "") async throws -> Result {
-        try await run(TestFiles.program("push-server"), ["pushes"] + arguments, input)
+        try await run(Program.path("push-server"), ["pushes"] + arguments, input)
     }
 
     /// The same on a terminal of so many columns, which takes both outputs together.
     func runOnTerminal(_ arguments: [String], columns: Int = 80, input: String = "") async throws -> Result {
-        let words = ([try TestFiles.program("push-server"), "pushes"] + arguments).map { "'\($0)'" }
+        let words = ([try Program.path("push-server"), "pushes"] + arguments).map { "'\($0)'" }
         let command = "stty cols \(columns); exec \(words.joined(separator: " "))"
         return try await run("/usr/bin/script", ["-qec", command, "/dev/null"], input)
     }

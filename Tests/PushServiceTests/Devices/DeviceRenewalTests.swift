@@ -3,6 +3,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import PushService
+import TestSupport
 import Testing
 
 /// Tokens that the server registers again before Kakao drops them, and tokens that two devices claim.

@@ -4,6 +4,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import PushService
+import TestSupport
 import Testing
 
 /// Devices while everything works: `/v1/push/register`, `/tokens`, `/deregister`, and what operators see.

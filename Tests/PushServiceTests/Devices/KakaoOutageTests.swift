@@ -4,6 +4,7 @@ import JSON
 import KakaoSandbox
 import Logging
 import PushService
+import TestSupport
 import Testing
 
 /// Devices while Kakao cannot be reached, or refuses.

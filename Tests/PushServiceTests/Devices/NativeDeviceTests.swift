@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import PushService
+import TestSupport
 import Testing
 
 /// `/v1/devices`: what users' apps call that prefer REST.

@@ -3,6 +3,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import PushService
+import TestSupport
 import Testing
 
 /// Apps that register, at each start, what is registered already.

@@ -4,6 +4,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import PushService
+import TestSupport
 import Testing
 
 /// What operators do about one user: `DELETE /v1/users/{uuid}` and `POST /v1/users/{uuid}/sync`.

@@ -5,6 +5,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import Subprocess
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -12,12 +13,15 @@ import Testing
 /// `push-server doctor` as a process, against a real database and the sandbox as Kakao.
 @Suite(.timeLimit(.minutes(5))) struct DoctorTests {
     /// A sandbox with a certificate of its own, and what a server needs to use it to the full.
-    private static func with(_ body: (TestDatabase, TestKakao, [String: String]) async throws -> Void) async throws {
+    private static func with(
+        _ content: TestDatabase.Content = .schema,
+        _ body: (TestDatabase, TestKakao, [String: String]) async throws -> Void
+    ) async throws {
         var sandbox = KakaoSandboxSettings()
         sandbox.tls = true
-        sandbox.certificateFile = "\(try TestFiles.temporaryFolder())/kakao.pem"
-        try await withDatabaseAndKakao(sandbox: sandbox) { database, kakao in
-            var environment = ServerProcess.environment(database, kakao)
+        sandbox.certificateFile = "\(try TemporaryFolder.make())/kakao.pem"
+        try await withDatabaseAndKakao(content, sandbox: sandbox) { database, kakao in
+            var environment = RunningProgram.environment(database, kakao)
             environment["FEEDBACK_SECRET"] = nil
             environment["HTTP_MAX_CONNECTIONS"] = "100"
             environment["KAKAO_AUTH_URL"] = kakao.sandbox.url
@@ -30,7 +34,7 @@ import Testing
 
     @Test("Of a configuration with nothing wrong every line is ok or says why it was skipped, and the exit code is 0")
     func allRight() async throws {
-        try await Self.with { database, kakao, environment in
+        try await Self.with(.nothing) { database, kakao, environment in
             var environment = environment
             environment["KAKAO_ACCESS_TOKEN"] = kakao.sandbox.accessToken(of: 1)
             // A role that owns its database and has no other rights.
@@ -39,7 +43,7 @@ import Testing
             try await database.pool.write("CREATE ROLE \(role)")
             try await database.pool.write("ALTER DATABASE \(name) OWNER TO \(role)")
             environment["DATABASE_URL"] = Self.url(database, as: role)
-            environment["JOURNAL_DIRECTORY"] = "\(try TestFiles.temporaryFolder())/journal"
+            environment["JOURNAL_DIRECTORY"] = "\(try TemporaryFolder.make())/journal"
             let examination = try await Examination(environment)
             #expect(examination.code == 0)
             for finding in examination.findings { #expect(["ok", "skipped"].contains(finding.state), "\(finding)") }
@@ -192,9 +196,9 @@ import Testing
             #expect(examination["kakao.app_id"]?.state == "warning")
 
             environment["KAKAO_ACCESS_TOKEN"] = nil
-            let path = "\(try TestFiles.temporaryFolder())/token"
+            let path = "\(try TemporaryFolder.make())/token"
             let token = try #require(kakao.sandbox.accessToken(of: 1))
-            try TestFiles.write(Array("\(token)\n".utf8), to: path)
+            try writeFile(Array("\(token)\n".utf8), to: path)
             examination = try await Examination(environment, ["--access-token-file", path])
             #expect(examination["kakao.app_id"]?.state == "ok")
 
@@ -219,7 +223,7 @@ import Testing
                     }
                     return Array(changed.joined(separator: "\r\n").utf8)
                 }
-                var environment = ServerProcess.environment(database, kakao)
+                var environment = RunningProgram.environment(database, kakao)
                 environment["KAKAO_API_URL"] = relay.url
                 let examination = try await Examination(environment)
                 #expect(relay.requests > 0)
@@ -247,7 +251,7 @@ import Testing
 
     @Test("Pending migrations are wrong unless serve runs them, and one that was changed is wrong")
     func migrations() async throws {
-        try await Self.with { database, _, environment in
+        try await Self.with(.nothing) { database, _, environment in
             var environment = environment
             environment["DATABASE_MIGRATE"] = "false"
             var examination = try await Examination(environment)
@@ -261,7 +265,7 @@ import Testing
             examination = try await Examination(environment)
             #expect(examination["database.migrations"]?.state == "ok")
 
-            let migrated = try await ServerProcess.start(["migrate"], environment: environment)
+            let migrated = try await RunningProgram.start(["migrate"], environment: environment)
             #expect(await migrated.ended() == .exited(0))
             examination = try await Examination(environment)
             #expect(examination["database.migrations"]?.text == "all have run")
@@ -276,8 +280,6 @@ import Testing
     func role() async throws {
         try await Self.with { database, _, environment in
             var environment = environment
-            let migrated = try await ServerProcess.start(["migrate"], environment: environment)
-            #expect(await migrated.ended() == .exited(0))
             /// Connects with settings of the session.
             func examine(_ options: String) async throws -> Examination {
                 let mark = database.url.contains("?") ? "&" : "?"
@@ -312,7 +314,7 @@ import Testing
     @Test("A public address is wrong if Kakao cannot call it; whether push-server answers there is told apart")
     func publicURL() async throws {
         try await withService { service in
-            var environment = ServerProcess.environment(service.database, service.kakao)
+            var environment = RunningProgram.environment(service.database, service.kakao)
             func examine(_ url: String) async throws -> Examination {
                 environment["HTTP_PUBLIC_URL"] = url
                 return try await Examination(environment)
@@ -356,14 +358,14 @@ import Testing
     @Test("Certificate and key are looked at: whose they are, how long they are valid, and who may read the key")
     func certificate() async throws {
         try await Self.with { _, _, environment in
-            let folder = try TestFiles.temporaryFolder()
+            let folder = try TemporaryFolder.make()
             var environment = environment
             environment["HTTP_TLS_CERTIFICATE_FILE"] = "\(folder)/certificate.pem"
             environment["HTTP_TLS_PRIVATE_KEY_FILE"] = "\(folder)/key.pem"
             func examine(days: Int, mode: mode_t = 0o600, key: [UInt8]? = nil) async throws -> Examination.Finding? {
                 let made = try SelfSignedCertificate(days: days)
-                try TestFiles.write(made.certificate, to: "\(folder)/certificate.pem")
-                try TestFiles.write(key ?? made.privateKey, to: "\(folder)/key.pem")
+                try writeFile(made.certificate, to: "\(folder)/certificate.pem")
+                try writeFile(key ?? made.privateKey, to: "\(folder)/key.pem")
                 chmod("\(folder)/key.pem", mode)
                 return try await Examination(environment)["http.tls"]
             }
@@ -441,7 +443,7 @@ private struct Examination {
         descriptors: Int? = nil
     ) async throws {
         let arguments = ["doctor", "--json"] + arguments
-        let process = try await ServerProcess.start(arguments, environment: environment, descriptors: descriptors)
+        let process = try await RunningProgram.start(arguments, environment: environment, descriptors: descriptors)
         var code: Int32?
         if case .exited(let status) = await process.ended() { code = status }
         self.code = code
@@ -458,7 +460,7 @@ private struct Examination {
 
     /// The lines of a run for people.
     static func lines(_ arguments: [String], _ environment: [String: String]) async throws -> [String] {
-        let process = try await ServerProcess.start(["doctor"] + arguments, environment: environment)
+        let process = try await RunningProgram.start(["doctor"] + arguments, environment: environment)
         _ = await process.ended()
         expectNoSecret(process.lines, environment)
         return process.lines

@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPServer
 import HTTPTypes
 import KakaoSandbox
+import TestSupport
 import Testing
 
 @testable import PushService

@@ -5,6 +5,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import PushService
+import TestSupport
 import Testing
 
 /// Users' apps that call with a Kakao Login access token.

@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import PushService
+import TestSupport
 import Testing
 
 /// Users' apps that call with a JSON Web Token of the service's own backend.
@@ -92,8 +93,8 @@ import Testing
     @Test("With a file of its keys ES256 is accepted, and no signature that is changed, cut short or another key's")
     func keysInFile() async throws {
         let key = try TestP256Key()
-        let path = try TestFiles.temporaryFolder() + "/keys.json"
-        try TestFiles.write(key.jwks(keyID: "first"), to: path)
+        let path = try TemporaryFolder.make() + "/keys.json"
+        try writeFile(key.jwks(keyID: "first"), to: path)
         try await Self.withBackend(.file(path)) { service in
             let header: JSONObject = ["alg": "ES256", "kid": "first"]
             let claims = Self.claims(service)
@@ -126,8 +127,8 @@ import Testing
         arguments: ["", "{}", #"{"keys":[]}"#, #"{"keys":[{"kty":"oct","kid":"a","k":"AAAA"}]}"#]
     )
     func unusableFile(text: String) async throws {
-        let path = try TestFiles.temporaryFolder() + "/keys.json"
-        try TestFiles.write(Array(text.utf8), to: path)
+        let path = try TemporaryFolder.make() + "/keys.json"
+        try writeFile(Array(text.utf8), to: path)
         await #expect(throws: SettingsError.self) {
             try await Self.withBackend(.file(path)) { _ in }
         }

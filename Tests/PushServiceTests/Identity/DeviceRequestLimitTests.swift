@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import PushService
+import TestSupport
 import Testing
 
 /// How often users' apps may call the device endpoints.

@@ -6,6 +6,7 @@ import JSON
 import KakaoSandbox
 import Logging
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -70,7 +71,7 @@ import Testing
 
     @Test("Who comes after a key was revoked is not let in by the answer to an older question")
     func oldAnswer() async throws {
-        try await TestDatabase.withMigrations { database in
+        try await TestDatabase.with { database in
             let store = OperatorKeyStore(pool: database.pool)
             let digest = SHA256Digest.of(try await Self.makeKey(database))
             let (keys, address, loop) = (OperatorKeys(), try Self.network, try Shared.loop)
@@ -131,7 +132,7 @@ import Testing
 
     @Test("A use that cannot be written is logged, and kept until it can be")
     func unwritten() async throws {
-        try await TestDatabase.withMigrations { database in
+        try await TestDatabase.with { database in
             let digest = SHA256Digest.of(try await Self.makeKey(database))
             let (keys, address, log) = (OperatorKeys(), try Self.network, CollectedLog())
             let store = OperatorKeyStore(pool: database.pool)
@@ -220,7 +221,7 @@ import Testing
 
     @Test("Bad keys are not remembered, and of their addresses a bounded number")
     func bounded() async throws {
-        try await TestDatabase.withMigrations { database in
+        try await TestDatabase.with { database in
             let (keys, address, store) = (OperatorKeys(), try Self.network, OperatorKeyStore(pool: database.pool))
             var refusals = 0
             for number in 0..<10_000 {

@@ -2,6 +2,7 @@ import HTTPClient
 import HTTPTypes
 import KakaoSandbox
 import PushService
+import TestSupport
 import Testing
 
 /// Access tokens of which Kakao tells that they were revoked: what was remembered of them counts no more, on every server.

@@ -4,13 +4,14 @@ import JSON
 import KakaoSandbox
 import PrivatePostgres
 import PushService
+import TestSupport
 import Testing
 
 /// PostgreSQL away: while the server runs, and when it starts.
 @Suite(.timeLimit(.minutes(5))) struct DatabaseOutageTests {
     /// Runs `body` with a PostgreSQL that the test may stop.
     private static func withCluster(_ body: (PostgresCluster, String) async throws -> Void) async throws {
-        let cluster = PostgresCluster(directory: "\(try TestFiles.temporaryFolder())/postgres")
+        let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
         let url = try await cluster.start()
         do {
             try await body(cluster, url)

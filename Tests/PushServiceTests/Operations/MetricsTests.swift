@@ -6,6 +6,7 @@ import KakaoAPI
 import KakaoSandbox
 import Postgres
 import PrivatePostgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -232,7 +233,7 @@ extension Exposition {
     @Test("With the database down it answers with the rest, to the operator and to who was let in before")
     func databaseDown() async throws {
         try await Slots.servers.with {
-            let cluster = PostgresCluster(directory: "\(try TestFiles.temporaryFolder())/postgres")
+            let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
             let url = try await cluster.start()
             do {
                 try await TestKakao.with { kakao in try await Self.stopAndStart(cluster, url, kakao) }

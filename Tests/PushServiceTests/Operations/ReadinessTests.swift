@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -27,9 +28,9 @@ import Testing
 
     @Test("While migrations run the server is not ready, whatever its journal; Kakao's calls are taken all the same")
     func migrating() async throws {
-        try await withDatabaseAndKakao { database, kakao in
+        try await withDatabaseAndKakao(.nothing) { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-            settings.journal.directory = "\(try TestFiles.temporaryFolder())/journal"
+            settings.journal.directory = "\(try TemporaryFolder.make())/journal"
             let lock = "hashtextextended('schema_migrations ' || current_schema(), 0)"
             let server = try await database.pool.withTransaction { transaction in
                 // As another server has it that is migrating.
@@ -62,7 +63,7 @@ import Testing
             let name = try await database.text("SELECT current_database()::text")
             let url = database.url.replacing("/\(name)", with: "/\(name)_missing")
             var settings = Settings.test(url, kakao: kakao.sandbox.url)
-            settings.journal.directory = "\(try TestFiles.temporaryFolder())/journal"
+            settings.journal.directory = "\(try TemporaryFolder.make())/journal"
             let server = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
             let api = Caller(url: server.url)
             try await eventually("it knows") {

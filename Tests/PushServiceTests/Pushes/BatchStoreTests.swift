@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -18,7 +19,7 @@ import Testing
             delivery: Delivery = .atLeastOnce,
             _ body: (PreparedPush) async throws -> Void
         ) async throws {
-            try await TestDatabase.withMigrations { database in
+            try await TestDatabase.with { database in
                 let push = PreparedPush(database: database, store: BatchStore(pool: database.pool))
                 try await database.pool.write(
                     """

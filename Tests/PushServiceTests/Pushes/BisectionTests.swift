@@ -3,6 +3,7 @@ import JSON
 import KakaoSandbox
 import Logging
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService

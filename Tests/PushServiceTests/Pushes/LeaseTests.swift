@@ -5,6 +5,7 @@ import KakaoSandbox
 import Logging
 import Postgres
 import PrivatePostgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -59,7 +60,7 @@ import Testing
     @Test("Results are kept for as long as the database is away, and nobody is sent to again")
     func outage() async throws {
         try await Slots.servers.with {
-            let cluster = PostgresCluster(directory: "\(try TestFiles.temporaryFolder())/postgres")
+            let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
             let url = try await cluster.start()
             defer { Task { await cluster.stop(.immediate) } }
             try await TestKakao.with { kakao in
@@ -174,7 +175,7 @@ import Testing
 
     @Test("A result that is stored again after its batch was claimed anew does not touch the later claim")
     func repeatedResult() async throws {
-        try await TestDatabase.withMigrations { database in
+        try await TestDatabase.with { database in
             let store = BatchStore(pool: database.pool)
             let (push, lease) = (UUID(), UUID())
             try await database.pool.write(

@@ -5,6 +5,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import Subprocess
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -244,13 +245,13 @@ import Testing
     }
 
     private static func killAndGoOn(_ database: TestDatabase, _ kakao: TestKakao) async throws {
-        var environment = ServerProcess.environment(database, kakao)
+        var environment = RunningProgram.environment(database, kakao)
         environment["KAKAO_MAX_CONCURRENT_REQUESTS"] = "2"
         environment["LOG_LEVEL"] = "warning"
         var push = ""
         let users = 15_000
         kakao.fail("send", .latency) { $0.milliseconds = 30 }
-        let process = try await ServerProcess.start(environment: environment.merging(["LOG_LEVEL": "info"]) { $1 })
+        let process = try await RunningProgram.start(environment: environment.merging(["LOG_LEVEL": "info"]) { $1 })
         let api = Caller(url: try await process.url())
         try await database.addPhones(1...Int64(users))
         // The last step has to wait for this lock, so that it dies in between.

@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -295,7 +296,7 @@ import Testing
 
     @Test("While a push is retried it is not ended, whatever its counts say")
     func notEndedWhileRetried() async throws {
-        try await TestDatabase.withMigrations { database in
+        try await TestDatabase.with { database in
             let id = UUID()
             try await database.pool.write(
                 """

@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -14,7 +15,7 @@ import Testing
         let file: String
 
         init() throws {
-            file = "\(try TestFiles.temporaryFolder())/events"
+            file = "\(try TemporaryFolder.make())/events"
         }
 
         /// The body.

@@ -5,6 +5,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import Subprocess
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -194,7 +195,7 @@ import Testing
             do {
                 kakao.fail("send", .latency) { $0.milliseconds = 20_000 }
                 var pushes: [String] = []
-                let process = try await ServerProcess.start(environment: ServerProcess.environment(database, kakao))
+                let process = try await RunningProgram.start(environment: RunningProgram.environment(database, kakao))
                 let api = Caller(url: try await process.url())
                 try await database.addPhones([1, 2])
                 pushes.append(try await api.create(uuids([1]), gcm("once"), ["delivery": "at_most_once"]))

@@ -2,6 +2,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import PushService
+import TestSupport
 import Testing
 
 /// Sends that go wrong at Kakao: what is tried again, what waits, what stops, and what has failed.

@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import JSON
 import KakaoSandbox
+import TestSupport
 import Testing
 
 @testable import PushService

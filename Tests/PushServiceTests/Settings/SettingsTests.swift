@@ -3,6 +3,7 @@ import KakaoAPI
 import LogOutput
 import Logging
 import PushService
+import TestSupport
 import Testing
 
 /// How settings are read: the file, the environment over it, secrets from files, and what is said of mistakes.
@@ -317,7 +318,7 @@ struct SettingsTests {
     @Test("A file of any bytes gives settings or an error with its line")
     func anyBytes() throws {
         let valid = "http: &a\n  port: 1 # one\n  host: \"::1\"\nlog: {level: 'info'}\nfeedback.secret_file: |\n  a\n"
-        var random = SplitMix64(state: 77)
+        var random = SplitMix64(seed: 77)
         for round in 0..<3000 {
             // Either bytes alone, or a good file with some of them in it.
             var text = round.isMultiple(of: 2) ? Array(valid.utf8) : random.bytes(upTo: 40)
@@ -390,18 +391,8 @@ struct SettingsTests {
     }
 }
 
-/// Numbers that look random and are the same in every run (Steele, Lea and Flood, "SplitMix", 2014).
-private struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
-    mutating func bytes(upTo count: Int) -> [UInt8] {
+extension SplitMix64 {
+    fileprivate mutating func bytes(upTo count: Int) -> [UInt8] {
         (0..<Int.random(in: 0...count, using: &self)).map { _ in UInt8.random(in: .min ... .max, using: &self) }
     }
 }

@@ -4,6 +4,7 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import PushService
+import TestSupport
 import Testing
 
 /// The keys that the tests' servers have.

@@ -1,5 +1,4 @@
-import Subprocess
-import SystemPackage
+import TestSupport
 
 /// What `curl` got.
 struct CurlAnswer {
@@ -11,14 +10,7 @@ struct CurlAnswer {
 /// Runs `curl` with the operator's key and returns the answer's status, head and body.
 func curl(_ arguments: [String]) async throws -> CurlAnswer {
     let common = ["-sS", "-i", "-w", "\n%{http_code}", "-H", "Authorization: Bearer \(Keys.operator)"]
-    let result = try await Subprocess.run(
-        .path("/usr/bin/curl"),
-        arguments: Arguments(common + arguments),
-        environment: .custom([:] as [Environment.Key: String]),
-        output: .string(limit: 1 << 20),
-        error: .combinedWithOutput
-    )
-    let output = result.standardOutput
+    let output = try await Program.run(["curl"] + common + arguments, environment: [:]).text
     let end = output.utf8.lastIndex(of: UInt8(ascii: "\n")) ?? output.startIndex
     let head = output.firstRange(of: "\r\n\r\n") ?? end..<end
     return CurlAnswer(

@@ -2,6 +2,7 @@ import Dispatch
 import EventLoop
 import Glibc
 import Locking
+import TestSupport
 
 /// Stands between a server and PostgreSQL and passes bytes on, unless a test has it lose the answers.
 final class DatabaseRelay: Sendable {
@@ -24,23 +25,13 @@ final class DatabaseRelay: Sendable {
         }
         guard let host = parameter("host") else { throw Failure(call: "no socket directory in \(url)", code: 0) }
         let path = "\(Self.decoded(host))/.s.PGSQL.\(parameter("port") ?? "5432")"
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        let (listener, own) = try LoopbackSocket.listen()
         self.listener = listener
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, size) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &size) == 0
-            }
-        }
-        guard isListening else { throw Failure(call: "listen", code: errno) }
         let base = url.split(separator: "?", maxSplits: 1)[0]
-        self.url = "\(base)?host=127.0.0.1&port=\(UInt16(bigEndian: address.sin_port))&sslmode=disable"
+        self.url = "\(base)?host=127.0.0.1&port=\(own)&sslmode=disable"
         let state = state
         // Threads of their own: each of these blocks.
-        Self.thread {
+        startThread {
             while true {
                 let client = accept(listener, nil, nil)
                 guard client >= 0 else { break }
@@ -97,11 +88,11 @@ final class DatabaseRelay: Sendable {
             close(client)
             close(server)
         }
-        thread {
+        startThread {
             pump(from: client, to: server) { true }
             end()
         }
-        thread {
+        startThread {
             pump(from: server, to: client) { state.withLock { !$0.losesAnswers } }
             end()
         }
@@ -113,37 +104,7 @@ final class DatabaseRelay: Sendable {
             let count = recv(source, &buffer, buffer.count, 0)
             guard count > 0 else { return }
             guard passes() else { continue }
-            var sent = 0
-            while sent < count {
-                let written = buffer.withUnsafeBytes { bytes in
-                    send(target, bytes.baseAddress.map { $0 + sent }, count - sent, Int32(MSG_NOSIGNAL))
-                }
-                guard written > 0 else { return }
-                sent += written
-            }
-        }
-    }
-
-    private static func thread(_ body: @escaping @Sendable () -> Void) {
-        let box = Unmanaged.passRetained(Body(body))
-        var thread = pthread_t()
-        let code = pthread_create(
-            &thread,
-            nil,
-            { argument in
-                argument.map { Unmanaged<Body>.fromOpaque($0).takeRetainedValue().body() }
-                return nil
-            },
-            box.toOpaque()
-        )
-        if code == 0 { pthread_detach(thread) } else { box.release() }
-    }
-
-    private final class Body: Sendable {
-        let body: @Sendable () -> Void
-
-        init(_ body: @escaping @Sendable () -> Void) {
-            self.body = body
+            guard sendAll(buffer[..<count], to: target) else { return }
         }
     }
 

@@ -5,6 +5,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService

@@ -1,5 +1,6 @@
 import HTTPClient
 import JSON
+import TestSupport
 import Testing
 
 /// Expects what operators see while Kakao rejects the Admin key: the status says why and what to do; readiness, which needs no key, is true and

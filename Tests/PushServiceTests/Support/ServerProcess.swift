@@ -1,36 +1,10 @@
-import Glibc
 import HTTPClient
 import KakaoSandbox
-import Locking
-import Subprocess
-import SystemPackage
+import TestSupport
 import Testing
 
 /// `push-server` as a process of its own, with nothing but environment variables.
-final class ServerProcess: Sendable {
-    private struct State {
-        var lines: [String] = []
-        var status: TerminationStatus?
-    }
-
-    let processIdentifier: Int32
-    private let output: Output
-    private let task: Task<Void, Never>
-
-    /// What it has printed, and how it ended.
-    private final class Output: Sendable {
-        let state = Locked(State())
-    }
-
-    private init(processIdentifier: Int32, output: Output, task: Task<Void, Never>) {
-        self.processIdentifier = processIdentifier
-        self.output = output
-        self.task = task
-    }
-
-    /// The lines of its log.
-    var lines: [String] { output.state.withLock { $0.lines } }
-
+extension RunningProgram {
     /// Starts it.
     ///
     /// - Parameters:
@@ -40,44 +14,8 @@ final class ServerProcess: Sendable {
         _ command: [String] = ["serve"],
         environment: [String: String],
         descriptors: Int? = nil
-    ) async throws -> ServerProcess {
-        let limit = descriptors.map { "ulimit -n \($0) && " } ?? ""
-        let arguments = ["-c", limit + "exec \"$0\" \"$@\"", try TestFiles.program("push-server")] + command
-        var variables: [Environment.Key: String] = [:]
-        for (name, value) in environment {
-            if let key = Environment.Key(rawValue: name) { variables[key] = value }
-        }
-        let given = variables
-        let output = Output()
-        let (started, continuation) = AsyncStream<Int32>.makeStream()
-        let task = Task.detached {
-            defer { continuation.finish() }
-            do {
-                let result = try await Subprocess.run(
-                    .path("/bin/sh"),
-                    arguments: Arguments(arguments),
-                    environment: .custom(given),
-                    workingDirectory: "/",
-                    input: .none,
-                    output: .sequence,
-                    error: .combinedWithOutput
-                ) { execution in
-                    continuation.yield(execution.processIdentifier.value)
-                    for try await line in execution.standardOutput.strings() {
-                        output.state.withLock { $0.lines.append(line) }
-                    }
-                }
-                let status = result.terminationStatus
-                output.state.withLock { $0.status = status }
-            } catch {
-                output.state.withLock { $0.lines.append("\(error)") }
-            }
-        }
-        var iterator = started.makeAsyncIterator()
-        guard let processIdentifier = await iterator.next() else {
-            throw NotStarted(lines: output.state.withLock { $0.lines })
-        }
-        return ServerProcess(processIdentifier: processIdentifier, output: output, task: task)
+    ) async throws -> RunningProgram {
+        try await start("push-server", command, environment: environment, descriptors: descriptors)
     }
 
     /// Waits until it listens, and returns the address.
@@ -100,33 +38,14 @@ final class ServerProcess: Sendable {
         return url
     }
 
-    func send(_ signal: Int32) {
-        kill(processIdentifier, signal)
-    }
-
-    /// Waits until it has ended and tells how.
-    func ended() async -> TerminationStatus? {
-        await task.value
-        return output.state.withLock { $0.status }
-    }
-
     /// Runs `body` with it, and sees to it that it is gone afterwards.
     static func with(
         environment: [String: String],
         descriptors: Int? = nil,
-        _ body: (ServerProcess, Caller) async throws -> Void
+        _ body: (RunningProgram, Caller) async throws -> Void
     ) async throws {
         let process = try await start(environment: environment, descriptors: descriptors)
-        do {
-            try await body(process, Caller(url: process.url()))
-        } catch {
-            process.send(SIGKILL)
-            _ = await process.ended()
-            throw error
-        }
-        // Not to be killed twice: the number may be somebody else's by then.
-        if process.output.state.withLock({ $0.status }) == nil { process.send(SIGKILL) }
-        _ = await process.ended()
+        try await process.whileRunning { try await body(process, Caller(url: process.url())) }
     }
 
     /// The variables of a server, by the names in the design's table of settings.
@@ -140,9 +59,5 @@ final class ServerProcess: Sendable {
             "HTTP_PORT": "0",
             "LOG_LEVEL": "trace",
         ]
-    }
-
-    private struct NotStarted: Error {
-        let lines: [String]
     }
 }

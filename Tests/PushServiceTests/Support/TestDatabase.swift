@@ -4,28 +4,19 @@ import Locking
 import Postgres
 import PrivatePostgres
 import Synchronization
+import TestSupport
 
-/// The PostgreSQL that tests share: the one of `TEST_POSTGRES_URL`, or a private one that is started when the first test wants it and
-/// goes away with the process.
+/// The server that the databases of the tests are on.
 enum TestServer {
-    /// Administers the databases of the tests.
+    /// Administers the databases.
     static var admin: (url: String, pool: PostgresPool) {
         get async throws { try await started.value }
     }
 
     private static let started = Task.detached {
-        var url = getenv("TEST_POSTGRES_URL").map { String(cString: $0) }
-        if url == nil {
-            let folder = try TestFiles.temporaryFolder()
-            let cluster = PostgresCluster(directory: "\(folder)/postgres", settings: ["max_connections": "200"])
-            url = try await cluster.start()
-            held.withLock { $0 = cluster }
-        }
-        let own = url ?? ""
-        return (url: own, pool: try await Shared.pool(own))
+        let url = try await SharedPostgres.url
+        return (url: url, pool: try await Shared.pool(url))
     }
-
-    private static let held = Locked<PostgresCluster?>(nil)
 }
 
 /// A database of one test's own, and a way to look into it.
@@ -35,11 +26,32 @@ struct TestDatabase: Sendable {
 
     private static let count = Atomic<Int>(0)
 
-    /// Runs `body` with an empty database, and drops it afterwards.
-    static func with(_ body: (TestDatabase) async throws -> Void) async throws {
+    /// What a database holds at first.
+    enum Content {
+        case nothing
+        /// The tables of this version, all of them empty.
+        case schema
+    }
+
+    /// The database that those with the schema are copied from: the migrations run once.
+    private static let template = Task.detached {
+        let admin = try await TestServer.admin
+        let name = "push_service_test_\(getpid())_template"
+        try await admin.pool.write("CREATE DATABASE \(name)")
+        _ = try await Migrator(directory: TestFiles.migrations).migrate(
+            settings: PostgresSettings(url: url(admin.url, database: name)),
+            loop: Shared.loop,
+            logger: quietLogger
+        )
+        return name
+    }
+
+    /// Runs `body` with a database of its own, and drops it afterwards.
+    static func with(_ content: Content = .schema, _ body: (TestDatabase) async throws -> Void) async throws {
         let admin = try await TestServer.admin
         let name = "push_service_test_\(getpid())_\(count.add(1, ordering: .relaxed).newValue)"
-        try await admin.pool.write("CREATE DATABASE \(name)")
+        let source = content == .schema ? try await template.value : "template1"
+        try await admin.pool.write("CREATE DATABASE \(name) TEMPLATE \(source)")
         let database = TestDatabase(
             url: url(admin.url, database: name),
             pool: try await Shared.pool(url(admin.url, database: name))
@@ -52,18 +64,6 @@ struct TestDatabase: Sendable {
         }
         await database.pool.shutdown()
         try await admin.pool.write("DROP DATABASE \(name) WITH (FORCE)")
-    }
-
-    /// Runs `body` with a database that a server could use, and no server.
-    static func withMigrations(_ body: (TestDatabase) async throws -> Void) async throws {
-        try await with { database in
-            _ = try await Migrator(directory: TestFiles.migrations).migrate(
-                settings: PostgresSettings(url: database.url),
-                loop: Shared.loop,
-                logger: quietLogger
-            )
-            try await body(database)
-        }
     }
 
     /// Registers an Android phone for each of these users, which Kakao is taken to know already.

@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import PushService
+import TestSupport
 
 /// A sandbox of one test's own, as the test looks at it.
 struct TestKakao: Sendable {

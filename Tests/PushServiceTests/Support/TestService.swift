@@ -5,6 +5,7 @@ import KakaoSandbox
 import Logging
 import PushService
 import ServiceLifecycle
+import TestSupport
 
 /// A server that runs in this process, as `push-server serve` would run it.
 final class RunningServer: Sendable {
@@ -93,6 +94,11 @@ extension Settings {
     }
 }
 
+extension Slots {
+    /// For tests with a server: each has loops and connections to PostgreSQL of its own.
+    static let servers = Slots(6)
+}
+
 /// The house that a test has to itself: a database, Kakao, and a server between them.
 struct TestService: Sendable {
     let database: TestDatabase
@@ -111,11 +117,12 @@ struct TestService: Sendable {
 
 /// Runs `body` with a database and a sandbox, and no server yet.
 func withDatabaseAndKakao(
+    _ content: TestDatabase.Content = .schema,
     sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
     _ body: (TestDatabase, TestKakao) async throws -> Void
 ) async throws {
     try await Slots.servers.with {
-        try await TestDatabase.with { database in
+        try await TestDatabase.with(content) { database in
             try await TestKakao.with(sandbox) { kakao in try await body(database, kakao) }
         }
     }

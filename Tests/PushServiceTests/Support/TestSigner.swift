@@ -1,6 +1,7 @@
 import CLibssl
 import FoundationEssentials
 import JSON
+import TestSupport
 import Testing
 
 /// Makes JSON Web Tokens: right ones, and such as an attacker would make.

@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService
@@ -195,10 +196,8 @@ import Testing
         "Imported devices get their turn behind what is due anyway, and a withdrawal of a token before its registration"
     )
     func turns() async throws {
-        try await withDatabaseAndKakao { database, kakao in
-            let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-            // For its migrations; with a server at work the turns would be its own.
-            try await RunningServer.with(settings) { _ in }
+        // No server is at work: the turns would be its own.
+        try await TestDatabase.with { database in
             let renewal = RenewalTime(daysBeforeExpiry: 7)
             let store = DeviceImportStore(pool: database.pool, renewal: renewal)
             #expect(try await store.release() == (0, false))
@@ -243,12 +242,19 @@ import Testing
     func overtaken() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
-            service.kakao.fail("*", .down)
-            #expect(try await Self.importing(api, (1...3).map { Self.line($0, "old-\($0)") }) == "3 0 0 0")
+            // With so many to be told of, each by somebody else, no imported device gets its turn.
             try await database.pool.write(
-                "UPDATE devices SET next_attempt_at = 'infinity', lease = NULL, lease_ends_at = NULL"
+                """
+                INSERT INTO devices (
+                    user_id, device_id, push_type, push_token, withdrawn, next_attempt_at, lease, lease_ends_at
+                )
+                SELECT id, 'phone', 'fcm', 'other-' || id, true, now(), gen_random_uuid(), now() + interval '1 hour'
+                FROM generate_series(1001, 1500) AS id
+                """
             )
-            service.kakao.sandbox.removeFaults()
+            #expect(try await Self.importing(api, (1...3).map { Self.line($0, "old-\($0)") }) == "3 0 0 0")
+            let waiting = "devices WHERE user_id <= 3 AND next_attempt_at = 'infinity'"
+            #expect(try await database.count(waiting) == 3)
             #expect(try await api.register(1, "new-1").text == "30")
             #expect(try await api.register(7, "old-2").text == "30")
             #expect(try await api.deregister(3).status == 200)
@@ -643,9 +649,9 @@ import Testing
             let (api, database) = (service.api, service.database)
             let count = 100_000
             let time = Self.updated(minutesAgo: 5)
-            let file = "\(try TestFiles.temporaryFolder())/devices.ndjson"
+            let file = "\(try TemporaryFolder.make())/devices.ndjson"
             let body = (1...count).map { Self.line($0, "token-\($0)", "\(time),\(Self.never)") + "\n" }.joined()
-            try TestFiles.write(Array(body.utf8), to: file)
+            try writeFile(Array(body.utf8), to: file)
             // Half of the users are here already, with another token.
             try await database.addPhones((1...Int64(count)).filter { $0 % 2 == 0 })
             try await database.pool.write(

@@ -1,17 +1,15 @@
-/// Bounds how many tests have servers at a time: each has connections to PostgreSQL and loops of its own, and a machine may have
-/// two cores.
-actor Slots {
-    static let servers = Slots(6)
-
+/// Lets a bounded number of tests through at once, in the order in which they came: each has connections and threads of its own, and a
+/// machine may have two cores.
+package actor Slots {
     private var free: Int
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    init(_ count: Int) {
+    package init(_ count: Int) {
         free = count
     }
 
     /// Runs `body` as soon as there is a place.
-    nonisolated func with(_ body: () async throws -> Void) async throws {
+    package nonisolated func with(_ body: () async throws -> Void) async throws {
         await take()
         do {
             try await body()

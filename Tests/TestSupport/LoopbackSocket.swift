@@ -1,0 +1,104 @@
+internal import EventLoop
+internal import Glibc
+
+/// Blocking TCP sockets of the loopback address, for the caller to close. Programs that are started meanwhile do not inherit them.
+package enum LoopbackSocket {
+    /// A socket that listens on a port of the kernel's choice.
+    ///
+    /// - Parameter backlog: Connections that may wait to be accepted.
+    /// - Throws: ``SystemError``.
+    package static func listen(backlog: Int32 = 64) throws -> (descriptor: Int32, port: UInt16) {
+        let listener = try make()
+        var address = address(0)
+        let isListening = with(&address) { pointer, length in
+            var length = length
+            return bind(listener, pointer, length) == 0 && Glibc.listen(listener, backlog) == 0
+                && getsockname(listener, pointer, &length) == 0
+        }
+        guard isListening else {
+            let error = SystemError(call: "listen")
+            close(listener)
+            throw error
+        }
+        return (listener, UInt16(bigEndian: address.sin_port))
+    }
+
+    /// A connection to a port, which sends each write at once.
+    ///
+    /// - Parameter prepare: Sets options before it connects.
+    /// - Throws: ``SystemError``.
+    package static func connect(to port: UInt16, _ prepare: (Int32) -> Void = { _ in }) throws -> Int32 {
+        let client = try make()
+        var one: Int32 = 1
+        setsockopt(client, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+        prepare(client)
+        var address = address(port)
+        guard with(&address, { Glibc.connect(client, $0, $1) == 0 }) else {
+            let error = SystemError(call: "connect")
+            close(client)
+            throw error
+        }
+        return client
+    }
+
+    private static func make() throws -> Int32 {
+        let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard number >= 0 else { throw SystemError(call: "socket") }
+        return number
+    }
+
+    private static func address(_ port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        return address
+    }
+
+    private static func with(
+        _ address: inout sockaddr_in,
+        _ body: (UnsafeMutablePointer<sockaddr>, socklen_t) -> Bool
+    ) -> Bool {
+        withUnsafeMutablePointer(to: &address) { address in
+            address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+}
+
+/// Sends all of `bytes` over a blocking socket. Returns false when the peer is gone.
+package func sendAll(_ bytes: some Collection<UInt8>, to descriptor: Int32) -> Bool {
+    var rest = Array(bytes)[...]
+    while !rest.isEmpty {
+        let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+        guard count > 0 else { return false }
+        rest.removeFirst(count)
+    }
+    return true
+}
+
+/// Runs `body` on a new thread: it may block.
+package func startThread(_ body: @escaping @Sendable () -> Void) {
+    final class Box: Sendable {
+        let body: @Sendable () -> Void
+
+        init(_ body: @escaping @Sendable () -> Void) {
+            self.body = body
+        }
+    }
+    var thread = pthread_t()
+    let box = Unmanaged.passRetained(Box(body)).toOpaque()
+    let result = pthread_create(
+        &thread,
+        nil,
+        { box in
+            guard let box else { return nil }
+            Unmanaged<Box>.fromOpaque(box).takeRetainedValue().body()
+            return nil
+        },
+        box
+    )
+    precondition(result == 0, "no thread")
+    pthread_detach(thread)
+}

@@ -1,0 +1,66 @@
+internal import Glibc
+internal import Subprocess
+internal import SystemPackage
+
+/// A program of the system or of this package that a test runs to its end: `curl`, `openssl`.
+package enum Program {
+    package struct Result: Sendable {
+        /// The exit code; 128 and the signal's number for one that a signal ended.
+        package let status: Int32
+        /// Standard output and standard error.
+        package let output: [UInt8]
+
+        package var text: String { String(decoding: output, as: UTF8.self) }
+    }
+
+    /// Runs a program to its end.
+    ///
+    /// - Parameters:
+    ///   - arguments: The program, looked up in `PATH`, and its arguments.
+    ///   - environment: Its variables; `nil` for those of the tests.
+    ///   - input: Its standard input.
+    /// - Throws: When it cannot be started, or prints more than 4 MiB.
+    package static func run(
+        _ arguments: [String],
+        environment: [String: String]? = nil,
+        input: String = ""
+    ) async throws -> Result {
+        let result = try await Subprocess.run(
+            .name(arguments[0]),
+            arguments: Arguments(Array(arguments.dropFirst())),
+            environment: environment.map { .custom($0.asEnvironment) } ?? .inherit,
+            input: .string(input),
+            output: .bytes(limit: 4 << 20),
+            error: .combinedWithOutput
+        )
+        return Result(status: result.terminationStatus.code, output: result.standardOutput)
+    }
+
+    /// The path of a program of the package, built beside these tests.
+    package static func path(_ name: String) throws -> String {
+        var buffer = [CChar](repeating: 0, count: 4096)
+        let count = readlink("/proc/self/exe", &buffer, buffer.count)
+        guard count > 0 else { throw Errno(rawValue: errno) }
+        let own = String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return "\(own[..<(own.lastIndex(of: "/") ?? own.endIndex)])/\(name)"
+    }
+}
+
+extension TerminationStatus {
+    fileprivate var code: Int32 {
+        switch self {
+        case .exited(let code): code
+        case .signaled(let signal): 128 + signal
+        }
+    }
+}
+
+extension [String: String] {
+    var asEnvironment: [Environment.Key: String] {
+        var variables: [Environment.Key: String] = [:]
+        for (name, value) in self {
+            if let key = Environment.Key(rawValue: name) { variables[key] = value }
+        }
+        return variables
+    }
+}

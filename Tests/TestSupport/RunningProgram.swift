@@ -1,0 +1,125 @@
+internal import Glibc
+internal import Locking
+internal import Subprocess
+internal import SystemPackage
+
+/// A program of this package that runs beside the test, with the environment that it is given and no other.
+package final class RunningProgram: Sendable {
+    /// How a program ended.
+    package enum Ending: Equatable, Sendable {
+        case exited(Int32)
+        case signaled(Int32)
+    }
+
+    private struct State {
+        var lines: [String] = []
+        var ending: Ending?
+    }
+
+    package let processIdentifier: Int32
+    private let output: Output
+    private let task: Task<Void, Never>
+
+    /// What it has printed, and how it ended.
+    private final class Output: Sendable {
+        let state = Locked(State())
+    }
+
+    private init(processIdentifier: Int32, output: Output, task: Task<Void, Never>) {
+        self.processIdentifier = processIdentifier
+        self.output = output
+        self.task = task
+    }
+
+    /// The lines that it has printed, to standard output and standard error.
+    package var lines: [String] { output.state.withLock { $0.lines } }
+
+    /// Starts it.
+    ///
+    /// - Parameters:
+    ///   - name: Of the program: `push-server`.
+    ///   - descriptors: `ulimit -n`; `nil` for what the tests have.
+    /// - Throws: ``NotStarted``.
+    package static func start(
+        _ name: String,
+        _ arguments: [String],
+        environment: [String: String],
+        descriptors: Int? = nil
+    ) async throws -> RunningProgram {
+        let limit = descriptors.map { "ulimit -n \($0) && " } ?? ""
+        let words = ["-c", limit + "exec \"$0\" \"$@\"", try Program.path(name)] + arguments
+        let variables = environment.asEnvironment
+        let output = Output()
+        let (started, continuation) = AsyncStream<Int32>.makeStream()
+        let task = Task.detached {
+            defer { continuation.finish() }
+            do {
+                let result = try await Subprocess.run(
+                    .path("/bin/sh"),
+                    arguments: Arguments(words),
+                    environment: .custom(variables),
+                    workingDirectory: "/",
+                    input: .none,
+                    output: .sequence,
+                    error: .combinedWithOutput
+                ) { execution in
+                    continuation.yield(execution.processIdentifier.value)
+                    for try await line in execution.standardOutput.strings() {
+                        output.state.withLock { $0.lines.append(line) }
+                    }
+                }
+                let ending = Ending(result.terminationStatus)
+                output.state.withLock { $0.ending = ending }
+            } catch {
+                output.state.withLock { $0.lines.append("\(error)") }
+            }
+        }
+        var iterator = started.makeAsyncIterator()
+        guard let processIdentifier = await iterator.next() else {
+            throw NotStarted(lines: output.state.withLock { $0.lines })
+        }
+        return RunningProgram(processIdentifier: processIdentifier, output: output, task: task)
+    }
+
+    package func send(_ signal: Int32) {
+        kill(processIdentifier, signal)
+    }
+
+    /// Waits until it has ended and tells how.
+    package func ended() async -> Ending? {
+        await task.value
+        return output.state.withLock { $0.ending }
+    }
+
+    /// Runs `body`, and sees to it that the program is gone afterwards.
+    package func whileRunning(_ body: () async throws -> Void) async throws {
+        do {
+            try await body()
+        } catch {
+            await end()
+            throw error
+        }
+        await end()
+    }
+
+    /// Ends it for good.
+    private func end() async {
+        // Not to be killed twice: the number may be somebody else's by then.
+        if output.state.withLock({ $0.ending }) == nil { send(SIGKILL) }
+        _ = await ended()
+    }
+
+    /// The program could not be started.
+    package struct NotStarted: Error {
+        package let lines: [String]
+    }
+}
+
+extension RunningProgram.Ending {
+    fileprivate init(_ status: TerminationStatus) {
+        switch status {
+        case .exited(let code): self = .exited(code)
+        case .signaled(let signal): self = .signaled(signal)
+        }
+    }
+}

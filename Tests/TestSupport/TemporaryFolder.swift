@@ -1,0 +1,45 @@
+internal import EventLoop
+internal import FoundationEssentials
+package import Glibc
+internal import Locking
+
+/// Folders that are removed when the process ends.
+package enum TemporaryFolder {
+    /// Makes a new folder.
+    ///
+    /// - Parameter mode: Who may enter it; PostgreSQL runs as another user than root.
+    /// - Throws: ``SystemError``.
+    package static func make(mode: mode_t = 0o755) throws -> String {
+        var template = Array("/tmp/push-server-tests.XXXXXX".utf8CString)
+        let made = template.withUnsafeMutableBufferPointer { buffer in
+            buffer.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) }
+        }
+        guard let made, chmod(made, mode) == 0 else { throw SystemError(call: "mkdtemp") }
+        removeAtExit(made)
+        return made
+    }
+
+    /// Has a folder removed when the process ends.
+    package static func removeAtExit(_ folder: String) {
+        let isFirst = folders.withLock { folders in
+            folders.append(folder)
+            return folders.count == 1
+        }
+        guard isFirst else { return }
+        // What runs in them ends with this process, and writes until it has.
+        atexit {
+            for folder in TemporaryFolder.folders.withLock({ $0 }) {
+                _ = system("for attempt in $(seq 50); do rm -rf '\(folder)' 2>/dev/null && break; sleep 0.1; done")
+            }
+        }
+    }
+
+    private static let folders = Locked<[String]>([])
+}
+
+/// Writes a file, and returns its path.
+@discardableResult
+package func writeFile(_ bytes: [UInt8], to path: String) throws -> String {
+    try Data(bytes).write(to: URL(filePath: path))
+    return path
+}
