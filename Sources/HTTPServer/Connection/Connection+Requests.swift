@@ -60,7 +60,7 @@ extension Connection {
 
     /// The request may pass: has its body read, by the handler as it comes, or before the handler is called.
     private func begin(_ request: Request, _ route: Route) {
-        if request.exemptsConnection { server.exempt(self) }
+        if route.check != nil, request.exemptsConnection { server.exempt(self) }
         do throws(ProtocolError) {
             if case .streaming(let limit, let answer) = route.handler {
                 try state.readBody(upTo: limit, isStreamed: true)

@@ -170,6 +170,8 @@ final class Connection: @unchecked Sendable {
     private func receive(_ bytes: UnsafeRawBufferPointer) {
         if input.isEmpty {
             let taken = process(bytes)
+            // Nearly always everything is taken, and there is nothing to be counted.
+            guard taken < bytes.count || bodyBytes > BodyBudget.uncounted || reserved > 0 else { return }
             if taken < bytes.count, isOpen, farewell == nil { input.append(contentsOf: bytes[taken...]) }
         } else {
             input.append(contentsOf: bytes)

@@ -14,11 +14,20 @@ enum Octets {
     private static let tokenLow: UInt64 = 0x03FF_6CFA_0000_0000
     private static let tokenHigh: UInt64 = 0x57FF_FFFF_C7FF_FFFE
 
+    /// What a `reg-name` consists of: unreserved characters, `%` and ``!$&'()*+,;=`` (RFC 3986 §3.2.2), in the same form.
+    private static let nameLow: UInt64 = 0x2BFF_7FF2_0000_0000
+    private static let nameHigh: UInt64 = 0x47FF_FFFE_87FF_FFFE
+
     @inline(__always)
-    static func isToken(_ octet: UInt8) -> Bool {
+    static func isToken(_ octet: UInt8) -> Bool { contains(tokenLow, tokenHigh, octet) }
+
+    @inline(__always)
+    static func isRegName(_ octet: UInt8) -> Bool { contains(nameLow, nameHigh, octet) }
+
+    @inline(__always)
+    private static func contains(_ low: UInt64, _ high: UInt64, _ octet: UInt8) -> Bool {
         guard octet < 128 else { return false }
-        let bits = octet < 64 ? tokenLow : tokenHigh
-        return bits >> UInt64(octet & 63) & 1 == 1
+        return (octet < 64 ? low : high) >> UInt64(octet & 63) & 1 == 1
     }
 
     /// What may stand in a field value: visible characters, `obs-text`, space and tab (RFC 9110 §5.5). No CR, LF or NUL.

@@ -293,21 +293,12 @@ struct RequestHeadParser {
             }
             index += 1
         } else {
-            while index < range.upperBound, isNameCharacter(head[index]) { index += 1 }
+            while index < range.upperBound, Octets.isRegName(head[index]) { index += 1 }
             guard index > range.lowerBound else { return false }
         }
         guard index < range.upperBound else { return true }
         guard head[index] == Octets.colon else { return false }
         return range.upperBound - index <= 6
             && (index + 1..<range.upperBound).allSatisfy { Octets.digit(head[$0]) != nil }
-    }
-
-    /// `reg-name`: unreserved, percent-encoded and sub-delims.
-    private func isNameCharacter(_ octet: UInt8) -> Bool {
-        switch octet {
-        case UInt8(ascii: "^"), UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "#"): false
-        case UInt8(ascii: "("), UInt8(ascii: ")"), UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "="): true
-        default: Octets.isToken(octet)
-        }
     }
 }

@@ -13,6 +13,12 @@ struct OctetsTests {
         #expect(actual == expected)
     }
 
+    @Test("A registered name is made of letters, digits and sixteen marks, and of no other of the 256 bytes")
+    func registeredNames() {
+        let expected = Set("!$%&'()*+,-.;=_~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
+        #expect(Set((UInt8.min...UInt8.max).filter(Octets.isRegName)) == expected)
+    }
+
     @Test("A field value holds tab, space, visible characters and bytes above 127, and no control character")
     func fieldContent() {
         let actual = Set((UInt8.min...UInt8.max).filter(Octets.isFieldContent))
