@@ -3,6 +3,7 @@ internal import FoundationEssentials
 internal import Glibc
 internal import LogOutput
 internal import Logging
+internal import Postgres
 internal import PrivatePostgres
 internal import PushService
 
@@ -88,7 +89,12 @@ struct DevCommand: AsyncParsableCommand {
             try await server.runUntilSignal(logger)
         } catch {
             await sandbox.stop()
-            throw error
+            guard let error = error as? PostgresError, error.code == .migration else { throw error }
+            throw SettingsError(
+                place: directory,
+                message:
+                    "\(error.message) The database in this folder was made by another version. Delete the folder to start with an empty one."
+            )
         }
         await sandbox.stop()
     }

@@ -25,11 +25,14 @@ package enum Program {
         environment: [String: String]? = nil,
         input: String = ""
     ) async throws -> Result {
+        // A file, since a program that ends before it has read its input is a fatal error of Subprocess with anything else.
+        let file = try writeFile(Array(input.utf8), to: "\(TemporaryFolder.make())/input")
+        let descriptor = try FileDescriptor.open(file, .readOnly, options: .closeOnExec)
         let result = try await Subprocess.run(
             .name(arguments[0]),
             arguments: Arguments(Array(arguments.dropFirst())),
             environment: environment.map { .custom($0.asEnvironment) } ?? .inherit,
-            input: .string(input),
+            input: .fileDescriptor(descriptor, closeAfterSpawningProcess: true),
             output: .bytes(limit: 4 << 20),
             error: .combinedWithOutput
         )

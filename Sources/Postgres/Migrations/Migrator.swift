@@ -102,6 +102,7 @@ package struct Migrator: Sendable {
         }
         do {
             try await session.query("BEGIN")
+            try await session.query(Self.searchPath)
             let before = try await session.query(Self.transaction)
             try await session.execute(script: script)
             let after = try await session.query(Self.transaction)
@@ -152,6 +153,12 @@ package struct Migrator: Sendable {
         SELECT version, name, checksum
         FROM schema_migrations
         ORDER BY version
+        """
+
+    /// For `SET search_path FROM CURRENT` in functions: they look up tables in this schema, and a temporary table of the same name cannot take the
+    /// place of one of them.
+    private static let searchPath = """
+        SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)
         """
 
     private static let transaction = """

@@ -131,7 +131,7 @@ struct AudienceStore: Sendable {
     /// more, or when another server deletes the rest.
     ///
     /// The parts of an upload that is under way are not seen before an audience has them. A push sees to it that its parts are not gone
-    /// before it is stored by reading the audience `FOR SHARE` (`0005_audiences.sql`).
+    /// before it is stored by reading the audience `FOR SHARE` (`0003_audiences.sql`).
     ///
     /// - Parameter limit: Parts, of a thousand users each, to delete at most.
     func removeUnusedParts(limit: Int) async throws -> Int {

@@ -87,11 +87,11 @@ struct EventStore: Sendable {
         let condition = type == nil ? "$1::text IS NULL" : "type = $1"
         let rows = try await pool.read(
             """
-            SELECT key, id, type, user_id, referrer_type, payload, received_at, COALESCE(stored_at, received_at)
+            SELECT key, id, type, user_id, referrer_type, payload, received_at, stored_at
             FROM events
             WHERE \(condition)
                 AND id < $2
-                AND ($4::timestamptz IS NULL OR COALESCE(stored_at, received_at) >= $4)
+                AND ($4::timestamptz IS NULL OR stored_at >= $4)
             ORDER BY id DESC
             LIMIT $3
             """,

@@ -98,8 +98,7 @@ final class LinkCallbackStore: Sendable {
     func list(_ filter: Filter, limit: Int) async throws -> [StoredCall<LinkCallback>] {
         let rows = try await pool.read(
             """
-            SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, received_at,
-                COALESCE(stored_at, received_at)
+            SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, received_at, stored_at
             FROM link_callbacks
             WHERE ($1::timestamptz IS NULL OR received_at >= $1)
                 AND ($2::timestamptz IS NULL OR received_at < $2)
@@ -107,7 +106,7 @@ final class LinkCallbackStore: Sendable {
                 AND ($4::bigint IS NULL OR template_id = $4)
                 AND ($5::jsonb IS NULL OR args @> $5)
                 AND ($6::uuid IS NULL OR id < $6)
-                AND ($8::timestamptz IS NULL OR COALESCE(stored_at, received_at) >= $8)
+                AND ($8::timestamptz IS NULL OR stored_at >= $8)
             ORDER BY id DESC
             LIMIT $7
             """,

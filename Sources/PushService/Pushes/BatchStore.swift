@@ -287,8 +287,7 @@ final class BatchStore: Sendable {
         return claims
     }
 
-    /// Takes over the batches of other servers whose leases have ended, and of leases that have no row: a server of an earlier version may leave
-    /// some. Returns how many of both there were.
+    /// Takes over the batches of other servers whose leases have ended, and of leases that have no row. Returns how many of both there were.
     ///
     /// The batches are sent again where that is allowed, and marked, since their users may be reached twice; otherwise they are uncertain.
     ///

@@ -16,13 +16,6 @@ struct PushStore: Sendable {
         let operatorKeyID: [UInt8]
         /// Of everything that was asked for: the same key with another digest is a mistake.
         let digest: [UInt8]
-
-        /// The row's key. Those of the first operator key are unscoped, as all were before they were told apart.
-        fileprivate var scopedKey: String {
-            guard !operatorKeyID.isEmpty else { return key }
-            let digits = operatorKeyID.map { $0 < 0x10 ? "0\(String($0, radix: 16))" : String($0, radix: 16) }
-            return "\(digits.joined()) \(key)"
-        }
     }
 
     enum Creation: Sendable {
@@ -65,19 +58,11 @@ struct PushStore: Sendable {
                 WHERE $8::text IS NULL
             ),
             key AS (
-                INSERT INTO idempotency_keys (key, operator_key, sha256, push_id, answer)
-                SELECT $15, $22, $16, $1, $17
+                INSERT INTO idempotency_keys (operator_key, key, sha256, push_id, answer)
+                SELECT $21, $15, $16, $1, $17
                 FROM audience
                 WHERE $15::text IS NOT NULL
-                    -- Stored by an older server, for whichever operator: not to be sent twice.
-                    AND NOT EXISTS (
-                        SELECT 1
-                        FROM idempotency_keys
-                        WHERE key = $21
-                            AND operator_key IS NULL
-                            AND sha256 = $16
-                    )
-                ON CONFLICT (key) DO NOTHING
+                ON CONFLICT (operator_key, key) DO NOTHING
                 RETURNING key
             ),
             own AS MATERIALIZED (
@@ -118,9 +103,9 @@ struct PushStore: Sendable {
                 .jsonb(push.audience.json.bytes()), .text(push.message.text), .text(push.message.version.rawValue),
                 .bool(push.bypass), .text(audienceName), .int64s(userIDs), .texts(push.platforms),
                 .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
-                .timestamp(push.sendAt), .text(idempotency?.scopedKey), .bytes(idempotency?.digest), .bytes(answer),
+                .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(answer),
                 .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
-                .text(idempotency?.key), .bytes(idempotency?.operatorKeyID),
+                .bytes(idempotency?.operatorKeyID),
             ]
         )
         guard created.isEmpty else { return .created }
@@ -131,16 +116,11 @@ struct PushStore: Sendable {
     private func repetition(of idempotency: Idempotency) async throws -> Creation? {
         let rows = try await pool.read(
             """
-            SELECT push_id, answer, sha256 = $2
+            SELECT push_id, answer, sha256 = $3
             FROM idempotency_keys
-            WHERE key = $1
-                OR key = $3
-                    AND operator_key IS NULL
-                    AND sha256 = $2
-            ORDER BY key = $1 DESC
-            LIMIT 1
+            WHERE (operator_key, key) = ($1, $2)
             """,
-            [.text(idempotency.scopedKey), .bytes(idempotency.digest), .text(idempotency.key)]
+            [.bytes(idempotency.operatorKeyID), .text(idempotency.key), .bytes(idempotency.digest)]
         )
         guard let row = rows.first else { return nil }
         let (pushID, answer, isSame) = try row.decode(UUID.self, [UInt8].self, Bool.self)

@@ -228,8 +228,8 @@ import Testing
         try await Self.withApp { service in
             try await service.database.pool.write(
                 """
-                INSERT INTO events (key, id, type, payload, received_at)
-                SELECT number::text, ('00000000-0000-7000-8000-' || lpad(to_hex(number), 12, '0'))::uuid, 'common', '{}', now()
+                INSERT INTO events (key, id, type, payload, received_at, happened_at)
+                SELECT number::text, ('00000000-0000-7000-8000-' || lpad(to_hex(number), 12, '0'))::uuid, 'common', '{}', now(), now()
                 FROM generate_series(1, 50000) AS number
                 """
             )

@@ -206,8 +206,8 @@ import Testing
                 // What a notice does that is stored in between; that the token was revoked is not told.
                 _ = try await transaction.query(
                     """
-                    INSERT INTO events (key, id, type, user_id, payload, received_at)
-                    VALUES ('unlink', gen_random_uuid(), 'unlink', 1, '{}', now())
+                    INSERT INTO events (key, id, type, user_id, payload, received_at, happened_at)
+                    VALUES ('unlink', gen_random_uuid(), 'unlink', 1, '{}', now(), now())
                     """
                 )
                 _ = try await transaction.query(
@@ -274,8 +274,9 @@ import Testing
                 )
                 try await store.write(
                     """
-                    INSERT INTO events (key, id, type, user_id, payload, received_at)
-                    VALUES ($1::text, gen_random_uuid(), 'unlink', $1, '{}', now() - interval '1 hour')
+                    INSERT INTO events (key, id, type, user_id, payload, received_at, happened_at)
+                    SELECT $1::text, gen_random_uuid(), 'unlink', $1, '{}', received_at, received_at
+                    FROM (SELECT now() - interval '1 hour' AS received_at) AS notice
                     """,
                     [.int64(user)]
                 )

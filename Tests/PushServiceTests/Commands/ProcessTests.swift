@@ -4,6 +4,7 @@ import HTTPClient
 import HTTPServer
 import JSON
 import KakaoSandbox
+import Postgres
 import Subprocess
 import SystemPackage
 import TestSupport
@@ -207,6 +208,30 @@ import Testing
             process.send(SIGTERM)
             #expect(await process.ended() == .exited(0))
         }
+    }
+
+    @Test("On a database of another version dev says which folder to delete")
+    func otherVersion() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        let environment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "", "LOG_LEVEL": "notice"]
+        let command = ["dev", "--port", "0", "--directory", folder]
+        let first = try await RunningProgram.start(command, environment: environment)
+        try await first.whileRunning {
+            try await eventually("everything is up: \(first.lines)", within: .seconds(60)) {
+                FileManager.default.contents(atPath: "\(folder)/dev.env") != nil
+            }
+            let file = try #require(FileManager.default.contents(atPath: "\(folder)/dev.env"))
+            let variables = String(decoding: file, as: UTF8.self)
+            let url = try #require(variables.split(separator: "\n").first { $0.hasPrefix("DATABASE_URL=") })
+            let pool = try await Shared.pool(String(url.dropFirst("DATABASE_URL='".count).dropLast()))
+            try await pool.write("UPDATE schema_migrations SET checksum = 'another' WHERE version = 1")
+            await pool.shutdown()
+            first.send(SIGTERM)
+            #expect(await first.ended() == .exited(0))
+        }
+        let second = try await RunningProgram.start(command, environment: environment)
+        #expect(await second.ended() == .exited(EX_CONFIG))
+        #expect(second.lines.contains { $0.contains(folder) && $0.contains("Delete the folder") }, "\(second.lines)")
     }
 
     @Test("With migrations switched off a server starts only when they have run, and keys that were made work at once")

@@ -27,8 +27,8 @@ import Testing
                         INSERT INTO pushes (id, state, audience, message, message_version, delivery, prepared_at, users, next_number)
                         VALUES ($1, 'sending', '{}', '{}', 'v1', $2, now(), $3, ($3 + 99) / 100 + 1)
                     )
-                    INSERT INTO push_parts (push_id, number, batch_users, batches, ids)
-                    SELECT $1, 1, 100, ($3 + 99) / 100, string_agg(int8send(id), '' ORDER BY id)
+                    INSERT INTO push_parts (push_id, number, batch_users, batches, ids, id_bytes)
+                    SELECT $1, 1, 100, ($3 + 99) / 100, string_agg(int8send(id), '' ORDER BY id), 8
                     FROM generate_series(1, $3) AS id
                     """,
                     [.uuid(push.id), .text(delivery.rawValue), .int32(Int32(users))]

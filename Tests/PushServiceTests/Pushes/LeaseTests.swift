@@ -158,7 +158,6 @@ import Testing
             service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
             let push = try await service.api.create()
             try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
-            // As a server of an earlier version leaves them.
             let lease = UUID()
             let other = BatchStore(pool: service.database.pool)
             try await other.acquire(lease)

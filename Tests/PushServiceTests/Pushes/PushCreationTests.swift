@@ -369,21 +369,6 @@ import Testing
         }
     }
 
-    @Test("A push of a server that did not tell operators apart answers the request that asked for it, and no other")
-    func unscoped() async throws {
-        try await withService { service in
-            let key = try await OperatorKeyStore(pool: service.database.pool)
-                .create(name: "a", scopes: [.send], expiresAt: nil)
-            let own = service.api.with("Bearer \(key)").with(idempotencyKey: "key")
-            let first = try await service.api.with(idempotencyKey: "key").create(uuids([1]))
-            try await service.database.pool.write("UPDATE idempotency_keys SET operator_key = NULL")
-            #expect(try await own.create(uuids([1])) == first)
-            #expect(try await service.api.with(idempotencyKey: "key").create(uuids([1])) == first)
-            #expect(try await own.create(uuids([2])) != first)
-            #expect(try await service.database.count("pushes") == 2)
-        }
-    }
-
     @Test("A send as Kakao shapes it is carried out once for each key as well", arguments: ["v1", "v2"])
     func repeatedSend(version: String) async throws {
         try await withService { service in
