@@ -8,22 +8,40 @@ struct AudiencePage: Sendable {
     private(set) var position: Int64
     /// Whether there is no page after this one.
     let isLast: Bool
+    /// How the pages after it are best read.
+    private(set) var audience: PushAudience.Source
+    /// The phones that were found, as ``PushAudience/Source/page(_:_:_:_:)`` has them.
     private let found: PostgresCell
-    private let members: PostgresCell
+    /// Who is of the audience, in arrays in ascending order; `nil` for everyone.
+    private let members: [PostgresCell]?
     /// A user who may have more phones than were found; the next page has them all.
     private var cutUser: Int64?
 
     /// Reads the page of an audience that begins at `start`.
     ///
-    /// - Parameter query: Runs ``PushAudience/Source/page(_:_:_:_:)`` with this limit.
+    /// On a connection of its own: fifty thousand users would hold up the statements of requests.
+    ///
+    /// - Parameter platforms: The phones that the message speaks to; empty for all.
     static func read(
         _ audience: PushAudience.Source,
         from start: Int64,
-        _ query: (_ limit: Int64) async throws -> PostgresRows
+        platforms: [String],
+        _ pool: PostgresPool
     ) async throws -> AudiencePage? {
+        // Nobody's phones have to be looked up.
+        var audience = platforms.isEmpty ? audience.probed : audience
         var limit = audience.limit(at: start)
-        while let row = try await query(limit).first {
-            var page = try AudiencePage(row)
+        if case .parts(let id, .ranges) = audience {
+            if let page = try await readRange(id, from: start, limit, platforms, pool) { return page }
+            audience = audience.probed
+        }
+        while true {
+            let rows = try await pool.queryAlone(
+                audience.page("$1", "$2", "$3", "$4"),
+                [.int64(start), .int64(limit), audience.parameter, .texts(platforms)]
+            )
+            guard let row = rows.first else { return nil }
+            var page = try AudiencePage(row, audience)
             if page.isLast || page.position > start { return page }
             // All that was found is of one user, who has more phones than that: from the time before a user's devices were limited.
             if limit >= PushAudience.Source.maximumLimit {
@@ -32,7 +50,6 @@ struct AudiencePage: Sendable {
             }
             limit = min(limit * 2, PushAudience.Source.maximumLimit)
         }
-        return nil
     }
 
     /// Takes what was found of the user who was cut off for all that there is, and goes on after that user.
@@ -41,7 +58,9 @@ struct AudiencePage: Sendable {
         cutUser = nil
     }
 
-    private init(_ row: PostgresRow) throws {
+    private init(_ row: PostgresRow, _ audience: PushAudience.Source) throws {
+        self.audience = audience
+        let members: PostgresCell
         (found, members, cutUser, position, isLast) = try row.decode(
             PostgresCell.self,
             PostgresCell.self,
@@ -49,6 +68,66 @@ struct AudiencePage: Sendable {
             Int64.self,
             Bool.self
         )
+        self.members = members.isNull ? nil : [members]
+    }
+
+    /// A page of whole parts.
+    private init(
+        _ row: PostgresRow,
+        parts: [PostgresCell],
+        end position: Int64,
+        _ audience: PushAudience.Source
+    ) throws {
+        (found, isLast) = try row.decode(PostgresCell.self, Bool.self)
+        members = parts
+        self.position = position
+        self.audience = audience
+    }
+
+    /// Reads parts of a stored audience, and all phones between their first user and their last.
+    ///
+    /// - Returns: `nil` when there are so many phones that it is faster to look them up by their users.
+    private static func readRange(
+        _ id: UUID,
+        from start: Int64,
+        _ limit: Int64,
+        _ platforms: [String],
+        _ pool: PostgresPool
+    ) async throws -> AudiencePage? {
+        let parts = try await pool.queryAlone(
+            """
+            SELECT user_ids
+            FROM audience_parts
+            WHERE parts_id = $1
+                AND number > $2
+                AND number <= $2 + $3
+            ORDER BY number
+            """,
+            [.uuid(id), .int64(start), .int64(limit)]
+        ).map { try $0.decode(PostgresCell.self) }
+        guard let first = try parts.first?.decode([Int64].self).first,
+            let last = try parts.last?.decode([Int64].self).last
+        else { return nil }
+        let maximum = PushAudience.Source.rangePhones * Int64(parts.count)
+        let rows = try await pool.queryAlone(
+            """
+            SELECT found, NOT EXISTS (SELECT 1 FROM audience_parts WHERE parts_id = $1 AND number > $2)
+            FROM (
+                SELECT ARRAY(
+                    SELECT CASE WHEN push_type = ANY ($5) THEN user_id ELSE -user_id END
+                    FROM devices
+                    WHERE user_id BETWEEN $3 AND $4
+                        AND NOT withdrawn
+                    ORDER BY user_id
+                    LIMIT $6
+                ) AS found
+                OFFSET 0
+            ) AS phones
+            WHERE cardinality(found) < $6
+            """,
+            [.uuid(id), .int64(start + limit), .int64(first), .int64(last), .texts(platforms), .int64(maximum)]
+        )
+        return try rows.first.map { try AudiencePage($0, parts: parts, end: start + limit, .parts(id, .ranges)) }
     }
 
     /// Who is on the page.
@@ -63,8 +142,11 @@ struct AudiencePage: Sendable {
     func users() throws -> Users {
         var phones = try found.decode([Int64].self)[...]
         while let last = phones.last, let cutUser, last.magnitude == cutUser.magnitude { phones.removeLast() }
+        let members = try members?.flatMap { try $0.decode([Int64].self) }
         var users = Users()
-        users.add(phones, of: try members.decode([Int64]?.self))
+        users.add(phones, of: members)
+        // Those without a phone count as well.
+        if case .parts(_, .ranges) = audience, let members { users.count = Int64(members.count) }
         return users
     }
 }
@@ -102,10 +184,19 @@ extension PushAudience {
         /// Those that the push of this id holds itself.
         case own(UUID)
         /// In the parts that are stored under this id.
-        case parts(UUID)
+        case parts(UUID, PhoneSearch = .ranges)
         case tagsAny([String])
         case tagsAll([String])
         case everyone
+    }
+
+    /// How the phones of an audience's users are looked up.
+    enum PhoneSearch: Sendable {
+        /// All phones between the first user of a page and the last one: much faster for each than to look it up by its user, as long as most of
+        /// them are of the audience.
+        case ranges
+        /// Those of each user.
+        case probes
     }
 }
 
@@ -117,6 +208,13 @@ extension PushAudience.Source {
     fileprivate static let maximumLimit = laterSteps
     /// Users in a part of a stored audience.
     private static let partUsers: Int64 = 1000
+    /// With more phones for each part in the range of a page these are looked up by their users, which takes about as long then.
+    fileprivate static let rangePhones = 8 * partUsers
+
+    /// The same with phones looked up by their users.
+    var probed: PushAudience.Source {
+        if case .parts(let id, _) = self { .parts(id, .probes) } else { self }
+    }
 
     /// How many users, phones, or parts of users the page that begins at `position` looks at.
     func limit(at position: Int64) -> Int64 {
@@ -129,15 +227,15 @@ extension PushAudience.Source {
     var parameter: PostgresValue {
         switch self {
         case .users(let ids): .int64s(ids)
-        case .own(let id), .parts(let id): .uuid(id)
+        case .own(let id), .parts(let id, _): .uuid(id)
         case .tagsAny(let tags), .tagsAll(let tags): .texts(tags)
         case .everyone: .texts([])
         }
     }
 
-    /// The query of a page, for ``AudiencePage/read(_:from:_:)``: the phones that were found, each as its user's id, negative if the message
-    /// does not address it; which of the users are of the audience, NULL for all; a user whose phones may not all be there; where the
-    /// next page begins; and whether there is none.
+    /// The query of a page, for ``AudiencePage``: the phones that were found, each as its user's id, negative if the message does not address
+    /// it; which of the users are of the audience, NULL for all; a user whose phones may not all be there; where the next page begins; and
+    /// whether there is none.
     ///
     /// By a key range, and not by an offset, so that the last page of millions costs what the first does; and bounded by what is looked
     /// at, not by what is found. PostgreSQL only reads: to group the phones of each user costs it twice what reading them does.
@@ -167,6 +265,7 @@ extension PushAudience.Source {
                 WHERE part.parts_id = \(source)
                     AND part.number > \(position)
                     AND part.number <= \(position) + \(limit)
+                ORDER BY part.number
             ),
             NULL::bigint[],
             NULL::bigint,

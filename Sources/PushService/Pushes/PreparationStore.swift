@@ -15,17 +15,18 @@ struct PreparationStore: Sendable {
     /// A push of which not everything has become batches.
     struct Preparation: Sendable {
         let pushID: UUID
-        let audience: PushAudience.Source
+        private(set) var audience: PushAudience.Source
         let platforms: [String]
         /// Its batches exist; those that are to be retried have yet to be reset.
         let isRetry: Bool
         /// The cursor: where the last step ended.
         private(set) var position: Int64
 
-        /// What is to be prepared after a step that ended there.
-        func moved(to position: Int64) -> Preparation {
+        /// What is to be prepared after a page.
+        func moved(past page: AudiencePage) -> Preparation {
             var moved = self
-            moved.position = position
+            moved.position = page.position
+            moved.audience = page.audience
             return moved
         }
     }
@@ -81,16 +82,13 @@ struct PreparationStore: Sendable {
     }
 
     /// Reads the users of the next step.
-    ///
-    /// On a connection of its own, as ``store(_:of:)``: fifty thousand users would hold up the statements of requests.
     func page(_ preparation: Preparation) async throws -> AudiencePage? {
-        let audience = preparation.audience
-        return try await AudiencePage.read(audience, from: preparation.position) { limit in
-            try await pool.queryAlone(
-                audience.page("$1", "$2", "$3", "$4"),
-                [.int64(preparation.position), .int64(limit), audience.parameter, .texts(preparation.platforms)]
-            )
-        }
+        try await AudiencePage.read(
+            preparation.audience,
+            from: preparation.position,
+            platforms: preparation.platforms,
+            pool
+        )
     }
 
     /// Takes a step: stores its users as a part of the push, and moves the push's cursor.
@@ -230,16 +228,11 @@ struct PreparationStore: Sendable {
     /// ``page(_:)``.
     func preview(_ audience: PushAudience.Source, platforms: [String], batchUsers: Int32) async throws -> Preview {
         var preview = Preview()
+        var audience = audience
         var position: Int64 = 0
         var isLast = false
         while !isLast {
-            let start = position
-            let page = try await AudiencePage.read(audience, from: start) { limit in
-                try await pool.queryAlone(
-                    audience.page("$1", "$2", "$3", "$4"),
-                    [.int64(start), .int64(limit), audience.parameter, .texts(platforms)]
-                )
-            }
+            let page = try await AudiencePage.read(audience, from: position, platforms: platforms, pool)
             guard let page else { break }
             let found = try page.users()
             let users = found.ids
@@ -250,7 +243,7 @@ struct PreparationStore: Sendable {
             where preview.first.count < Self.previewBatches {
                 preview.first.append(Array(users[start..<min(start + Int(batchUsers), users.count)]))
             }
-            (position, isLast) = (page.position, page.isLast)
+            (audience, position, isLast) = (page.audience, page.position, page.isLast)
         }
         return preview
     }

@@ -76,7 +76,7 @@ actor PushPreparer {
         var current = preparation
         guard var page = try await store.page(current) else { return false }
         for step in 1... {
-            let next = current.moved(to: page.position)
+            let next = current.moved(past: page)
             var isOver = page.isLast || isStopping
             if !isOver, step.isMultiple(of: Self.steps) { isOver = try await store.due(limit: 2).count > 1 }
             let hasNext = !isOver

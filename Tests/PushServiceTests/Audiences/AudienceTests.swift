@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
+import KakaoSandbox
 import Postgres
 import TestSupport
 import Testing
@@ -299,6 +300,33 @@ import Testing
             }
             #expect(answers.map { $0.prefix(12) } == ["HTTP/1.1 201", "HTTP/1.1 200"])
             #expect(try await Self.users(service.database, "a") == [1, 2, 3, 4, 5])
+        }
+    }
+
+    @Test(
+        "Of an audience all are reached who have a phone for the message, be most users between its first and its last of it or few",
+        arguments: [1, 3, 50] as [Int64]
+    )
+    func phones(distance: Int64) async throws {
+        try await withService { service in
+            try await service.database.addPhones((1...12_000).filter { !$0.isMultiple(of: 7) })
+            try await service.database.pool.write("UPDATE devices SET push_type = 'apns' WHERE user_id % 5 = 0")
+            try await service.database.pool.write(
+                """
+                INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
+                SELECT id, 'tablet', 'apns', 'tablet-' || id, 1
+                FROM generate_series(11, 12000, 11) AS id
+                """
+            )
+            let members = stride(from: distance, through: 12_000, by: Int(distance)).map { Int($0) }
+            #expect(try await Self.upload(service.api, "a", members) == 201)
+            let push = try await service.api.create(["audience": "a"])
+            try await service.api.waitUntilDone(push)
+            let addressed = members.filter { !$0.isMultiple(of: 7) && !$0.isMultiple(of: 5) }
+            let expected = counts(members.count, sent: addressed.count, skipped: members.count - addressed.count)
+            #expect(try await service.api.users(push) == expected)
+            #expect(service.kakao.reachedOnce(addressed.map { Int64($0) }))
+            #expect(service.kakao.sandbox.reached(marker: "m").times == addressed.count)
         }
     }
 
