@@ -137,12 +137,15 @@ struct DeviceImportStore: Sendable {
         guard let row = rows.first else { throw PostgresError(.decoding, detail: "a step ended without an answer") }
         let (last, created, updated, displaced) = try row.decode(Int64?.self, Int64.self, Int64.self, Int64.self)
         guard let last else { return nil }
-        let contested = try await givingWay {
-            try await session.query(Self.contestedStatement, [.int64(position), .int64(last)])
-        }
         result.created += created
         result.updated += updated
-        result.displaced += displaced + Int64(contested.affectedRows)
+        result.displaced += displaced
+        let contested = try await session.query(Self.contestedTokens, [.int64(position), .int64(last)])
+            .map { try $0.decode(String.self) }
+        if !contested.isEmpty {
+            let settled = try await givingWay { try await session.query(Self.contestedStatement, [.texts(contested)]) }
+            result.displaced += Int64(settled.affectedRows)
+        }
         return last
     }
 
@@ -167,6 +170,9 @@ struct DeviceImportStore: Sendable {
     /// outdated for certain and their rows need no lock. The rows that the candidates concern are then locked, in the order of their key as
     /// by every statement here, and what stands in them now decides. A device that an app registers meanwhile for the first time is
     /// not seen, and stays as it is: it is newer.
+    ///
+    /// Devices are looked up one by one (`LATERAL`, `OFFSET 0`): while a table is filled PostgreSQL knows nothing of what is in it, and would
+    /// read all of it in each step.
     ///
     /// What Kakao has yet to hear of waits at `infinity` for its turn (``releaseStatement``), unless it was waiting for Kakao already. A
     /// lease is left to its holder, who finds that there is more to tell. A displaced device is as old as the line that displaced it, so
@@ -212,16 +218,29 @@ struct DeviceImportStore: Sendable {
             UNION
             SELECT other.user_id, other.device_id, other.push_type
             FROM candidates
-            JOIN devices AS other USING (push_token)
+            CROSS JOIN LATERAL (
+                SELECT user_id, device_id, push_type
+                FROM devices
+                WHERE push_token = candidates.push_token
+                OFFSET 0
+            ) AS other
         ),
         held AS (
-            SELECT device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.updated_at,
-                device.last_failure_at, device.kakao_revision = device.revision AS is_settled,
-                device.expires_at IS NOT NULL AND device.renew_at IS NULL AS is_left_to_expire
-            FROM devices AS device
-            JOIN concerned USING (user_id, device_id, push_type)
-            ORDER BY device.user_id, device.device_id, device.push_type
-            FOR UPDATE OF device
+            SELECT device.*
+            FROM (
+                SELECT user_id, device_id, push_type
+                FROM concerned
+                ORDER BY user_id, device_id, push_type
+                OFFSET 0
+            ) AS concerned
+            CROSS JOIN LATERAL (
+                SELECT user_id, device_id, push_type, push_token, withdrawn, updated_at, last_failure_at,
+                    kakao_revision = revision AS is_settled,
+                    expires_at IS NOT NULL AND renew_at IS NULL AS is_left_to_expire
+                FROM devices
+                WHERE (user_id, device_id, push_type) = (concerned.user_id, concerned.device_id, concerned.push_type)
+                FOR UPDATE
+            ) AS device
         ),
         applied AS (
             SELECT given.*,
@@ -324,27 +343,33 @@ struct DeviceImportStore: Sendable {
 
     /// A registration and a step whose transactions overlap do not see each other, and one token may then have two devices. This
     /// statement begins when the step has been committed: it sees the registration, or the note of what Kakao answered to the registration
-    /// comes later and sees both. The device that was registered last keeps the token.
+    /// comes later and sees both.
+    private static let contestedTokens = """
+        SELECT device.push_token
+        FROM (
+            SELECT DISTINCT push_token
+            FROM device_import
+            WHERE line > $1
+                AND line <= $2
+            LIMIT \(step)
+        ) AS step
+        CROSS JOIN LATERAL (
+            SELECT push_token
+            FROM devices
+            WHERE push_token = step.push_token
+                AND NOT withdrawn
+            OFFSET 1
+            LIMIT 1
+        ) AS device
+        """
+
+    /// The device that was registered last keeps the token.
     private static let contestedStatement = """
-        WITH contested AS (
-            SELECT device.push_token
-            FROM (
-                SELECT DISTINCT push_token
-                FROM device_import
-                WHERE line > $1
-                    AND line <= $2
-                LIMIT \(step)
-            ) AS step
-            JOIN devices AS device USING (push_token)
-            WHERE NOT device.withdrawn
-            GROUP BY device.push_token
-            HAVING count(*) > 1
-        ),
-        held AS (
+        WITH held AS (
             SELECT device.user_id, device.device_id, device.push_type, device.push_token, device.updated_at
             FROM devices AS device
-            JOIN contested USING (push_token)
-            WHERE NOT device.withdrawn
+            WHERE device.push_token = ANY ($1::text[])
+                AND NOT device.withdrawn
             ORDER BY device.user_id, device.device_id, device.push_type
             FOR UPDATE OF device
         ),
