@@ -40,6 +40,11 @@ extension KakaoSandbox {
         faults.add(fault)
     }
 
+    /// How many requests a fault has befallen; `nil` if there is none of that id.
+    package func timesApplied(_ id: Int) -> Int? {
+        faults.faults.first { $0.id == id }?.applied
+    }
+
     /// Switches a fault off, if there is one of that id.
     package func removeFault(_ id: Int) {
         _ = faults.remove(id)

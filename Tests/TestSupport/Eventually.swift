@@ -13,15 +13,12 @@ package func eventually(
     _ condition: () async throws -> Bool
 ) async throws {
     let deadline = ContinuousClock.now + limit
-    var pause = Duration.milliseconds(1)
     while try await !condition() {
         guard ContinuousClock.now < deadline else {
             Issue.record(what, sourceLocation: sourceLocation)
             throw NeverHappened()
         }
-        try await Task.sleep(for: pause)
-        // Most conditions hold soon; those that do not are not to keep the processor busy.
-        pause = min(pause * 2, .milliseconds(20))
+        try await Task.sleep(for: .milliseconds(20))
     }
 }
 

@@ -118,10 +118,9 @@ import Testing
             latency.path = Self.path
             latency.milliseconds = 2000
             latency.userIDs = [7]
-            sandbox.add(latency)
-            let before = Self.questions(service)
+            let fault = try #require(sandbox.add(latency))
             async let late = service.api.with("Bearer \(token)").get("/v1/push/tokens")
-            try await eventually("Kakao is asked") { Self.questions(service) == before + 1 }
+            try await eventually("Kakao has looked the token up") { sandbox.timesApplied(fault) == 1 }
             sandbox.revokeAccessTokens(of: 7)
             try await Self.send(service, Self.oauth + "tokens-revoked", of: 7)
             try await Self.hear(service, 8)
