@@ -117,7 +117,7 @@ let package = Package(
             ]
         ),
 
-        // What tests of more than one target need.
+        // Helpers shared by several test targets.
         .target(
             name: "TestSupport",
             dependencies: ["EventLoop", "Locking", "PrivatePostgres", logging, subprocess, systemPackage],

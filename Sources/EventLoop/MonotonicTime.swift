@@ -34,8 +34,8 @@ package struct MonotonicTime: Comparable, Sendable {
         .nanoseconds(end.nanoseconds) - .nanoseconds(start.nanoseconds)
     }
 
-    /// Whole milliseconds since the machine was started.
-    package var milliseconds: UInt64 { UInt64(nanoseconds) / 1_000_000 }
+    /// Whole milliseconds since the machine was started; 0 for a time before that.
+    package var milliseconds: UInt64 { UInt64(clamping: nanoseconds) / 1_000_000 }
 
     /// The seconds from here to `other`, negative if that is earlier.
     package func seconds(to other: MonotonicTime) -> Double {

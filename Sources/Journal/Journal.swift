@@ -187,7 +187,7 @@ package final class Journal: @unchecked Sendable {
         if active.isLinked { return active }
         logger.error("Journal file was deleted", metadata: ["file": "\(directory.path)/\(active.name)"])
         books.withLock { $0.failures += 1 }
-        // What it holds can still be replayed.
+        // Its records can still be replayed.
         seal(active)
         return nil
     }

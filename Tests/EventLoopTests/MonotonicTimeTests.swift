@@ -23,6 +23,7 @@ struct MonotonicTimeTests {
         #expect(now + distance + distance == now + .seconds(Int64.max))
         #expect(now + distance - (now + distance) == .zero)
         #expect(now + (.zero - distance) < now)
+        #expect((now + (.zero - distance)).milliseconds == 0)
         #expect(now + (.zero - distance) + (.zero - distance) == now + .seconds(Int64.min))
     }
 

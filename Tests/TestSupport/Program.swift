@@ -26,7 +26,7 @@ package enum Program {
         input: String = ""
     ) async throws -> Result {
         // A file, since a program that ends before it has read its input is a fatal error of Subprocess with anything else.
-        let file = try writeFile(Array(input.utf8), to: "\(TemporaryFolder.make())/input")
+        let file = input.isEmpty ? "/dev/null" : try writeFile(Array(input.utf8), to: "\(TemporaryFolder.make())/input")
         let descriptor = try FileDescriptor.open(file, .readOnly, options: .closeOnExec)
         let result = try await Subprocess.run(
             .name(arguments[0]),

@@ -14,7 +14,7 @@ enum Octets {
     private static let tokenLow: UInt64 = 0x03FF_6CFA_0000_0000
     private static let tokenHigh: UInt64 = 0x57FF_FFFF_C7FF_FFFE
 
-    /// What a `reg-name` consists of: unreserved characters, `%` and ``!$&'()*+,;=`` (RFC 3986 §3.2.2), in the same form.
+    /// `reg-name`: letters, digits and ``!$%&'()*+,-.;=_~`` (RFC 3986 §3.2.2), as one bit for each of the 128 ASCII characters.
     private static let nameLow: UInt64 = 0x2BFF_7FF2_0000_0000
     private static let nameHigh: UInt64 = 0x47FF_FFFE_87FF_FFFE
 

@@ -216,7 +216,7 @@ actor PostgresConnection {
     /// What libpq has to say about the connection: text for the log.
     func connectionError() -> PostgresError {
         let text = PQerrorMessage(handle).map { String(cString: $0) } ?? "out of memory"
-        // Where PostgreSQL raised the error is told while connecting, and tells nobody anything.
+        // While connecting, messages name the line of PostgreSQL's source that raised the error: of no use to an operator.
         let lines = text.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("LOCATION:") }
         return PostgresError(
             isConnecting ? .unavailable : .connectionLost,

@@ -3,7 +3,7 @@ internal import Glibc
 internal import HTTPServer
 internal import Postgres
 
-/// What this machine has to give: the files of certificate and key, descriptors, and the journal's directory.
+/// Checks of this machine: the certificate and key files, the limit of file descriptors, and the journal's directory.
 struct MachineChecks {
     /// Days before its end that a certificate is said to end. Those that are renewed by themselves are by then.
     private static let warningDays = 14

@@ -64,7 +64,7 @@ actor Readiness {
             case .ok: !gate.isShuttingDown
             case .migrating: false
             case .unreachable: isJournalOpen == true && !gate.isShuttingDown
-            // Of a server that has worked this may pass, and Kakao's calls are kept meanwhile; one that has not is set up wrongly.
+            // A server that has worked before may be let in again, and its journal keeps Kakao's calls until then. One that never has is misconfigured.
             case .refused: gate.isOpen && isJournalOpen == true && !gate.isShuttingDown
             }
         var json = JSONWriter()

@@ -12,7 +12,7 @@ struct AudiencePage: Sendable {
     private(set) var audience: PushAudience.Source
     /// The phones that were found, as ``PushAudience/Source/page(_:_:_:_:)`` has them.
     private let found: PostgresCell
-    /// Who is of the audience, in arrays in ascending order; `nil` for everyone.
+    /// Arrays of the users that the audience has here, in ascending order over all of them; `nil` when it is everyone.
     private let members: [PostgresCell]?
     /// A user who may have more phones than were found; the next page has them all.
     private var cutUser: Int64?
