@@ -1,6 +1,5 @@
 internal import Locking
 package import Logging
-internal import Testing
 
 /// A log kept in memory, at every level.
 package final class CollectedLog: Sendable {
@@ -13,11 +12,16 @@ package final class CollectedLog: Sendable {
         package var text: String { "\(message) \(metadata.sorted { $0.key < $1.key })" }
     }
 
-    private let state = Locked<[Line]>([])
+    private struct State {
+        var lines: [Line] = []
+        var waiters: [(matches: @Sendable (Line) -> Bool, continuation: CheckedContinuation<Line, Never>)] = []
+    }
+
+    private let state = Locked(State())
 
     package init() {}
 
-    package var lines: [Line] { state.withLock { $0 } }
+    package var lines: [Line] { state.withLock { $0.lines } }
 
     /// The messages, without their metadata.
     package var messages: [String] { lines.map(\.message) }
@@ -32,13 +36,27 @@ package final class CollectedLog: Sendable {
         Logger(label: "test") { _ in Handler(log: self) }
     }
 
-    /// The first line that `matches`, which may not have been written yet.
-    ///
-    /// - Throws: ``NeverHappened`` when none is written in time.
-    package func line(where matches: (Line) -> Bool) async throws -> Line {
-        try await eventually("a line of the log") { lines.contains(where: matches) }
-        guard let line = lines.first(where: matches) else { throw NeverHappened() }
-        return line
+    /// The first line that `matches`, which may not have been written yet. Does not poll: that would take descriptors, of which a test may have
+    /// left none.
+    package func line(where matches: @escaping @Sendable (Line) -> Bool) async -> Line {
+        await withCheckedContinuation { continuation in
+            let found = state.withLock { state in
+                let found = state.lines.first(where: matches)
+                if found == nil { state.waiters.append((matches, continuation)) }
+                return found
+            }
+            if let found { continuation.resume(returning: found) }
+        }
+    }
+
+    private func write(_ line: Line) {
+        let waiters = state.withLock { state in
+            state.lines.append(line)
+            let matching = state.waiters.filter { $0.matches(line) }
+            state.waiters.removeAll { $0.matches(line) }
+            return matching
+        }
+        for waiter in waiters { waiter.continuation.resume(returning: line) }
     }
 
     private struct Handler: LogHandler {
@@ -58,8 +76,7 @@ package final class CollectedLog: Sendable {
 
         func log(event: LogEvent) {
             let metadata = (event.metadata ?? [:]).mapValues { "\($0)" }
-            let line = Line(level: event.level, message: "\(event.message)", metadata: metadata)
-            log.state.withLock { $0.append(line) }
+            log.write(Line(level: event.level, message: "\(event.message)", metadata: metadata))
         }
     }
 }

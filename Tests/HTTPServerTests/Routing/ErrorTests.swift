@@ -71,7 +71,7 @@ struct ErrorTests {
             #expect(!answer.text.contains("hunter2"))
             #expect(!answer.text.contains("Secret"))
             #expect(answer["connection"] == nil)
-            let line = try await server.log.line { $0.message == "A request failed" }
+            let line = await server.log.line { $0.message == "A request failed" }
             #expect(line.level == .error)
             #expect(line.metadata["request_id"] == "req-1")
             #expect(line.metadata["error"]?.contains("hunter2") == true)
