@@ -13,7 +13,7 @@ extension EventLoop {
             let attempt = TimedAttempt()
             attempt.timer = self.schedule(after: limit) {
                 attempt.task?.cancel()
-                promise.answer(.success(nil))
+                promise.complete(.success(nil))
             }
             attempt.task = Task(executorPreference: self) {
                 let result: Result<Value?, any Error>
@@ -25,7 +25,7 @@ extension EventLoop {
                 self.execute {
                     if let timer = attempt.timer { self.cancel(timer) }
                     attempt.task = nil
-                    promise.answer(result)
+                    promise.complete(result)
                 }
             }
         }

@@ -76,13 +76,13 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         begin: @escaping @Sendable (Promise) -> Void
     ) async throws -> Value {
         try await uninterruptedValue(on: loop) { promise in
-            promise.limit = loop.schedule(after: limit) { promise.answer(.failure(timeout)) }
+            promise.limit = loop.schedule(after: limit) { promise.complete(.failure(timeout)) }
             begin(promise)
         }
     }
 
     /// Answers. The first answer counts.
-    package func answer(_ result: Result<Value, any Error>) {
+    package func complete(_ result: Result<Value, any Error>) {
         loop.preconditionOnLoop()
         guard case .waiting(let continuation) = state else { return }
         state = .answered

@@ -93,13 +93,13 @@ final class Connection {
             switch result {
             case .count(let count):
                 sent += count
-                transfer?.noteSent(sent)
+                transfer?.recordSent(sent)
             case .again:
                 // A part of it may have left, as a part of a record.
-                if origin.isSecure { transfer?.noteSent(output.count) }
+                if origin.isSecure { transfer?.recordSent(output.count) }
                 return waitToSend(true)
             case .end, .failure:
-                if origin.isSecure { transfer?.noteSent(output.count) }
+                if origin.isSecure { transfer?.recordSent(output.count) }
                 // The answer may say why it was not read.
                 waitToSend(false)
                 read()

@@ -1,6 +1,6 @@
 /// The requests of one origin: how many are under way, and which wait for one of those to end, first come, first
 /// served; and the connections that none of them needs now.
-struct Lane {
+struct HostQueue {
     /// Requests that have a connection or are getting one.
     private(set) var activeCount = 0
     /// The one that was used last comes first: it is the least likely to have been closed.

@@ -34,7 +34,7 @@ final class Transfer: @unchecked Sendable {
     }
 
     /// So many bytes of it have left, or may have.
-    func noteSent(_ count: Int) {
+    func recordSent(_ count: Int) {
         if count > (request.body.isEmpty ? 0 : headBytes) { mayHaveLeft = true }
     }
 

@@ -18,7 +18,7 @@ final class TransferQueue: @unchecked Sendable {
     private var encoder: RequestEncoder
     /// What is under way, or waits for its connection to stand.
     private var running: [ObjectIdentifier: Transfer] = [:]
-    private var lanes: [Origin: Lane] = [:]
+    private var hosts: [Origin: HostQueue] = [:]
     private var isShutDown = false
 
     init(settings: HTTPClientSettings, loop: EventLoop) throws(HTTPClientError) {
@@ -63,12 +63,12 @@ final class TransferQueue: @unchecked Sendable {
         guard !isShutDown else { return }
         isShutDown = true
         // The lines first, lest a request that ends lets the next one begin.
-        let waiting = lanes.keys.flatMap { lanes[$0]?.removeWaiting() ?? [] }
+        let waiting = hosts.keys.flatMap { hosts[$0]?.removeWaiting() ?? [] }
         for transfer in waiting + Array(running.values) {
             finish(transfer, .failure(transfer.failure(.shutDown, "the client was shut down")))
         }
         connector.close()
-        lanes = [:]
+        hosts = [:]
     }
 
     // MARK: Steps
@@ -81,11 +81,11 @@ final class TransferQueue: @unchecked Sendable {
     }
 
     private func admit(_ transfer: Transfer, to origin: Origin) throws(HTTPClientError) {
-        if lanes[origin, default: Lane()].enter(limit: max(1, settings.maximumConnections)) {
+        if hosts[origin, default: HostQueue()].enter(limit: max(1, settings.maximumConnections)) {
             start(transfer, origin)
-        } else if let count = lanes[origin]?.waitingCount, count < settings.maximumWaitingRequests {
+        } else if let count = hosts[origin]?.waitingCount, count < settings.maximumWaitingRequests {
             transfer.state = .waiting
-            lanes[origin]?.wait(transfer)
+            hosts[origin]?.wait(transfer)
         } else {
             throw transfer.failure(.overloaded, "too many requests wait for a connection")
         }
@@ -93,7 +93,7 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Sends a request that its lane has let in.
     private func start(_ transfer: Transfer, _ origin: Origin) {
-        while let connection = lanes[origin]?.takeIdle() {
+        while let connection = hosts[origin]?.takeIdle() {
             if send(transfer, on: connection) { return }
         }
         connect(transfer, origin)
@@ -118,7 +118,7 @@ final class TransferQueue: @unchecked Sendable {
             let connection = try connector.open(origin)
             connection.onEnd = { [unowned self] connection, end in ended(connection, end) }
             connection.onIdleEnd = { [unowned self] connection in
-                lanes[connection.origin]?.removeIdle(connection)
+                hosts[connection.origin]?.removeIdle(connection)
                 connector.close(connection)
             }
             transfer.state = .running(connection)
@@ -173,15 +173,15 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Gives the place of a request that is over to the next in line, and its connection, if that is of use.
     private func leave(_ origin: Origin, _ connection: Connection? = nil) {
-        let next = lanes[origin]?.leave()
+        let next = hosts[origin]?.leave()
         if let connection {
             connection.idleSince = loop.now
-            lanes[origin]?.keep(connection)
+            hosts[origin]?.keep(connection)
         }
         if let next {
             start(next, origin)
-        } else if lanes[origin]?.isEmpty == true {
-            lanes[origin] = nil
+        } else if hosts[origin]?.isEmpty == true {
+            hosts[origin] = nil
         }
     }
 

@@ -70,7 +70,7 @@ package actor PostgresListener {
         // Nobody fails the promise.
         try? await Promise<Void>.uninterruptedValue(on: loop) { promise in
             self.assumeIsolated { $0.close() }
-            promise.answer(.success(()))
+            promise.complete(.success(()))
         }
     }
 

@@ -89,7 +89,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let pool: PostgresPool
-    private let connections: PostgresLane.Kind
+    private let connections: PipelinedConnection.Kind
     private let maximumItems: Int
     private let maximumWaiting: Int
     private let concurrency: Int
@@ -99,12 +99,12 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
 
     private var waiting = Deque<Entry>()
     /// Statements that are under way: `concurrency` at most, or after a failure one for each item of it.
-    private var underWay = 0
+    private var inFlight = 0
     private var hook: EndOfTickHook?
 
     init(
         pool: PostgresPool,
-        connections: PostgresLane.Kind,
+        connections: PipelinedConnection.Kind,
         maximumItems: Int,
         maximumWaiting: Int,
         concurrency: Int,
@@ -125,7 +125,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
 
     func submit(_ item: Item, _ promise: Promise<Output>) {
         guard waiting.count < maximumWaiting else {
-            return promise.answer(.failure(PostgresError(.overloaded, detail: "\(waiting.count) items wait")))
+            return promise.complete(.failure(PostgresError(.overloaded, detail: "\(waiting.count) items wait")))
         }
         waiting.append(Entry(item: item, promise: promise))
         sendAtEndOfTick()
@@ -133,12 +133,12 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
 
     /// Sends what waits at the end of this tick, unless as many statements as may be are under way then.
     private func sendAtEndOfTick() {
-        guard underWay < concurrency, hook == nil else { return }
+        guard inFlight < concurrency, hook == nil else { return }
         hook = loop.addEndOfTickHook {
             self.assumeIsolated { core in
                 if let hook = core.hook { core.loop.removeEndOfTickHook(hook) }
                 core.hook = nil
-                if core.underWay < core.concurrency { core.sendWaiting() }
+                if core.inFlight < core.concurrency { core.sendWaiting() }
             }
         }
     }
@@ -152,21 +152,21 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     }
 
     private func send(_ entries: [Entry]) {
-        underWay += 1
+        inFlight += 1
         pool.run(statement, parameters(entries.map { $0.item }), connections) { result in
             self.assumeIsolated { $0.answered(entries, result) }
         }
     }
 
     private func answered(_ entries: [Entry], _ result: Swift.Result<PostgresRows, PostgresError>) {
-        underWay -= 1
+        inFlight -= 1
         switch result {
         case .success(let rows):
             answer(entries, rows)
         case .failure(let error) where entries.count > 1 && (error.concernsTheRow || error.code == .invalidParameter):
             for entry in entries { send([entry]) }
         case .failure(let error):
-            for entry in entries { entry.promise.answer(.failure(error)) }
+            for entry in entries { entry.promise.complete(.failure(error)) }
         }
         // The callers that have just been answered may have the next item: they run before the end of the tick.
         sendAtEndOfTick()
@@ -182,10 +182,10 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
                     statement: statement
                 )
             }
-            for index in entries.indices { entries[index].promise.answer(.success(outputs[index])) }
+            for index in entries.indices { entries[index].promise.complete(.success(outputs[index])) }
         } catch {
             let error = error as? PostgresError ?? PostgresError(.decoding, detail: "\(error)", statement: statement)
-            for entry in entries { entry.promise.answer(.failure(error)) }
+            for entry in entries { entry.promise.complete(.failure(error)) }
         }
     }
 }

@@ -44,9 +44,9 @@ package final class PushServer: Service {
     private let housekeeper: PushHousekeeper
     private let listener: PostgresListener
     /// Signalled when ``listener`` listens.
-    private let listening: Wakeup
+    private let listening: Signal
     private let events = PushEvents()
-    private let syncWorker: DeviceSyncWorker
+    private let syncWorker: PendingDeviceWorker
     private let renewer: DeviceRenewer
     private let keyUseWriter: KeyUseWriter
     private let importPacer: ImportedDevicePacer
@@ -76,7 +76,7 @@ package final class PushServer: Service {
         databaseSettings = try PostgresSettings(url: settings.databaseURL.revealed)
         loops = try EventLoopGroup(count: loopCount)
         let metrics = ServerMetrics()
-        let standing = KakaoStanding(logger: logger)
+        let availability = KakaoAvailability(logger: logger)
         services = try loops.loops.map { [databaseSettings] loop in
             let client = try HTTPClient(
                 settings: HTTPClientSettings(
@@ -87,7 +87,7 @@ package final class PushServer: Service {
             )
             let kakao = KakaoClient(settings: settings.kakao.api, client: client) {
                 metrics.count($0)
-                standing.record($0)
+                availability.record($0)
             }
             return LoopServices(
                 loop: loop,
@@ -107,14 +107,14 @@ package final class PushServer: Service {
         )
         guard let first = services.first, let last = services.last else { preconditionFailure("there is a loop") }
         notices = PushNotices(sending: first.loop, preparing: last.loop, pool: first.pool)
-        let syncWakeup = Wakeup(loop: last.loop)
+        let registrationSignal = Signal(loop: last.loop)
         let callStore = { @Sendable (pool: PostgresPool) in
             ReceivedCallStore(
                 callbacks: LinkCallbackStore(pool: pool),
                 events: EventStore(pool: pool),
                 devices: DeviceStore(pool: pool),
                 pruneAfterFailures: settings.pruneAfterFailures,
-                syncWakeup: syncWakeup,
+                registrationSignal: registrationSignal,
                 logger: logger
             )
         }
@@ -130,7 +130,7 @@ package final class PushServer: Service {
         let dryRuns = UploadLimit(PushRoutes.maximumDryRuns)
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
         let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
-        let importWakeup = Wakeup(loop: last.loop)
+        let importSignal = Signal(loop: last.loop)
         let readers = ReaderAccess(
             authenticator: Self.authenticator(settings, operators, users, limits, first),
             loop: first.pool.loop
@@ -139,13 +139,18 @@ package final class PushServer: Service {
         let metricsRoutes = MetricsRoutes(
             access: readers,
             metrics: metrics,
-            standing: standing,
+            availability: availability,
             progress: progress,
             pools: services.map(\.pool),
             queue: queue,
             journal: calls.journal
         )
-        let statusRoutes = StatusRoutes(access: readers, standing: standing, queue: queue, journal: calls.journal)
+        let statusRoutes = StatusRoutes(
+            access: readers,
+            availability: availability,
+            queue: queue,
+            journal: calls.journal
+        )
         server = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) {
             [services, migrator, gate, events, notices, journal = calls.journal] loop in
             guard let own = services.first(where: { $0.loop === loop }) else {
@@ -159,27 +164,27 @@ package final class PushServer: Service {
                 migrator: migrator,
                 gate: gate,
                 journal: journal,
-                standing: standing
+                availability: availability
             )
-            let sync = DeviceSync(
+            let registrar = DeviceRegistrar(
                 store: callStore.devices,
                 push: own.push,
-                standing: standing,
+                availability: availability,
                 renewal: renewal,
-                wakeup: syncWakeup
+                signal: registrationSignal
             )
             let pushes = PushStore(pool: own.pool)
             var router = ServiceRouter(authenticator)
             HealthRoutes(readiness: readiness).add(to: &router)
             metricsRoutes.add(to: &router)
             statusRoutes.add(to: &router)
-            KakaoDeviceRoutes(sync: sync).add(to: &router)
-            DeviceRoutes(sync: sync).add(to: &router)
+            KakaoDeviceRoutes(registrar: registrar).add(to: &router)
+            DeviceRoutes(registrar: registrar).add(to: &router)
             DeviceTransferRoutes(
                 imports: DeviceImportStore(pool: own.pool, renewal: renewal),
                 exports: DeviceExportStore(pool: own.pool),
                 uploads: imports,
-                importWakeup: importWakeup
+                importSignal: importSignal
             ).add(to: &router)
             PushRoutes(
                 authenticator: authenticator,
@@ -204,7 +209,7 @@ package final class PushServer: Service {
                 intake: intake
             ).add(to: &router)
             UserRoutes(
-                sync: sync,
+                registrar: registrar,
                 events: callStore.events,
                 callbacks: callStore.callbacks,
                 userIDArgument: settings.userIDArgument
@@ -223,7 +228,7 @@ package final class PushServer: Service {
             store: BatchStore(pool: first.pool, intervals: senderIntervals),
             kakao: first.push,
             version: settings.kakao.pushVersion,
-            standing: standing,
+            availability: availability,
             returnURL: returnURL.withLock { $0 },
             limit: settings.kakao.maximumConcurrentRequests,
             requestsPerSecond: settings.kakao.requestsPerSecond,
@@ -233,16 +238,16 @@ package final class PushServer: Service {
             logger: logger
         )
         // What another server was asked or told is noticed at once. On (re)connection too: what was said before may be lost.
-        listening = Wakeup(loop: first.loop)
+        listening = Signal(loop: first.loop)
         listener = PostgresListener(
             settings: databaseSettings,
             channels: [PushNotices.channel, KakaoAccessTokens.channel],
             loop: first.loop,
             logger: logger
         ) { [notices, listening] event in
-            notices.heard(event)
-            users.heard(event)
-            if event == .listening { listening.signal() }
+            notices.receive(event)
+            users.receive(event)
+            if event == .listening { listening.send() }
         }
         preparer = PushPreparer(
             loop: last.loop,
@@ -257,17 +262,17 @@ package final class PushServer: Service {
             retentionDays: settings.pushRetentionDays,
             logger: logger
         )
-        let sync = DeviceSync(
+        let registrar = DeviceRegistrar(
             store: DeviceStore(pool: last.pool),
             push: last.push,
-            standing: standing,
+            availability: availability,
             renewal: renewal,
-            wakeup: syncWakeup
+            signal: registrationSignal
         )
-        syncWorker = DeviceSyncWorker(loop: last.loop, sync: sync, logger: logger)
+        syncWorker = PendingDeviceWorker(loop: last.loop, registrar: registrar, logger: logger)
         renewer = DeviceRenewer(
             loop: last.loop,
-            sync: sync,
+            registrar: registrar,
             activeWithinDays: settings.activeWithinDays,
             logger: logger
         )
@@ -280,8 +285,8 @@ package final class PushServer: Service {
         importPacer = ImportedDevicePacer(
             loop: last.loop,
             store: DeviceImportStore(pool: last.pool, renewal: renewal),
-            wakeup: importWakeup,
-            syncWakeup: syncWakeup,
+            signal: importSignal,
+            registrationSignal: registrationSignal,
             logger: logger
         )
     }

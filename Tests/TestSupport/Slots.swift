@@ -14,10 +14,10 @@ package actor Slots {
         do {
             try await body()
         } catch {
-            await giveBack()
+            await release()
             throw error
         }
-        await giveBack()
+        await release()
     }
 
     private func take() async {
@@ -28,7 +28,7 @@ package actor Slots {
         }
     }
 
-    private func giveBack() {
+    private func release() {
         if waiting.isEmpty {
             free += 1
         } else {

@@ -240,7 +240,7 @@ extension Connection {
     func write(piece: [UInt8], from writer: ResponseBodyWriter, _ promise: Promise<Void>) {
         loop.preconditionOnLoop()
         guard isOpen, farewell == nil, writer.answer == answers, task != nil else {
-            promise.answer(.failure(CancellationError()))
+            promise.complete(.failure(CancellationError()))
             return
         }
         if !piece.isEmpty {
@@ -253,7 +253,7 @@ extension Connection {
             }
         }
         if hasRoom {
-            promise.answer(.success(()))
+            promise.complete(.success(()))
         } else {
             waitingWriters.append(promise)
         }
@@ -264,7 +264,7 @@ extension Connection {
         guard !waitingWriters.isEmpty else { return }
         let writers = waitingWriters
         waitingWriters = []
-        for writer in writers { writer.answer(result) }
+        for writer in writers { writer.complete(result) }
     }
 
     private func endPieces(isChunked: Bool) {

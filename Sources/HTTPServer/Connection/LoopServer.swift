@@ -147,7 +147,7 @@ final class LoopServer: @unchecked Sendable {
     private func takeLater(_ socket: AcceptedSocket, asking servers: ArraySlice<LoopServer>) {
         guard let server = servers.first else {
             limit.release(nil)
-            noteRefused(socket.address)
+            recordRefusal(socket.address)
             return
         }
         server.loop.execute { [self] in
@@ -200,7 +200,7 @@ final class LoopServer: @unchecked Sendable {
     }
 
     /// At most once a second: whoever opens too many connections does so often.
-    private func noteRefused(_ address: SocketAddress) {
+    private func recordRefusal(_ address: SocketAddress) {
         refused += 1
         guard loop.now >= nextRefusalNote else { return }
         nextRefusalNote = loop.now + 1000

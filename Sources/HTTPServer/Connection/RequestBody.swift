@@ -59,7 +59,7 @@ final class RequestBodyBuffer: @unchecked Sendable {
         loop.preconditionOnLoop()
         guard let reader, !bytes.isEmpty else { return }
         self.reader = nil
-        reader.answer(.success(takeBytes()))
+        reader.complete(.success(takeBytes()))
     }
 
     /// The whole body has been handed over.
@@ -88,7 +88,7 @@ final class RequestBodyBuffer: @unchecked Sendable {
     func take(_ promise: Promise<[UInt8]?>) {
         loop.preconditionOnLoop()
         if !bytes.isEmpty {
-            promise.answer(.success(takeBytes()))
+            promise.complete(.success(takeBytes()))
         } else if let end {
             answer(promise, end)
         } else {
@@ -107,8 +107,8 @@ final class RequestBodyBuffer: @unchecked Sendable {
 
     private func answer(_ promise: Promise<[UInt8]?>, _ end: End) {
         switch end {
-        case .complete: promise.answer(.success(nil))
-        case .failed(let error): promise.answer(.failure(error))
+        case .complete: promise.complete(.success(nil))
+        case .failed(let error): promise.complete(.failure(error))
         }
     }
 }

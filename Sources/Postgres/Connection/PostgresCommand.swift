@@ -49,9 +49,9 @@ final class PostgresCommand: @unchecked Sendable {
         }
     }
 
-    func answer(_ result: Swift.Result<PostgresRows, PostgresError>) {
+    func complete(_ result: Swift.Result<PostgresRows, PostgresError>) {
         switch receiver {
-        case .task(let promise): promise.answer(result.mapError { $0 })
+        case .task(let promise): promise.complete(result.mapError { $0 })
         case .callback(let callback): callback(result)
         }
     }

@@ -16,7 +16,7 @@ extension PostgresConnection {
     /// The caller has seen to it that none has a ``PostgresCommand/refusal``.
     func send(_ commands: [PostgresCommand], _ grouping: Grouping) {
         guard isInPipeline else {
-            for command in commands { command.answer(.failure(PostgresError(.connectionLost, detail: "not open"))) }
+            for command in commands { command.complete(.failure(PostgresError(.connectionLost, detail: "not open"))) }
             return
         }
         // Nothing is skipped after a failure: a command has to count as sent for the end of the connection to answer
@@ -119,7 +119,7 @@ extension PostgresConnection {
         guard !isClosed else { return }
         // Has libpq look at what nobody waits for: notices.
         if answers.isEmpty { _ = PQisBusy(handle) }
-        tellNotifications()
+        deliverNotifications()
         if case .copying(let copy) = phase {
             sendData(of: copy)
         } else if !isClosed, !flush() {
@@ -138,7 +138,7 @@ extension PostgresConnection {
     }
 
     /// Tells the owner of every `NOTIFY` that has come. It may close the connection at any of them.
-    private func tellNotifications() {
+    private func deliverNotifications() {
         while !isClosed, let notification = PQnotifies(handle) {
             let channel = String(cString: notification.pointee.relname)
             let payload = String(cString: notification.pointee.extra)
@@ -170,7 +170,7 @@ extension PostgresConnection {
                         return closeForCopy()
                     }
                     phase = .copying(copy)
-                    copy.goOn()
+                    copy.proceed()
                     continue
                 case .otherCopy:
                     return closeForCopy()

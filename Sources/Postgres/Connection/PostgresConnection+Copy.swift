@@ -30,7 +30,7 @@ extension PostgresConnection {
             guard remains == 0 else { break }
             guard let taken = copy.withNextSlice(put) else {
                 if let registration { loop.setInterest(.read, of: registration) }
-                return copy.goOn()
+                return copy.proceed()
             }
             guard taken >= 0 else { return lose() }
             copy.blockedSince = loop.now

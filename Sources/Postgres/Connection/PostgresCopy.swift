@@ -34,7 +34,7 @@ final class PostgresCopy: @unchecked Sendable {
     func wait(_ promise: Promise<PostgresRows?>) -> Bool {
         loop.preconditionOnLoop()
         if let result {
-            promise.answer(result)
+            promise.complete(result)
             return false
         }
         precondition(waiting == nil || waiting?.isAbandoned == true, "the data of a COPY is written by one task")
@@ -48,16 +48,16 @@ final class PostgresCopy: @unchecked Sendable {
         let result = result.map(Optional.some).mapError { $0 as any Error }
         self.result = result
         dropData()
-        waiting?.answer(result)
+        waiting?.complete(result)
         waiting = nil
     }
 
     // MARK: The connection's side
 
     /// The caller may go on.
-    func goOn() {
+    func proceed() {
         blockedSince = nil
-        waiting?.answer(.success(nil))
+        waiting?.complete(.success(nil))
         waiting = nil
     }
 

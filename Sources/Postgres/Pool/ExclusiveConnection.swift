@@ -83,17 +83,17 @@ actor ExclusiveConnection {
 
     /// Answers the command sooner or later.
     func submit(_ command: PostgresCommand, lease: Int) {
-        if let refusal = command.refusal { return command.answer(.failure(refusal)) }
+        if let refusal = command.refusal { return command.complete(.failure(refusal)) }
         guard lease == self.lease else {
             let detail = "used after the call that lent the connection had returned"
-            return command.answer(.failure(PostgresError(.unavailable, detail: detail, statement: command.sql)))
+            return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.sql)))
         }
-        guard isOpen else { return command.answer(.failure(lastError)) }
+        guard isOpen else { return command.complete(.failure(lastError)) }
         guard !isCopying else {
             let detail = "a COPY is under way"
-            return command.answer(.failure(PostgresError(.unavailable, detail: detail, statement: command.sql)))
+            return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.sql)))
         }
-        guard waiting.count < Self.maximumWaiting else { return command.answer(.failure(PostgresError(.overloaded))) }
+        guard waiting.count < Self.maximumWaiting else { return command.complete(.failure(PostgresError(.overloaded))) }
         if case .copy = command.work { isCopying = true }
         waiting.append(command)
         sendWaiting()
@@ -153,9 +153,9 @@ actor ExclusiveConnection {
             isScriptInFlight = false
             if case .copy = command.work { isCopying = false }
             switch answer {
-            case .rows(let rows): command.answer(.success(rows))
-            case .failed(let error): command.answer(.failure(error))
-            case .aborted: command.answer(.failure(PostgresError(.connectionLost, detail: "aborted")))
+            case .rows(let rows): command.complete(.success(rows))
+            case .failed(let error): command.complete(.failure(error))
+            case .aborted: command.complete(.failure(PostgresError(.connectionLost, detail: "aborted")))
             }
             sendWaiting()
         case .notified:
@@ -166,8 +166,8 @@ actor ExclusiveConnection {
             (isOpen, isCopying) = (false, false)
             connection = nil
             lastError = error.with(code: .connectionLost)
-            for command in unanswered { command.answer(.failure(error)) }
-            for command in waiting { command.answer(.failure(lastError)) }
+            for command in unanswered { command.complete(.failure(error)) }
+            for command in waiting { command.complete(.failure(lastError)) }
             waiting = []
             let handler = handler
             self.handler = nil

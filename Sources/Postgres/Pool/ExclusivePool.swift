@@ -42,10 +42,10 @@ actor ExclusivePool {
     /// Answers `promise` with a session that is the caller's until ``release(_:)``.
     func lease(_ promise: Promise<PostgresSession>) {
         guard !isClosing else {
-            return promise.answer(.failure(PostgresError(.unavailable, detail: "the pool is shutting down")))
+            return promise.complete(.failure(PostgresError(.unavailable, detail: "the pool is shutting down")))
         }
         guard waiters.count < Self.maximumWaiting else {
-            return promise.answer(
+            return promise.complete(
                 .failure(PostgresError(.overloaded, detail: "\(waiters.count) wait for a connection"))
             )
         }
@@ -85,7 +85,7 @@ actor ExclusivePool {
         let failed = waiters
         waiters = []
         for waiter in failed {
-            waiter.promise.answer(.failure(PostgresError(.unavailable, detail: "the pool has been shut down")))
+            waiter.promise.complete(.failure(PostgresError(.unavailable, detail: "the pool has been shut down")))
         }
         for connection in connections { connection.assumeIsolated { $0.close() } }
         checkIdle()
@@ -100,7 +100,7 @@ actor ExclusivePool {
             } else if let connection = free.popLast() {
                 waiters.removeFirst()
                 leased += 1
-                waiter.promise.answer(.success(session(connection)))
+                waiter.promise.complete(.success(session(connection)))
             } else {
                 break
             }
@@ -146,7 +146,7 @@ actor ExclusivePool {
                     metadata: ["loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
                 )
                 // Whoever has waited longest learns why, and has it for the log; the others get another attempt.
-                waiters.popFirst()?.promise.answer(.failure(error.with(code: .unavailable)))
+                waiters.popFirst()?.promise.complete(.failure(error.with(code: .unavailable)))
             }
         }
         serveWaiters()
@@ -175,7 +175,7 @@ actor ExclusivePool {
     private func dropLate() {
         while let waiter = waiters.first, waiter.deadline <= loop.now {
             waiters.removeFirst()
-            waiter.promise.answer(.failure(PostgresError(.timedOut, detail: "no connection became free")))
+            waiter.promise.complete(.failure(PostgresError(.timedOut, detail: "no connection became free")))
         }
         watchWaiters()
         checkIdle()

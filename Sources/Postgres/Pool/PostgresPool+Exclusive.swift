@@ -75,7 +75,7 @@ extension PostgresPool {
     /// rolls back what a closed connection leaves open.
     private func rollBack(_ session: PostgresSession) async {
         let isBusy = try? await Promise<Bool>.uninterruptedValue(on: loop) { promise in
-            promise.answer(.success(session.connection.assumeIsolated { $0.isBusy }))
+            promise.complete(.success(session.connection.assumeIsolated { $0.isBusy }))
         }
         // A statement that nobody waits for any more is still under way: do not wait for it either.
         guard isBusy == false else { return }

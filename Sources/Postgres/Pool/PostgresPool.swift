@@ -13,8 +13,8 @@ internal import Synchronization
 package final class PostgresPool: Sendable {
     package let loop: EventLoop
     private let settings: PostgresSettings
-    private let reads: [PostgresLane]
-    private let writes: [PostgresLane]
+    private let reads: [PipelinedConnection]
+    private let writes: [PipelinedConnection]
     private let exclusive: ExclusivePool
     private let statements = Atomic<Int>(0)
 
@@ -27,24 +27,24 @@ package final class PostgresPool: Sendable {
         self.loop = loop
         self.settings = settings
         let resolver = HostResolver(hosts: settings.hostsToResolve, loop: loop)
-        func lanes(_ kind: PostgresLane.Kind) -> [PostgresLane] {
+        func pipelines(_ kind: PipelinedConnection.Kind) -> [PipelinedConnection] {
             var settings = settings
             settings.isReadOnly = kind == .reads
             settings.plansOnce = kind == .writes
             let count = kind == .reads ? settings.sharedConnections : settings.writeConnections
             return (0..<max(1, count)).map { _ in
-                PostgresLane(kind: kind, settings: settings, loop: loop, resolver: resolver, logger: logger)
+                PipelinedConnection(kind: kind, settings: settings, loop: loop, resolver: resolver, logger: logger)
             }
         }
-        reads = lanes(.reads)
-        writes = lanes(.writes)
+        reads = pipelines(.reads)
+        writes = pipelines(.writes)
         exclusive = ExclusivePool(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
 
     /// Begins to connect. Callable from anywhere; returns at once. Calls may be made before: they wait.
     package func start() {
         loop.execute {
-            for lane in self.reads + self.writes { lane.assumeIsolated { $0.start() } }
+            for pipeline in self.reads + self.writes { pipeline.assumeIsolated { $0.start() } }
         }
     }
 
@@ -57,12 +57,12 @@ package final class PostgresPool: Sendable {
             try await Promise<Void>.uninterruptedValue(on: loop) { promise in
                 let timer = self.loop.schedule(after: limit) {
                     self.close()
-                    promise.answer(.success(()))
+                    promise.complete(.success(()))
                 }
                 self.whenIdle {
                     self.loop.cancel(timer)
                     self.close()
-                    promise.answer(.success(()))
+                    promise.complete(.success(()))
                 }
             }
         } catch {
@@ -94,7 +94,7 @@ package final class PostgresPool: Sendable {
     func run(
         _ sql: String,
         _ parameters: [PostgresValue],
-        _ kind: PostgresLane.Kind,
+        _ kind: PipelinedConnection.Kind,
         callback: @escaping @Sendable (Swift.Result<PostgresRows, PostgresError>) -> Void
     ) {
         submit(sql, parameters, .callback(callback), to: kind == .reads ? reads : writes)
@@ -103,16 +103,16 @@ package final class PostgresPool: Sendable {
     private func run(
         _ sql: String,
         _ parameters: [PostgresValue],
-        on lanes: [PostgresLane]
+        on pipelines: [PipelinedConnection]
     ) async throws -> PostgresRows {
-        try await Promise.value(on: loop) { promise in self.submit(sql, parameters, .task(promise), to: lanes) }
+        try await Promise.value(on: loop) { promise in self.submit(sql, parameters, .task(promise), to: pipelines) }
     }
 
     private func submit(
         _ sql: String,
         _ parameters: [PostgresValue],
         _ receiver: PostgresCommand.Receiver,
-        to lanes: [PostgresLane]
+        to pipelines: [PipelinedConnection]
     ) {
         statements.wrappingAdd(1, ordering: .relaxed)
         let command = PostgresCommand(
@@ -122,13 +122,13 @@ package final class PostgresPool: Sendable {
             deadline: loop.now + settings.waitTimeout.wholeMilliseconds,
             receiver: receiver
         )
-        var lane = lanes[0]
+        var pipeline = pipelines[0]
         // Only with more than one is there anything to choose.
-        for other in lanes.dropFirst() {
-            let isLighter = lane.assumeIsolated { $0.load } > other.assumeIsolated { $0.load }
-            if isLighter { lane = other }
+        for other in pipelines.dropFirst() {
+            let isLighter = pipeline.assumeIsolated { $0.load } > other.assumeIsolated { $0.load }
+            if isLighter { pipeline = other }
         }
-        lane.assumeIsolated { $0.submit(command) }
+        pipeline.assumeIsolated { $0.submit(command) }
     }
 
     // MARK: Connections of one's own
@@ -138,10 +138,10 @@ package final class PostgresPool: Sendable {
     /// - Throws: ``PostgresError``: at once with ``PostgresError/Code/unavailable`` while the shared connections cannot
     ///   be made.
     func lease() async throws -> PostgresSession {
-        let (exclusive, lane) = (exclusive, reads[0])
+        let (exclusive, pipeline) = (exclusive, reads[0])
         return try await Promise.value(on: loop) { promise in
-            if let refusal = lane.assumeIsolated({ $0.refusal }) {
-                promise.answer(.failure(refusal))
+            if let refusal = pipeline.assumeIsolated({ $0.refusal }) {
+                promise.complete(.failure(refusal))
             } else {
                 exclusive.assumeIsolated { $0.lease(promise) }
             }
@@ -157,11 +157,11 @@ package final class PostgresPool: Sendable {
     fileprivate func whenIdle(_ body: @escaping @Sendable () -> Void) {
         let parts = Countdown(reads.count + writes.count + 1, body)
         exclusive.assumeIsolated { $0.whenIdle { parts.next() } }
-        for lane in reads + writes { lane.assumeIsolated { $0.whenIdle { parts.next() } } }
+        for pipeline in reads + writes { pipeline.assumeIsolated { $0.whenIdle { parts.next() } } }
     }
 
     fileprivate func close() {
-        for lane in reads + writes { lane.assumeIsolated { $0.close() } }
+        for pipeline in reads + writes { pipeline.assumeIsolated { $0.close() } }
         exclusive.assumeIsolated { $0.close() }
     }
 }

@@ -36,7 +36,7 @@ struct AudienceRoutes: Sendable {
                 headerFields: [.retryAfter: "30"]
             )
         }
-        defer { uploads.giveBack() }
+        defer { uploads.release() }
         let (audience, isNew) = try await store.replace(name) { try await Self.copy(body, to: $0) }
         return Self.response(audience, status: isNew ? .created : .ok)
     }

@@ -18,7 +18,7 @@ final class UploadLimit: Sendable {
     }
 
     /// Gives a place back that was taken.
-    func giveBack() {
+    func release() {
         free.withLock { $0 += 1 }
     }
 }

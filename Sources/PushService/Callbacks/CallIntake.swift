@@ -85,7 +85,7 @@ final class CallIntake: @unchecked Sendable {
                     logger.debug("Call not journaled", metadata: ["request_id": "\(id)", "error": "\(error)"])
                     return PostgresError(.unavailable, detail: error.description).problem
                 }
-                loop.execute { promise.answer(answer) }
+                loop.execute { promise.complete(answer) }
             }
         }
     }

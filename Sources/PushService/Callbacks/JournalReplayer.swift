@@ -17,9 +17,9 @@ actor JournalReplayer {
     private let store: ReceivedCallStore
     private let loop: EventLoop
     private let logger: Logger
-    private let wakeup: Wakeup
+    private let signal: Signal
     /// Ends the pause after a failure, which appended records do not.
-    private let stopping: Wakeup
+    private let stopping: Signal
     private var isStopping = false
     /// The last failure that is not an outage, so that it is logged once.
     private var lastFault: String?
@@ -30,10 +30,10 @@ actor JournalReplayer {
         self.loop = loop
         unownedExecutor = loop.asUnownedSerialExecutor()
         self.logger = logger
-        let wakeup = Wakeup(loop: loop)
-        self.wakeup = wakeup
-        stopping = Wakeup(loop: loop)
-        journal.whenAppended { wakeup.signal() }
+        let signal = Signal(loop: loop)
+        self.signal = signal
+        stopping = Signal(loop: loop)
+        journal.whenAppended { signal.send() }
     }
 
     /// Works until it is stopped.
@@ -47,15 +47,15 @@ actor JournalReplayer {
             journal.reopen()
             await replay()
             guard !isStopping else { return }
-            await wakeup.wait(atMost: Self.retryInterval)
+            await signal.wait(atMost: Self.retryInterval)
         }
     }
 
     /// Lets ``run()`` end after the batch in hand.
     func stop() {
         isStopping = true
-        wakeup.signal()
-        stopping.signal()
+        signal.send()
+        stopping.send()
     }
 
     /// Stores what waits, until nothing does or PostgreSQL fails.

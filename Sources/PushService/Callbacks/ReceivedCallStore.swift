@@ -8,7 +8,7 @@ struct ReceivedCallStore: Sendable {
     let devices: DeviceStore
     let pruneAfterFailures: Int
     /// Has Kakao's Push API be called for devices that are withdrawn.
-    let syncWakeup: Wakeup
+    let registrationSignal: Signal
     let logger: Logger
 
     /// Stores a call. Has no effect for one that was stored before.
@@ -33,12 +33,12 @@ struct ReceivedCallStore: Sendable {
                 "devices": "\(withdrawn)",
             ]
         )
-        syncWakeup.signal()
+        registrationSignal.send()
     }
 
     private func store(_ failure: TokenFailure) async throws {
         guard try await devices.recordFailure(failure, pruneAfter: pruneAfterFailures) else { return }
         logger.info("A token keeps failing; its device is withdrawn", metadata: ["user_id": "\(failure.userID)"])
-        syncWakeup.signal()
+        registrationSignal.send()
     }
 }

@@ -40,14 +40,14 @@ struct Device: Sendable {
     let createdAt: Date
     let updatedAt: Date
     /// Kakao knows of it as it stands here.
-    let isSettled: Bool
+    let isConfirmed: Bool
     /// When Kakao drops the token; `nil` for never, and while Kakao has yet to hear of it.
     let expiresAt: Date?
     let failures: Int
 }
 
 /// Something that Kakao has yet to hear of a device, and the lease under which it is told.
-struct UnsettledDevice: Sendable {
+struct PendingDevice: Sendable {
     let key: DeviceKey
     let pushToken: String
     /// The app took it back: Kakao is to deregister it.

@@ -8,7 +8,7 @@ struct DeviceRoutes: Sendable {
     /// Begins the paths that name a device. Kakao's documents have iPhones use their push token for that: it is not logged.
     static let path = "/v1/devices/"
 
-    let sync: DeviceSync
+    let registrar: DeviceRegistrar
 
     func add(to router: inout ServiceRouter) {
         router.on(.get, "/v1/devices", .deviceCaller, list)
@@ -22,7 +22,9 @@ struct DeviceRoutes: Sendable {
         try parameters.requireOnly(["uuid", "limit", "cursor"])
         let page = try Page<DeviceCursor>(parameters)
         let userID = try caller.userID(parameters)
-        return page.response(try await sync.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1))
+        return page.response(
+            try await registrar.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1)
+        )
     }
 
     /// Stores a registration, then tells Kakao: the device with 201 if it is new, 200 if it was known, 202 if Kakao is yet to hear of it.
@@ -37,8 +39,8 @@ struct DeviceRoutes: Sendable {
             deviceID: try Self.deviceID(request),
             pushType: try Self.pushType(parameters)
         )
-        _ = try await sync.register(DeviceRegistration(parameters, key, caller))
-        let devices = try await sync.store.devices(ofUser: key.userID, named: key.deviceID)
+        _ = try await registrar.register(DeviceRegistration(parameters, key, caller))
+        let devices = try await registrar.store.devices(ofUser: key.userID, named: key.deviceID)
         guard let device = devices.first(where: { $0.key == key }) else {
             throw Problem(
                 .conflict,
@@ -61,13 +63,13 @@ struct DeviceRoutes: Sendable {
         if parameters.has("push_type") {
             pushTypes = [try Self.pushType(parameters)]
         } else {
-            pushTypes = try await sync.store.devices(ofUser: userID, named: deviceID).map(\.key.pushType)
+            pushTypes = try await registrar.store.devices(ofUser: userID, named: deviceID).map(\.key.pushType)
             if pushTypes.isEmpty { pushTypes = PushType.allCases }
         }
         var isForgotten = true
         for pushType in pushTypes {
             let key = DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType)
-            if try await !sync.withdraw(key) { isForgotten = false }
+            if try await !registrar.withdraw(key) { isForgotten = false }
         }
         return isForgotten ? Response(.noContent) : .pending
     }
@@ -89,7 +91,7 @@ extension Device {
     fileprivate var response: Response {
         var json = JSONWriter()
         json.object { write(to: &$0) }
-        guard isSettled else { return .json(json.bytes, status: .accepted) }
+        guard isConfirmed else { return .json(json.bytes, status: .accepted) }
         // What was known before keeps the moment of its creation.
         return .json(json.bytes, status: createdAt == updatedAt ? .created : .ok)
     }

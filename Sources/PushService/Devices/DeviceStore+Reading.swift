@@ -167,7 +167,8 @@ extension DeviceStore {
 
     private static func device(_ row: PostgresRow) throws -> Device? {
         let (
-            userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt, isSettled,
+            userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
+            isConfirmed,
             expiresAt, failures
         ) = try row.decode(
             Int64.self,
@@ -194,7 +195,7 @@ extension DeviceStore {
             tags: tags,
             createdAt: createdAt,
             updatedAt: updatedAt,
-            isSettled: isSettled,
+            isConfirmed: isConfirmed,
             expiresAt: expiresAt,
             failures: Int(failures)
         )

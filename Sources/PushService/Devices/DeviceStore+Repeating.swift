@@ -29,7 +29,7 @@ extension DeviceStore {
     struct Repeated: Sendable {
         let revision: Int64
         /// Something else is asked for the device, of which Kakao has yet to hear.
-        let isUnsettled: Bool
+        let isPending: Bool
         /// The lease that holds the device, if any, and whether it was taken by this update.
         let lease: UUID?
         let isOurs: Bool
@@ -39,11 +39,11 @@ extension DeviceStore {
     ///
     /// - Returns: What the caller is to tell Kakao: nothing when somebody is telling Kakao just this at the moment. `nil` if it is no
     ///   such registration; then nothing was noted.
-    func noteRepeated(_ registration: DeviceRegistration) async throws -> [UnsettledDevice]? {
+    func recordRepetition(_ registration: DeviceRegistration) async throws -> [PendingDevice]? {
         let noted = try await retryingDeadlocks { try await repetitions.submit(.asked(registration)) }
         guard let noted else { return nil }
         guard noted.isOurs, let lease = noted.lease else { return [] }
-        let device = UnsettledDevice(
+        let device = PendingDevice(
             key: registration.key,
             pushToken: registration.pushToken,
             isWithdrawn: false,
@@ -61,11 +61,11 @@ extension DeviceStore {
     ///   - expiresAt: When Kakao drops the token; `nil` for never.
     ///   - renewAt: When it is registered again before that.
     /// - Returns: Whether something else was asked for the device meanwhile, which Kakao has yet to hear.
-    func extend(_ device: UnsettledDevice, expiresAt: Date?, renewAt: Date?) async throws -> Bool {
+    func extend(_ device: PendingDevice, expiresAt: Date?, renewAt: Date?) async throws -> Bool {
         let confirmation = Confirmation(device: device, expiresAt: expiresAt, renewAt: renewAt)
         let extended = try await retryingDeadlocks { try await repetitions.submit(.answered(confirmation)) }
         // If it was held under a lease that had ended, its new holder tells Kakao.
-        return extended?.isUnsettled ?? true
+        return extended?.isPending ?? true
     }
 
     /// Whoever holds the lease of a settled device is telling Kakao the same as is asked for again.
@@ -147,12 +147,12 @@ extension DeviceStore {
     static func decodeRepeated(_ rows: PostgresRows, _ count: Int) throws -> [Repeated?] {
         var results = [Repeated?](repeating: nil, count: count)
         for row in rows {
-            let (place, revision, isUnsettled, lease, isOurs) =
+            let (place, revision, isPending, lease, isOurs) =
                 try row.decode(Int32.self, Int64.self, Bool.self, UUID?.self, Bool.self)
             guard results.indices.contains(Int(place)) else { continue }
             results[Int(place)] = Repeated(
                 revision: revision,
-                isUnsettled: isUnsettled,
+                isPending: isPending,
                 lease: lease,
                 isOurs: isOurs
             )

@@ -7,7 +7,7 @@ extension DeviceStore {
     /// Takes leases on devices of which Kakao has yet to hear, the longest waiting first.
     ///
     /// A registration waits until the withdrawals of the same token are settled.
-    func claimUnsettled(limit: Int) async throws -> [UnsettledDevice] {
+    func claimPending(limit: Int) async throws -> [PendingDevice] {
         let rows = try await pool.write(
             """
             WITH claimed AS (
@@ -52,7 +52,7 @@ extension DeviceStore {
                     Bool.self
                 )
             guard let pushType = PushType(storedName: pushType) else { return nil }
-            return UnsettledDevice(
+            return PendingDevice(
                 key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
                 pushToken: pushToken,
                 isWithdrawn: isWithdrawn,
@@ -70,7 +70,7 @@ extension DeviceStore {
     ///   - expiresAt: When Kakao drops the token; `nil` for never.
     ///   - renewAt: When it is registered again before that.
     /// - Returns: Whether there is more to tell Kakao: of this device, or of one that loses its token to it.
-    func confirm(_ device: UnsettledDevice, expiresAt: Date?, renewAt: Date?) async throws -> Bool {
+    func confirm(_ device: PendingDevice, expiresAt: Date?, renewAt: Date?) async throws -> Bool {
         let confirmation = Confirmation(device: device, expiresAt: expiresAt, renewAt: renewAt)
         return try await retryingDeadlocks { try await confirmations.submit(confirmation) }
     }
@@ -179,18 +179,18 @@ extension DeviceStore {
         var results = [Bool](repeating: true, count: count)
         var somebodyLost = false
         for row in rows {
-            let (place, isUnsettled) = try row.decode(Int64?.self, Bool.self)
+            let (place, isPending) = try row.decode(Int64?.self, Bool.self)
             guard let place else {
                 somebodyLost = true
                 continue
             }
-            if results.indices.contains(Int(place) - 1) { results[Int(place) - 1] = isUnsettled }
+            if results.indices.contains(Int(place) - 1) { results[Int(place) - 1] = isPending }
         }
         return somebodyLost ? [Bool](repeating: true, count: count) : results
     }
 
     /// Kakao could not be reached: another try is made after `delay`, also of what was only repeated and is thereby asked for anew.
-    func postpone(_ device: UnsettledDevice, by delay: Duration) async throws {
+    func postpone(_ device: PendingDevice, by delay: Duration) async throws {
         try await release(
             device,
             setting: """
@@ -206,7 +206,7 @@ extension DeviceStore {
     /// unless something newer was asked for it meanwhile, which Kakao is then told.
     ///
     /// A renewal that is refused withdraws nothing: Kakao has the token, until it expires. It is tried again in a day.
-    func refuse(_ device: UnsettledDevice) async throws {
+    func refuse(_ device: PendingDevice) async throws {
         guard !device.isRenewal else { return try await giveUpRenewal(device) }
         try await release(
             device,
@@ -220,7 +220,7 @@ extension DeviceStore {
         )
     }
 
-    private func giveUpRenewal(_ device: UnsettledDevice) async throws {
+    private func giveUpRenewal(_ device: PendingDevice) async throws {
         try await release(
             device,
             setting: """
@@ -239,7 +239,7 @@ extension DeviceStore {
     ///   - changes: What is set besides, as SQL of ours.
     ///   - parameter: `$5` of it.
     private func release(
-        _ device: UnsettledDevice,
+        _ device: PendingDevice,
         setting changes: String,
         _ parameter: PostgresValue
     ) async throws {

@@ -7,7 +7,7 @@ extension DeviceStore {
     /// What is to be told Kakao when all devices of a user are withdrawn.
     struct Withdrawal: Sendable {
         /// What the caller is to tell.
-        let unsettled: [UnsettledDevice]
+        let unsettled: [PendingDevice]
         /// Somebody else is at it with a device.
         let isShared: Bool
     }
@@ -51,7 +51,7 @@ extension DeviceStore {
                 [.int64(userID), .uuid(.v7()), .float64(Double(Self.leaseSeconds))]
             )
         }
-        var unsettled: [UnsettledDevice] = []
+        var unsettled: [PendingDevice] = []
         for row in rows {
             let (deviceID, pushType, pushToken, revision, lease, isOurs) = try row.decode(
                 String.self,
@@ -63,7 +63,7 @@ extension DeviceStore {
             )
             guard isOurs, let pushType = PushType(storedName: pushType) else { continue }
             unsettled.append(
-                UnsettledDevice(
+                PendingDevice(
                     key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
                     pushToken: pushToken,
                     isWithdrawn: true,
@@ -81,7 +81,7 @@ extension DeviceStore {
     ///
     /// Of what Kakao has yet to hear it is told anyway. `listed` is to be older than this call: what is registered in between is at
     /// worst told twice.
-    func mend(userID: Int64, listed: [PushToken]) async throws -> [DeviceDifference] {
+    func reconcile(userID: Int64, listed: [PushToken]) async throws -> [DeviceDifference] {
         let rows = try await retryingDeadlocks {
             try await pool.write(
                 """

@@ -14,14 +14,14 @@ final class DeviceStore: Sendable {
     static let leaseSeconds: Int32 = 20
 
     let pool: PostgresPool
-    private let registrations: StatementCoalescer<DeviceRegistration, [UnsettledDevice]?>
+    private let registrations: StatementCoalescer<DeviceRegistration, [PendingDevice]?>
     let confirmations: StatementCoalescer<Confirmation, Bool>
     let repetitions: StatementCoalescer<Repetition, Repeated?>
     let lookUps: StatementCoalescer<Int64, TokenPage>
 
     /// What Kakao has confirmed of a device.
     struct Confirmation: Sendable {
-        let device: UnsettledDevice
+        let device: PendingDevice
         let expiresAt: Date?
         let renewAt: Date?
     }
@@ -69,8 +69,8 @@ final class DeviceStore: Sendable {
     /// - Returns: What the caller is to tell Kakao, in this order; empty when somebody else is telling Kakao about this device at the
     ///   moment, and will go on with this.
     /// - Throws: ``Problem`` 503 when the user has left the app since the token was verified: it is to be verified again.
-    func register(_ registration: DeviceRegistration) async throws -> [UnsettledDevice] {
-        if let unsettled = try await noteRepeated(registration) { return unsettled }
+    func register(_ registration: DeviceRegistration) async throws -> [PendingDevice] {
+        if let unsettled = try await recordRepetition(registration) { return unsettled }
         let unsettled = try await retryingDeadlocks { try await registrations.submit(registration) }
         guard let unsettled else { throw Problem.identityUnavailable(retrySeconds: 1) }
         return unsettled
@@ -197,8 +197,8 @@ final class DeviceStore: Sendable {
         ]
     }
 
-    private static func decodeRegistered(_ rows: PostgresRows, _ count: Int) throws -> [[UnsettledDevice]?] {
-        var results = [[UnsettledDevice]?](repeating: [], count: count)
+    private static func decodeRegistered(_ rows: PostgresRows, _ count: Int) throws -> [[PendingDevice]?] {
+        var results = [[PendingDevice]?](repeating: [], count: count)
         /// Who tells Kakao of the withdrawals of a token: the place of one of these registrations, or -1 for somebody else.
         var withdrawals: [String: Set<Int>] = [:]
         for row in rows {
@@ -226,7 +226,7 @@ final class DeviceStore: Sendable {
             guard let pushType = PushType(storedName: pushType) else { continue }
             if isWithdrawn { withdrawals[pushToken, default: []].insert(isOurs ? index : -1) }
             guard isOurs else { continue }
-            let device = UnsettledDevice(
+            let device = PendingDevice(
                 key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
                 pushToken: pushToken,
                 isWithdrawn: isWithdrawn,
@@ -252,7 +252,7 @@ final class DeviceStore: Sendable {
     /// Takes a device back. One that is unknown here is noted all the same: Kakao may know it.
     ///
     /// - Returns: What the caller is to tell Kakao; `nil` when somebody else is at it.
-    func withdraw(_ key: DeviceKey) async throws -> UnsettledDevice? {
+    func withdraw(_ key: DeviceKey) async throws -> PendingDevice? {
         let lease = UUID.v7()
         let rows = try await pool.write(
             """
@@ -278,7 +278,7 @@ final class DeviceStore: Sendable {
         guard let row = rows.first else { return nil }
         let (pushToken, revision, holder) = try row.decode(String.self, Int64.self, UUID.self)
         guard holder == lease else { return nil }
-        return UnsettledDevice(
+        return PendingDevice(
             key: key,
             pushToken: pushToken,
             isWithdrawn: true,

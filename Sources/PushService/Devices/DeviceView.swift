@@ -34,7 +34,7 @@ extension Device {
         json.member("device_id", key.deviceID)
         json.member("push_type", key.pushType.storedName)
         json.member("push_token", pushToken.masked)
-        json.member("state", isSettled ? "registered" : "pending")
+        json.member("state", isConfirmed ? "registered" : "pending")
         json.member("locale", locale)
         json.member("timezone", timezone)
         json.member("app_version", appVersion)

@@ -5,7 +5,7 @@ internal import KakaoAPI
 
 /// `/v1/push/register`, `/tokens` and `/deregister` as Kakao shapes them, and `/v2/push/*`.
 struct KakaoDeviceRoutes: Sendable {
-    let sync: DeviceSync
+    let registrar: DeviceRegistrar
 
     func add(to router: inout ServiceRouter) {
         for version in PushVersion.allCases {
@@ -30,7 +30,7 @@ struct KakaoDeviceRoutes: Sendable {
         let caller = try request.deviceCaller()
         let parameters = try Parameters(request)
         let registration = try DeviceRegistration(parameters, Self.key(parameters, version, caller), caller)
-        guard let lifetime = try await sync.register(registration) else { return .pending }
+        guard let lifetime = try await registrar.register(registration) else { return .pending }
         return .json(Array(lifetime.answer.utf8))
     }
 
@@ -40,7 +40,7 @@ struct KakaoDeviceRoutes: Sendable {
     private func tokens(_ request: Request, _ version: PushVersion) async throws -> Response {
         let caller = try request.deviceCaller()
         let userIDs = try Self.userIDs(try Parameters(request), caller)
-        let store = sync.store
+        let store = registrar.store
         let first: DeviceStore.TokenPage
         var unknown: [Int64] = []
         if userIDs.count == 1, let userID = userIDs.first {
@@ -51,7 +51,7 @@ struct KakaoDeviceRoutes: Sendable {
             first = try await store.pushTokens(ofUsers: userIDs, after: nil)
         }
         // Asked before the response begins: a list without them would be taken for complete.
-        let listed = TokensAtKakao(unknown.isEmpty ? [] : try await sync.tokensAtKakao(ofUsers: unknown))
+        let listed = TokensAtKakao(unknown.isEmpty ? [] : try await registrar.tokensAtKakao(ofUsers: unknown))
         guard first.next != nil else { return .json(listed.merged(with: first).json(version)) }
         return .json { writer in
             var (page, listed) = (first, listed)
@@ -79,7 +79,7 @@ struct KakaoDeviceRoutes: Sendable {
     /// Takes a device back: 200 and an empty body, or 202 if Kakao is yet to hear of it.
     private func deregister(_ request: Request, _ version: PushVersion) async throws -> Response {
         let caller = try request.deviceCaller()
-        let isForgotten = try await sync.withdraw(Self.key(try Parameters(request), version, caller))
+        let isForgotten = try await registrar.withdraw(Self.key(try Parameters(request), version, caller))
         return isForgotten ? .json([]) : .pending
     }
 

@@ -5,7 +5,7 @@ internal import KakaoAPI
 
 /// What operators see and do of one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE /v1/users/{uuid}`.
 struct UserRoutes: Sendable {
-    let sync: DeviceSync
+    let registrar: DeviceRegistrar
     let events: EventStore
     let callbacks: LinkCallbackStore
     /// The custom argument of Link callbacks that holds a user's number, if one does.
@@ -14,13 +14,15 @@ struct UserRoutes: Sendable {
     func add(to router: inout ServiceRouter) {
         router.on(.get, "/v1/users/{uuid}/devices", .operator(.read), devices)
         router.on(.delete, "/v1/users/{uuid}", .operator(.devices), forget)
-        router.on(.post, "/v1/users/{uuid}/sync", .operator(.devices), mend)
+        router.on(.post, "/v1/users/{uuid}/sync", .operator(.devices), reconcile)
     }
 
     private func devices(_ request: Request) async throws -> Response {
         let userID = try Self.userID(request)
         let page = try Page<DeviceCursor>(Parameters(request))
-        return page.response(try await sync.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1))
+        return page.response(
+            try await registrar.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1)
+        )
     }
 
     /// Forgets a person: 204, or 202 if Kakao has yet to hear of a device.
@@ -28,13 +30,13 @@ struct UserRoutes: Sendable {
         let userID = try Self.userID(request)
         try await events.remove(userID: userID)
         if let userIDArgument { try await callbacks.remove(userID: userID, fromArgument: userIDArgument) }
-        return try await sync.forgetDevices(ofUser: userID) ? Response(.noContent) : .pending
+        return try await registrar.forgetDevices(ofUser: userID) ? Response(.noContent) : .pending
     }
 
     /// What differs between here and Kakao: 200 and nothing, or 202 and what is being mended.
-    private func mend(_ request: Request) async throws -> Response {
+    private func reconcile(_ request: Request) async throws -> Response {
         let userID = try Self.userID(request)
-        let differences = try await sync.mendDevices(ofUser: userID)
+        let differences = try await registrar.reconcileDevices(ofUser: userID)
         var json = JSONWriter()
         json.object { json in
             json.member("user_id", String(userID))

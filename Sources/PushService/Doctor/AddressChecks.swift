@@ -91,8 +91,8 @@ struct AddressChecks: Sendable {
                     "\(error.message): start push-server and what stands before it, then ask again; or let port 443 in"
                 )
             default:
-                let cure = "install a certificate that everybody trusts, and its chain"
-                return Finding(.wrong, subject, error.cure(certificate: cure))
+                let remedy = "install a certificate that everybody trusts, and its chain"
+                return Finding(.wrong, subject, error.remedy(certificate: remedy))
             }
         }
     }

@@ -109,12 +109,12 @@ package struct Doctor: Sendable {
     private func findings(of group: Group) async -> [Finding] {
         let late = [Finding(.wrong, group.subject, "not done within \(Self.timeout.components.seconds) s")]
         let found = try? await Promise<[Finding]>.value(on: loop) { [loop] promise in
-            let timer = loop.schedule(after: Self.timeout) { promise.answer(.success(late)) }
+            let timer = loop.schedule(after: Self.timeout) { promise.complete(.success(late)) }
             Task {
                 let findings = await group.findings()
                 loop.execute {
                     loop.cancel(timer)
-                    promise.answer(.success(findings))
+                    promise.complete(.success(findings))
                 }
             }
         }

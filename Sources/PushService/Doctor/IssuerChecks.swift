@@ -52,7 +52,7 @@ struct IssuerChecks: Sendable {
             }
             return Finding(.ok, subject, "\(url) has \(Self.text(keys, algorithms)) (\(time))")
         } catch {
-            return Finding(.wrong, subject, error.cure(certificate: settings.kakao.certificateCure))
+            return Finding(.wrong, subject, error.remedy(certificate: settings.kakao.certificateRemedy))
         }
     }
 

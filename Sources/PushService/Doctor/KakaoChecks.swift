@@ -16,7 +16,7 @@ struct KakaoChecks: Sendable {
         do throws(HTTPClientError) {
             response = try await client.send(HTTPClientRequest(url: settings.apiURL + "/"))
         } catch {
-            return [Finding(.wrong, "kakao.api_url", error.cure(certificate: settings.certificateCure))]
+            return [Finding(.wrong, "kakao.api_url", error.remedy(certificate: settings.certificateRemedy))]
                 + ["clock.kakao", "kakao.admin_key", "kakao.app_id"].map {
                     Finding(.skipped, $0, "kakao.api_url is not reached")
                 }
@@ -63,16 +63,16 @@ struct KakaoChecks: Sendable {
                 "Kakao accepts it, for the Push API \(settings.pushVersion.rawValue) too (\(time))"
             )
         } catch {
-            let (state, cure) = cure(error)
-            return Finding(state, "kakao.admin_key", cure)
+            let (state, remedy) = remedy(error)
+            return Finding(state, "kakao.admin_key", remedy)
         }
     }
 
-    private func cure(_ error: KakaoError) -> (Finding.State, String) {
+    private func remedy(_ error: KakaoError) -> (Finding.State, String) {
         let code: KakaoErrorCode?
         let message: String
         switch error.kind {
-        case .unreachable(let error): return (.wrong, error.cure(certificate: settings.certificateCure))
+        case .unreachable(let error): return (.wrong, error.remedy(certificate: settings.certificateRemedy))
         case .badAnswer: return (.wrong, "what answers is not Kakao's Push API: mend kakao.api_url")
         case .refused(_, let given, let text): (code, message) = (given, text)
         }
@@ -169,7 +169,7 @@ struct KakaoChecks: Sendable {
 
 extension Settings.Kakao {
     /// What to do when Kakao's certificate is not trusted.
-    var certificateCure: String {
+    var certificateRemedy: String {
         caCertificateFile == nil
             ? "install the system's certificates (ca-certificates), and see that the clock is right; the sandbox's belong into "
                 + "kakao.ca_certificate_file"

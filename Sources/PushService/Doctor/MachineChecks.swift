@@ -101,7 +101,7 @@ struct MachineChecks {
 
     /// What a server has open beside the connections of those who call it.
     private var ownDescriptors: Int {
-        // To Kakao's two addresses; epoll, its wakeup and the listener; log, libraries, files that are read.
+        // To Kakao's two addresses; epoll, its signal and the listener; log, libraries, files that are read.
         let ofLoop = settings.kakao.maximumConcurrentRequests * 2 + 4
         let database = (try? PostgresSettings(url: settings.databaseURL.revealed)).map {
             PushServer.maximumDatabaseConnections($0)

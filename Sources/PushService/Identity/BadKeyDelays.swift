@@ -24,7 +24,7 @@ final class BadKeyDelays: Sendable {
         var end: MonotonicTime
     }
 
-    private let records = Locked(RecentlyUsed<SocketAddress.Network, Record>(limit: maximumAddresses))
+    private let records = Locked(LRUCache<SocketAddress.Network, Record>(limit: maximumAddresses))
 
     /// How many addresses are remembered.
     var count: Int { records.withLock { $0.count } }
@@ -37,7 +37,7 @@ final class BadKeyDelays: Sendable {
 
     /// An address has presented a key that is not in force. From the fifth on it has to wait: 1 s, and twice as long each time, up to
     /// 15 min.
-    func noteBadKey(from address: SocketAddress.Network, at now: MonotonicTime = .now) {
+    func recordInvalidKey(from address: SocketAddress.Network, at now: MonotonicTime = .now) {
         records.withLock { records in
             var record = records.value(address) ?? Record(badKeys: 0, end: now)
             // Was looked up at the same time as the one that it has to wait for.

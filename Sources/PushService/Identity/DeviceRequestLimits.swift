@@ -29,7 +29,7 @@ final class DeviceRequestLimits: Sendable {
     /// - Throws: ``Problem`` 429.
     func takeFromAddress(of request: Request) throws {
         guard let wait = addresses?.take(from: request.clientAddress.network) else { return }
-        noteProxy(request)
+        recordProxy(request)
         throw Problem.tooManyRequests("Too many requests came from this address.", wait: wait)
     }
 
@@ -43,7 +43,7 @@ final class DeviceRequestLimits: Sendable {
 
     /// Says so when phones may be refused for their proxy's sake, which nobody has named in the settings. At most once a minute: who is
     /// refused may write that field as well.
-    private func noteProxy(_ request: Request) {
+    private func recordProxy(_ request: Request) {
         guard request[.forwardedFor] != nil, request.clientAddress == request.remoteAddress else { return }
         let isTime = nextNote.withLock { next in
             let now = MonotonicTime.now

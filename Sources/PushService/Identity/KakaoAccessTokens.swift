@@ -44,9 +44,9 @@ final class KakaoAccessTokens: Sendable {
     }
 
     private struct State: Sendable {
-        var users = RecentlyUsed<TokenDigest, Entry>(limit: KakaoAccessTokens.limit)
+        var users = LRUCache<TokenDigest, Entry>(limit: KakaoAccessTokens.limit)
         /// Until when a refusal is remembered. Apart from the users', which a flood of bad tokens must not drive out.
-        var refused = RecentlyUsed<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.limit)
+        var refused = LRUCache<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.limit)
         /// When these users' tokens were revoked.
         var revoked: [Int64: MonotonicTime] = [:]
         /// When anybody's may have been.
@@ -60,7 +60,7 @@ final class KakaoAccessTokens: Sendable {
         }
 
         mutating func revokeAll() {
-            users = RecentlyUsed(limit: KakaoAccessTokens.limit)
+            users = LRUCache(limit: KakaoAccessTokens.limit)
             revoked = [:]
             allRevoked = .now
         }
@@ -68,7 +68,7 @@ final class KakaoAccessTokens: Sendable {
 
     private let appID: Int64
     private let state = Locked(State())
-    private let questions = SharedQuestions<TokenDigest, Verdict>(limit: maximumQuestions)
+    private let questions = SingleFlight<TokenDigest, Verdict>(limit: maximumQuestions)
     private let pace = VerificationPace()
 
     /// - Parameter appID: The app that a token must be of.
@@ -125,7 +125,7 @@ final class KakaoAccessTokens: Sendable {
     }
 
     /// Some server has said whose tokens were revoked, or may have said so unheard.
-    func heard(_ event: PostgresListener.Event) {
+    func receive(_ event: PostgresListener.Event) {
         switch event {
         case .listening:
             state.withLock { $0.revokeAll() }

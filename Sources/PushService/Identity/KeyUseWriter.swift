@@ -9,7 +9,7 @@ actor KeyUseWriter {
     private let keys: OperatorKeys
     private let store: OperatorKeyStore
     private let logger: Logger
-    private let wakeup: Wakeup
+    private let signal: Signal
     private var isStopping = false
 
     /// - Parameter store: Of `loop`.
@@ -18,13 +18,13 @@ actor KeyUseWriter {
         self.keys = keys
         self.store = store
         self.logger = logger
-        wakeup = Wakeup(loop: loop)
+        signal = Signal(loop: loop)
     }
 
     /// Works until it is stopped, and then writes the rest.
     func run() async {
         while true {
-            await wakeup.wait(atMost: Self.interval)
+            await signal.wait(atMost: Self.interval)
             let isLast = isStopping
             await write()
             if isLast { return }
@@ -34,14 +34,14 @@ actor KeyUseWriter {
     /// Has ``run()`` write what is left and end.
     func stop() {
         isStopping = true
-        wakeup.signal()
+        signal.send()
     }
 
     private func write() async {
         let uses = keys.takeUses()
         guard !uses.isEmpty else { return }
         do {
-            try await store.noteUses(uses)
+            try await store.recordUses(uses)
         } catch {
             keys.putBack(uses)
             logger.warning("The last use of keys could not be written", metadata: ["error": "\(error)"])

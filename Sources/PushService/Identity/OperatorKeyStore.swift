@@ -29,7 +29,7 @@ package struct OperatorKeyStore: Sendable {
     }
 
     /// The scopes of the key that has this SHA-256 and how much longer it lasts, at most a second of it; `nil` if it is not in force.
-    func keyInForce(_ digest: [UInt8]) async throws -> (scopes: Set<Scope>, remaining: Duration)? {
+    func validKey(_ digest: [UInt8]) async throws -> (scopes: Set<Scope>, remaining: Duration)? {
         let rows = try await pool.read(
             """
             SELECT scopes,
@@ -47,7 +47,7 @@ package struct OperatorKeyStore: Sendable {
     }
 
     /// Notes when keys were last used, by their SHA-256. What another server has noted stays where it is later.
-    func noteUses(_ uses: [[UInt8]: Date]) async throws {
+    func recordUses(_ uses: [[UInt8]: Date]) async throws {
         let uses = Array(uses)
         _ = try await retryingDeadlocks {
             try await pool.write(

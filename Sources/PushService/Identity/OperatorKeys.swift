@@ -27,13 +27,13 @@ final class OperatorKeys: Sendable {
 
     private struct State: Sendable {
         /// Keys that were in force when they were last looked up.
-        var entries = RecentlyUsed<[UInt8], Entry>(limit: OperatorKeys.maximumKeys)
+        var entries = LRUCache<[UInt8], Entry>(limit: OperatorKeys.maximumKeys)
         /// When keys in force were last used, as far as the database has not been told: nobody but their owners makes it grow.
         var uses: [[UInt8]: Date] = [:]
     }
 
     private let state = Locked(State())
-    private let questions = SharedQuestions<[UInt8], Result<Entry?, any Error>>(limit: maximumQuestions)
+    private let questions = SingleFlight<[UInt8], Result<Entry?, any Error>>(limit: maximumQuestions)
     private let delays = BadKeyDelays()
 
     /// How many keys and addresses are remembered.
@@ -60,7 +60,7 @@ final class OperatorKeys: Sendable {
             let answer = await questions.answer(to: digest, on: loop) { await self.ask(digest, store) }
             guard let answer else { throw PostgresError(.overloaded, detail: "too many keys are looked up") }
             guard let entry = try answer.get() else {
-                delays.noteBadKey(from: address)
+                delays.recordInvalidKey(from: address)
                 return nil
             }
             if entry.end > arrival { return use(entry, digest) }
@@ -117,7 +117,7 @@ final class OperatorKeys: Sendable {
         // It may have been answered in the moment between looking and asking.
         if let entry = entry(digest), entry.end > start { return .success(entry) }
         do {
-            let key = try await store.keyInForce(digest)
+            let key = try await store.validKey(digest)
             let entry = key.map { Entry(scopes: $0.scopes, end: start + min($0.remaining, Self.trust)) }
             state.withLock { state in
                 if let entry { state.entries.set(entry, for: digest) } else { state.entries.remove(digest) }

@@ -35,7 +35,7 @@ final class PublishedKeys: Sendable {
     private let refreshInterval: Duration
     private let logger: Logger
     private let state = Locked(State())
-    private let fetches = SharedQuestions<String, Bool>(limit: 1)
+    private let fetches = SingleFlight<String, Bool>(limit: 1)
 
     /// - Parameters:
     ///   - url: Where the keys are.

@@ -17,7 +17,7 @@ final class RequestLimit<Key: Hashable & Sendable>: Sendable {
     /// The time in which one request comes to a bucket.
     private let interval: Duration
     /// When each bucket is full.
-    private let buckets = Locked(RecentlyUsed<Key, MonotonicTime>(limit: RequestLimit.maximumBuckets))
+    private let buckets = Locked(LRUCache<Key, MonotonicTime>(limit: RequestLimit.maximumBuckets))
 
     /// - Parameter perMinute: 1 or more.
     init(perMinute: Int) {

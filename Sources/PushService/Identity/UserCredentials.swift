@@ -122,7 +122,7 @@ final class UserCredentials: Sendable {
     }
 
     /// Some server has said whose tokens were revoked, or may have said so unheard.
-    func heard(_ event: PostgresListener.Event) {
-        accessTokens?.heard(event)
+    func receive(_ event: PostgresListener.Event) {
+        accessTokens?.receive(event)
     }
 }

@@ -78,7 +78,7 @@ final class VerificationPace: Sendable {
     }
 
     private struct State: Sendable {
-        var addresses = RecentlyUsed<SocketAddress.Network, Pace>(limit: VerificationPace.maximumAddresses)
+        var addresses = LRUCache<SocketAddress.Network, Pace>(limit: VerificationPace.maximumAddresses)
         var server = Pace(.server)
 
         /// - Parameter address: `nil` for the server's own.

@@ -13,7 +13,7 @@ final class MetricsRoutes: Sendable {
 
     private let access: ReaderAccess
     private let metrics: ServerMetrics
-    private let standing: KakaoStanding
+    private let availability: KakaoAvailability
     private let progress: SenderProgress
     private let pools: [PostgresPool]
     private let queue: QueueDepth
@@ -23,7 +23,7 @@ final class MetricsRoutes: Sendable {
     init(
         access: ReaderAccess,
         metrics: ServerMetrics,
-        standing: KakaoStanding,
+        availability: KakaoAvailability,
         progress: SenderProgress,
         pools: [PostgresPool],
         queue: QueueDepth,
@@ -31,7 +31,7 @@ final class MetricsRoutes: Sendable {
     ) {
         self.access = access
         self.metrics = metrics
-        self.standing = standing
+        self.availability = availability
         self.progress = progress
         self.pools = pools
         self.queue = queue
@@ -45,7 +45,7 @@ final class MetricsRoutes: Sendable {
     private func show(_ request: Request) async throws -> Response {
         async let process = ProcessStatistics.read()
         let snapshot = await ServerMetrics.Snapshot(
-            sender: standing.senderState,
+            sender: availability.senderState,
             senderFailing: progress.failingFor,
             queue: queue.counts(),
             databaseStatements: pools.reduce(0) { $0 + $1.statementCount },

@@ -13,7 +13,7 @@ actor QueueDepth {
         /// For how long the waiting batch that was due first has been due, in seconds; 0 when none is due.
         let oldestWaitingSeconds: Double
         /// Devices of which Kakao has yet to hear.
-        let unsettledDevices: Int64
+        let pendingDevices: Int64
         /// The pushes that have not finished, by state.
         let pushes: [PushState: Int64]
     }
@@ -149,7 +149,7 @@ actor QueueDepth {
             waitingBatches: waiting,
             sendingBatches: sending,
             oldestWaitingSeconds: oldest,
-            unsettledDevices: unsettled,
+            pendingDevices: unsettled,
             pushes: pushes
         )
     }

@@ -32,17 +32,18 @@ actor Readiness {
     private let migrator: Migrator
     private let gate: StartupGate
     private let journal: Journal?
-    private let standing: KakaoStanding
+    private let availability: KakaoAvailability
     /// The last answer, or the one that is being found out, and when it expires by the loop's clock.
     private var latest: (response: Task<Response, Never>, end: UInt64)?
 
-    init(pool: PostgresPool, migrator: Migrator, gate: StartupGate, journal: Journal?, standing: KakaoStanding) {
+    init(pool: PostgresPool, migrator: Migrator, gate: StartupGate, journal: Journal?, availability: KakaoAvailability)
+    {
         self.pool = pool
         unownedExecutor = pool.loop.asUnownedSerialExecutor()
         self.migrator = migrator
         self.gate = gate
         self.journal = journal
-        self.standing = standing
+        self.availability = availability
     }
 
     /// 200 or 503, and the state of each part.
@@ -73,7 +74,7 @@ actor Readiness {
             json.object("checks") { json in
                 json.member("database", database.rawValue)
                 json.member("journal", isJournalOpen.map { $0 ? "ok" : "closed" } ?? "none")
-                json.member("sender", standing.senderState.label)
+                json.member("sender", availability.senderState.label)
                 if gate.isShuttingDown { json.member("server", "shutting_down") }
             }
         }

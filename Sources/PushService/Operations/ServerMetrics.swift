@@ -125,7 +125,7 @@ final class ServerMetrics: Sendable {
 
     /// What is not counted, but looked at when somebody asks.
     struct Snapshot: Sendable {
-        var sender: KakaoStanding.SenderState
+        var sender: KakaoAvailability.SenderState
         /// See ``SenderProgress/failingFor``.
         var senderFailing: Duration
         /// `nil` while the database does not answer.
@@ -182,7 +182,7 @@ final class ServerMetrics: Sendable {
         factory.write(to: &text)
 
         text.family(.senderState, .gauge)
-        for state in KakaoStanding.SenderState.allCases {
+        for state in KakaoAvailability.SenderState.allCases {
             text.sample(.senderState, [("state", state.label)], state == snapshot.sender ? 1 : 0)
         }
         text.single(.senderFailing, .gauge, snapshot.senderFailing.inSeconds)
@@ -197,7 +197,7 @@ final class ServerMetrics: Sendable {
             text.sample(.batches, [("state", "waiting")], Double(queue.waitingBatches))
             text.sample(.batches, [("state", "sending")], Double(queue.sendingBatches))
             text.single(.oldestWaitingBatchAge, .gauge, queue.oldestWaitingSeconds)
-            text.single(.devicesUnsettled, .gauge, Double(queue.unsettledDevices))
+            text.single(.devicesUnsettled, .gauge, Double(queue.pendingDevices))
         }
         if let journal = snapshot.journal {
             text.single(.journalOpen, .gauge, journal.isOpen ? 1 : 0)
@@ -245,7 +245,7 @@ extension KakaoCall.API {
     }
 }
 
-extension KakaoStanding.SenderState {
+extension KakaoAvailability.SenderState {
     /// The label `state`.
     var label: String {
         switch self {

@@ -13,7 +13,7 @@ struct StatusRoutes: Sendable {
     static let path = "/v1/status"
 
     let access: ReaderAccess
-    let standing: KakaoStanding
+    let availability: KakaoAvailability
     let queue: QueueDepth
     let journal: Journal?
     /// When this server started.
@@ -28,11 +28,11 @@ struct StatusRoutes: Sendable {
         var json = JSONWriter(reservingCapacity: 1024)
         json.object { json in
             json.object("sender") { json in
-                let state = standing.senderState
+                let state = availability.senderState
                 json.member("state", state.label)
                 json.member(
                     "reason",
-                    standing.refusalReason ?? (state == .waiting ? "A quota at Kakao is used up." : nil)
+                    availability.refusalReason ?? (state == .waiting ? "A quota at Kakao is used up." : nil)
                 )
                 json.member("remedy", state.remedy)
             }
@@ -52,8 +52,8 @@ struct StatusRoutes: Sendable {
             }
             json.object("database") { $0.member("up", counts != nil) }
             json.object("kakao") { json in
-                let kakao = standing.lastCall
-                json.member("state", standing.kakaoState.rawValue)
+                let kakao = availability.lastCall
+                json.member("state", availability.kakaoState.rawValue)
                 json.member("last_call_at", kakao?.at.rfc3339)
                 json.member("last_error", kakao?.lastError?.label)
                 json.member("last_error_at", kakao?.lastErrorAt?.rfc3339)
@@ -86,7 +86,7 @@ extension Journal.Status {
     var oldestSeconds: Double { oldest.map { max(0, -$0.timeIntervalSinceNow) } ?? 0 }
 }
 
-extension KakaoStanding.SenderState {
+extension KakaoAvailability.SenderState {
     /// The operator's remedy.
     fileprivate var remedy: String? {
         switch self {

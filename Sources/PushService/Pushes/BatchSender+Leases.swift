@@ -29,7 +29,7 @@ extension BatchSender {
                 if renewal.hasUnfinishedPushes { nextRefresh = 0 }
                 if pushes.isEmpty || loop.now < pausedUntil { progress.recordSuccess() }
                 dispatch()
-                return wakeup.signal()
+                return signal.send()
             }
             loseLease()
         }
@@ -39,7 +39,7 @@ extension BatchSender {
         self.lease = lease
         hasLostClaim = false
         nextReconciliation = loop.now + intervals.renewal.wholeMilliseconds
-        wakeup.signal()
+        signal.send()
     }
 
     /// Another server has taken over the batches of this one. Those that are not sent yet are dropped; the results of those in flight will not

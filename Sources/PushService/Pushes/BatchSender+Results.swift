@@ -116,7 +116,7 @@ extension BatchSender {
         if push.heldBatches == 0 || pendingWrites == Self.maximumPendingWrites - 1
             || push.push.delivery == .atMostOnce && hasAtMostOnceRoom
         {
-            wakeup.signal()
+            signal.send()
         }
     }
 }

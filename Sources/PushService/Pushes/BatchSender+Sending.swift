@@ -25,10 +25,10 @@ extension BatchSender {
         guard let lease, lease.id == claim.lease else { return .notSent }
         do throws(KakaoError) {
             try await kakao.send(push.message, to: claim.userIDs, startingBefore: lease.sendingEnd)
-            standing.noteAccepted()
+            availability.recordAcceptance()
             return .sent
         } catch {
-            standing.note(error)
+            availability.recordFailure(error)
             return BatchOutcome(
                 error,
                 attempts: claim.attempts,
@@ -74,9 +74,9 @@ extension BatchSender {
         pausedUntil = loop.now + wait.wholeMilliseconds
         // Another server may have a quota of its own.
         for push in pushes.values { release(push) }
-        standing.noteQuotaUsedUp(for: wait)
+        availability.recordQuotaExhaustion(for: wait)
         quotaWait = min(quotaWait * 2, longest)
-        wakeup.signal(after: wait)
+        signal.send(after: wait)
         logger.warning("Kakao's quota is exhausted: sender paused", metadata: ["for": "\(wait)", "kakao": "\(error)"])
     }
 

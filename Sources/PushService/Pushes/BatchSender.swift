@@ -24,14 +24,14 @@ actor BatchSender {
     let store: BatchStore
     let kakao: KakaoPushAPI
     private let version: PushVersion
-    let standing: KakaoStanding
+    let availability: KakaoAvailability
     private let returnURL: String?
     /// Requests in flight at a time.
     let limit: Int
     let intervals: SenderIntervals
     let logger: Logger
     let notices: PushNotices
-    let wakeup: Wakeup
+    let signal: Signal
     let progress: SenderProgress
 
     var rateLimit: RateLimit?
@@ -48,7 +48,7 @@ actor BatchSender {
     var sent: [BatchStore.Settlement] = []
     var isWritingSent = false
     var lease: SenderLease?
-    let leaseSignal: Wakeup
+    let leaseSignal: Signal
     private var isStopping = false
     /// The process ends: results that cannot be stored at once are left to the server that takes over.
     var hasNoTime = false
@@ -82,7 +82,7 @@ actor BatchSender {
         store: BatchStore,
         kakao: KakaoPushAPI,
         version: PushVersion,
-        standing: KakaoStanding,
+        availability: KakaoAvailability,
         returnURL: String?,
         limit: Int,
         requestsPerSecond: Int?,
@@ -96,7 +96,7 @@ actor BatchSender {
         self.store = store
         self.kakao = kakao
         self.version = version
-        self.standing = standing
+        self.availability = availability
         self.returnURL = returnURL
         self.limit = limit
         self.intervals = intervals
@@ -105,8 +105,8 @@ actor BatchSender {
         self.logger = logger
         self.notices = notices
         self.progress = progress
-        wakeup = notices.sending
-        leaseSignal = Wakeup(loop: loop)
+        signal = notices.sending
+        leaseSignal = Signal(loop: loop)
     }
 
     // MARK: Life
@@ -120,7 +120,7 @@ actor BatchSender {
             while !isStopping {
                 await work()
                 guard !isStopping else { break }
-                await wakeup.wait(atMost: waitTime)
+                await signal.wait(atMost: waitTime)
             }
             for push in pushes.values { release(push) }
             await becomeIdle()
@@ -136,7 +136,7 @@ actor BatchSender {
     /// Lets ``run()`` end.
     func stop() {
         isStopping = true
-        wakeup.signal()
+        signal.send()
     }
 
     private func work() async {
@@ -234,7 +234,7 @@ actor BatchSender {
             nextRefresh = 0
             throw error
         }
-        if !active.unprepared.isEmpty { notices.preparing.signal() }
+        if !active.unprepared.isEmpty { notices.preparing.send() }
         if let nextStart = active.nextStart { nextRefresh = start + nextStart.wholeMilliseconds + 1 }
         for push in active.new {
             let message = push.message.rendered(for: version, returnURL: returnURL)
@@ -363,7 +363,7 @@ actor BatchSender {
     /// Enqueues claimed batches. Returns whether the lease is still held; otherwise they are another server's.
     private func take(_ claimed: BatchStore.Claimed, under lease: SenderLease) -> Bool {
         guard claimed.isLeaseValid, self.lease?.id == lease.id else {
-            leaseSignal.signal()
+            leaseSignal.send()
             return false
         }
         for claim in claimed.batches {
@@ -384,7 +384,7 @@ actor BatchSender {
     /// Sends as many of the claimed batches as may be in flight, and wakes the sender when there are few left.
     func dispatch() {
         sendClaimed()
-        if claimed < target / 2 { wakeup.signal() }
+        if claimed < target / 2 { signal.send() }
     }
 
     private func sendClaimed() {
@@ -405,7 +405,7 @@ actor BatchSender {
             let push = ready[index]
             if push.isExpired(at: now) {
                 release(push)
-                wakeup.signal()
+                signal.send()
                 continue
             }
             let claim = push.claims.popFirst()

@@ -21,7 +21,7 @@ actor PushHousekeeper {
     private let audiences: AudienceStore
     private let retentionDays: Int
     private let logger: Logger
-    private let wakeup: Wakeup
+    private let signal: Signal
     private var isStopping = false
 
     init(loop: EventLoop, store: HousekeepingStore, audiences: AudienceStore, retentionDays: Int, logger: Logger) {
@@ -31,14 +31,14 @@ actor PushHousekeeper {
         self.audiences = audiences
         self.retentionDays = retentionDays
         self.logger = logger
-        wakeup = Wakeup(loop: loop)
+        signal = Signal(loop: loop)
     }
 
     /// Works until it is stopped.
     func run() async {
         var wait = Self.firstInterval
         while !isStopping {
-            await wakeup.wait(atMost: wait)
+            await signal.wait(atMost: wait)
             guard !isStopping else { return }
             wait = Self.interval
             do {
@@ -57,7 +57,7 @@ actor PushHousekeeper {
     /// Lets ``run()`` end after the step in hand.
     func stop() {
         isStopping = true
-        wakeup.signal()
+        signal.send()
     }
 
     private func removePushes() async throws {

@@ -21,32 +21,32 @@ final class PushNotices: Sendable {
     private static let interval = Duration.milliseconds(20)
 
     /// Wakes the sender.
-    let sending: Wakeup
+    let sending: Signal
     /// Wakes the preparer.
-    let preparing: Wakeup
+    let preparing: Signal
     private let pool: PostgresPool
     /// This server's own notifications are told from others by it.
     private let serverID = UUID().lowercased
     private let news = Locked(News())
     /// Wakes who tells others.
-    private let telling: Wakeup
+    private let telling: Signal
     private let isStopping = Locked(false)
 
     init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool) {
-        self.sending = Wakeup(loop: sending)
-        self.preparing = Wakeup(loop: preparing)
-        telling = Wakeup(loop: pool.loop)
+        self.sending = Signal(loop: sending)
+        self.preparing = Signal(loop: preparing)
+        telling = Signal(loop: pool.loop)
         self.pool = pool
     }
 
     /// A push was stored, or an operator has done something about one: so much is committed. Callable from anywhere.
     func pushChanged() {
         hear()
-        telling.signal()
+        telling.send()
     }
 
     /// Another server has said so, or may have said so unheard.
-    func heard(_ event: PostgresListener.Event) {
+    func receive(_ event: PostgresListener.Event) {
         if case .notification(let channel, let serverID) = event,
             channel != Self.channel || serverID == self.serverID
         {
@@ -57,8 +57,8 @@ final class PushNotices: Sendable {
 
     private func hear() {
         news.withLock { $0.hasChange = true }
-        sending.signal()
-        preparing.signal()
+        sending.send()
+        preparing.send()
     }
 
     /// Tells other servers, until it is stopped. Who is not told, for whatever reason, looks before long.
@@ -74,13 +74,13 @@ final class PushNotices: Sendable {
     /// Lets ``run()`` end.
     func stop() {
         isStopping.withLock { $0 = true }
-        telling.signal()
+        telling.send()
     }
 
     /// A push has new batches. Callable from anywhere.
     func batchesAdded(to id: UUID, areLast: Bool) {
         news.withLock { $0.batches[id] = areLast }
-        sending.signal()
+        sending.send()
     }
 
     /// What has been told since this was last asked.

@@ -33,7 +33,7 @@ actor PushPreparer {
                 try await prepare()
             } catch {
                 logger.warning("Audiences could not be prepared", metadata: ["error": "\(error)"])
-                notices.preparing.signal(after: .seconds(1))
+                notices.preparing.send(after: .seconds(1))
             }
         }
     }
@@ -41,7 +41,7 @@ actor PushPreparer {
     /// Lets ``run()`` end after the step in hand.
     func stop() {
         isStopping = true
-        notices.preparing.signal()
+        notices.preparing.send()
     }
 
     private func prepare() async throws {

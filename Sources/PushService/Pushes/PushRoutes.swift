@@ -111,7 +111,7 @@ struct PushRoutes: Sendable {
                 headerFields: [.retryAfter: "5"]
             )
         }
-        defer { dryRuns.giveBack() }
+        defer { dryRuns.release() }
         let audience: PushAudience.Source
         switch push.audience {
         case .users(let ids): audience = .users(Set(ids).sorted())

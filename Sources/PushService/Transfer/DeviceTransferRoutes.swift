@@ -18,7 +18,7 @@ struct DeviceTransferRoutes: Sendable {
     let exports: DeviceExportStore
     let uploads: UploadLimit
     /// Has Kakao told of what was imported.
-    let importWakeup: Wakeup
+    let importSignal: Signal
 
     func add(to router: inout ServiceRouter) {
         router.on(.post, "/v1/devices/import", .operator(.devices), streaming: importDevices)
@@ -45,8 +45,8 @@ struct DeviceTransferRoutes: Sendable {
         }
         // What was applied before it failed is told to Kakao as well.
         defer {
-            uploads.giveBack()
-            importWakeup.signal()
+            uploads.release()
+            importSignal.send()
         }
         let result = try await imports.importDevices { try await copy(body, format, to: $0) }
         var json = JSONWriter()

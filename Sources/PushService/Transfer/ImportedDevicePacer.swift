@@ -3,26 +3,26 @@ internal import Logging
 
 /// Has Kakao told of imported devices, in the background and at a bounded rate.
 ///
-/// It only gives them their turn: ``DeviceSyncWorker`` tells Kakao, of whichever server.
+/// It only gives them their turn: ``PendingDeviceWorker`` tells Kakao, of whichever server.
 actor ImportedDevicePacer {
     /// How often it looks for what an import of another server has left.
     private static let interval = Duration.seconds(60)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let store: DeviceImportStore
-    private let wakeup: Wakeup
-    private let syncWakeup: Wakeup
+    private let signal: Signal
+    private let registrationSignal: Signal
     private let logger: Logger
     private var isStopping = false
 
     /// - Parameters:
-    ///   - wakeup: Signalled when an import has ended.
-    ///   - syncWakeup: Has Kakao told.
-    init(loop: EventLoop, store: DeviceImportStore, wakeup: Wakeup, syncWakeup: Wakeup, logger: Logger) {
+    ///   - signal: Signalled when an import has ended.
+    ///   - registrationSignal: Has Kakao told.
+    init(loop: EventLoop, store: DeviceImportStore, signal: Signal, registrationSignal: Signal, logger: Logger) {
         unownedExecutor = loop.asUnownedSerialExecutor()
         self.store = store
-        self.wakeup = wakeup
-        self.syncWakeup = syncWakeup
+        self.signal = signal
+        self.registrationSignal = registrationSignal
         self.logger = logger
     }
 
@@ -35,18 +35,18 @@ actor ImportedDevicePacer {
                 hasMore = released.hasMore
                 if released.count > 0 {
                     logger.debug("Kakao is told of imported devices", metadata: ["devices": "\(released.count)"])
-                    syncWakeup.signal()
+                    registrationSignal.send()
                 }
             } catch {
                 logger.debug("Imported devices could not be looked up", metadata: ["error": "\(error)"])
             }
-            await wakeup.wait(atMost: hasMore ? DeviceImportStore.releaseInterval : Self.interval)
+            await signal.wait(atMost: hasMore ? DeviceImportStore.releaseInterval : Self.interval)
         }
     }
 
     /// Lets ``run()`` end after the statement in hand.
     func stop() {
         isStopping = true
-        wakeup.signal()
+        signal.send()
     }
 }

@@ -124,7 +124,7 @@ import Testing
     // MARK: Comparing with Kakao
 
     @Test("What differs between here and Kakao is reported and mended: here is what counts")
-    func mend() async throws {
+    func reconcile() async throws {
         try await withService { service in
             for device in ["alike", "changed", "missing"] {
                 _ = try await service.api.register(1, "token-\(device)", device: device)

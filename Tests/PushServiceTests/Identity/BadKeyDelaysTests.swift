@@ -18,11 +18,11 @@ import Testing
         let address = try Self.network(1)
         var now = Self.start
         for _ in 0..<4 {
-            delays.noteBadKey(from: address, at: now)
+            delays.recordInvalidKey(from: address, at: now)
             #expect(delays.wait(address, at: now) == nil)
         }
         for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900] {
-            delays.noteBadKey(from: address, at: now)
+            delays.recordInvalidKey(from: address, at: now)
             #expect(delays.wait(address, at: now) == .seconds(seconds))
             #expect(delays.wait(address, at: now + .milliseconds(250)) == .seconds(seconds) - .milliseconds(250))
             now = now + .seconds(seconds)
@@ -35,7 +35,7 @@ import Testing
     func simultaneous() throws {
         let delays = BadKeyDelays()
         let address = try Self.network(1)
-        for _ in 0..<100 { delays.noteBadKey(from: address, at: Self.start) }
+        for _ in 0..<100 { delays.recordInvalidKey(from: address, at: Self.start) }
         #expect(delays.wait(address, at: Self.start) == .seconds(1))
     }
 
@@ -43,21 +43,21 @@ import Testing
     func quiet() throws {
         let delays = BadKeyDelays()
         let address = try Self.network(1)
-        for _ in 0..<5 { delays.noteBadKey(from: address, at: Self.start) }
+        for _ in 0..<5 { delays.recordInvalidKey(from: address, at: Self.start) }
         var now = Self.start + .seconds(1 + 899)
-        delays.noteBadKey(from: address, at: now)
+        delays.recordInvalidKey(from: address, at: now)
         #expect(delays.wait(address, at: now) == .seconds(2))
         now = now + .seconds(2 + 900)
-        for _ in 0..<4 { delays.noteBadKey(from: address, at: now) }
+        for _ in 0..<4 { delays.recordInvalidKey(from: address, at: now) }
         #expect(delays.wait(address, at: now) == nil)
-        delays.noteBadKey(from: address, at: now)
+        delays.recordInvalidKey(from: address, at: now)
         #expect(delays.wait(address, at: now) == .seconds(1))
     }
 
     @Test("It remembers a bounded number of addresses")
     func bounded() throws {
         let delays = BadKeyDelays()
-        for number in 0..<50_000 { delays.noteBadKey(from: try Self.network(number), at: Self.start) }
+        for number in 0..<50_000 { delays.recordInvalidKey(from: try Self.network(number), at: Self.start) }
         #expect(delays.count <= BadKeyDelays.maximumAddresses)
     }
 }

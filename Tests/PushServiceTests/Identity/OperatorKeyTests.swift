@@ -122,8 +122,8 @@ import Testing
             #expect(listed[1].lastUsedAt == nil)
 
             let digests = [used, unused].map { SHA256Digest.of($0) }
-            try await store.noteUses([digests[0]: lastUsedAt - 60, digests[1]: lastUsedAt - 60])
-            try await store.noteUses([SHA256Digest.of("no key"): lastUsedAt])
+            try await store.recordUses([digests[0]: lastUsedAt - 60, digests[1]: lastUsedAt - 60])
+            try await store.recordUses([SHA256Digest.of("no key"): lastUsedAt])
             let after = try await store.list().map(\.lastUsedAt)
             #expect(after[0] == lastUsedAt)
             #expect(after[1] != nil && after[1] != lastUsedAt)

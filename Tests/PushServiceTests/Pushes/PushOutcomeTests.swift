@@ -231,8 +231,8 @@ import Testing
             service.kakao.fail("send", .latency) { $0.milliseconds = 1000 }
             let push = try await service.api.create()
             try await eventually("it is under way") {
-                let underWay = try await service.database.count("\(claimedBatches) WHERE state = 'sending'")
-                return underWay == 1 && service.kakao.requests("send") == 1
+                let inFlight = try await service.database.count("\(claimedBatches) WHERE state = 'sending'")
+                return inFlight == 1 && service.kakao.requests("send") == 1
             }
             // A server that goes by this lease has it now, and lives.
             let other = "01990000-0000-7000-8000-000000000000"

@@ -4,7 +4,7 @@ extension HTTPClientError {
     /// What happened, and what to do about it.
     ///
     /// - Parameter certificate: What to do about a certificate that is not trusted.
-    func cure(certificate: String) -> String {
+    func remedy(certificate: String) -> String {
         switch code {
         case .cannotResolve:
             "\(message): mend the address, or the name servers of this machine"

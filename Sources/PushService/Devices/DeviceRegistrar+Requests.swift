@@ -4,7 +4,7 @@ internal import HTTPTypes
 internal import KakaoAPI
 
 /// What an app asks for, and waits for.
-extension DeviceSync {
+extension DeviceRegistrar {
     /// Stores a registration, then tells Kakao of it, and before that of what it displaces.
     ///
     /// - Returns: How long Kakao keeps the token; `nil` if Kakao is yet to hear of it, and when the device was withdrawn at the same

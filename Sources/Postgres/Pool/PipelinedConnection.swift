@@ -4,9 +4,9 @@ internal import Logging
 
 /// A connection that all callers of a loop share, in pipeline mode, and that is made again whenever it is lost.
 ///
-/// A lane of reads gathers what is asked for during a tick and sends it at the end of the tick with one sync. A lane of
+/// A pipeline of reads gathers what is asked for during a tick and sends it at the end of the tick with one sync. A pipeline of
 /// writes sends each at once with a sync of its own, for statements between two syncs are one transaction.
-actor PostgresLane {
+actor PipelinedConnection {
     enum Kind {
         case reads
         case writes
@@ -48,7 +48,7 @@ actor PostgresLane {
         connection = ReconnectingConnection(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
 
-    /// How long a further statement would wait, compared with other lanes. A lane that is reconnecting is the last choice.
+    /// How long a further statement would wait, compared with other pipelines. A pipeline that is reconnecting is the last choice.
     var load: Int { unanswered + (connection.isOpen ? 0 : Self.reconnectingLoad) }
     private static let reconnectingLoad = 1 << 30
     /// Statements that wait or are in flight.
@@ -86,13 +86,13 @@ actor PostgresLane {
 
     /// Answers the command sooner or later.
     func submit(_ command: PostgresCommand) {
-        if let refusal = command.refusal { return command.answer(.failure(refusal)) }
-        if let refusal { return command.answer(.failure(refusal)) }
+        if let refusal = command.refusal { return command.complete(.failure(refusal)) }
+        if let refusal { return command.complete(.failure(refusal)) }
         guard !isDraining else {
-            return command.answer(.failure(PostgresError(.unavailable, detail: "the pool is shutting down")))
+            return command.complete(.failure(PostgresError(.unavailable, detail: "the pool is shutting down")))
         }
         guard waiting.count < Self.maximumWaiting else {
-            return command.answer(.failure(PostgresError(.overloaded, detail: "\(waiting.count) statements wait")))
+            return command.complete(.failure(PostgresError(.overloaded, detail: "\(waiting.count) statements wait")))
         }
         waiting.append(command)
         if kind == .writes { sendWaiting() }
@@ -125,16 +125,16 @@ actor PostgresLane {
         inFlight -= 1
         switch outcome {
         case .rows(let rows):
-            command.answer(.success(rows))
+            command.complete(.success(rows))
         case .failed(let error) where error.concernsThePreparedStatement && command.attempts < Self.maximumAttempts:
             // It was not run, and its sync group is its own or made of reads.
             waiting.prepend(command)
         case .failed(let error):
-            command.answer(.failure(error))
+            command.complete(.failure(error))
         case .aborted where command.attempts < Self.maximumAttempts:
             waiting.prepend(command)
         case .aborted:
-            command.answer(.failure(PostgresError(.connectionLost, detail: "aborted", statement: command.sql)))
+            command.complete(.failure(PostgresError(.connectionLost, detail: "aborted", statement: command.sql)))
         }
         if kind == .writes { sendWaiting() }
         checkIdle()
@@ -143,7 +143,7 @@ actor PostgresLane {
     private func failWaiting(_ error: PostgresError) {
         let commands = waiting
         waiting = []
-        for command in commands { command.answer(.failure(error)) }
+        for command in commands { command.complete(.failure(error)) }
         checkIdle()
     }
 
@@ -163,7 +163,7 @@ actor PostgresLane {
             logger.log(
                 level: connection.mayWait ? .debug : .notice,
                 "connected to PostgreSQL",
-                metadata: ["lane": "\(kind)", "loop": "\(loop.label)"]
+                metadata: ["pipeline": "\(kind)", "loop": "\(loop.label)"]
             )
             connection.opened()
             sendWaiting()
@@ -185,7 +185,7 @@ actor PostgresLane {
             logger.log(
                 level: connection.mayWait ? .warning : .debug,
                 "no connection to PostgreSQL",
-                metadata: ["lane": "\(kind)", "loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
+                metadata: ["pipeline": "\(kind)", "loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
             )
         }
         connection.lost()
@@ -193,7 +193,7 @@ actor PostgresLane {
         // The first was the one that the server did not answer in time, if that is why; the others only lost the
         // connection.
         for (index, command) in unanswered.enumerated() {
-            command.answer(.failure(index == 0 ? error : error.with(code: .connectionLost)))
+            command.complete(.failure(index == 0 ? error : error.with(code: .connectionLost)))
         }
         checkIdle()
     }
@@ -204,9 +204,9 @@ actor PostgresLane {
     private func watchWaiting() {
         guard waitTimer == nil, let deadline = waiting.first?.deadline else { return }
         waitTimer = loop.schedule(after: .milliseconds(deadline - min(loop.now, deadline))) {
-            self.assumeIsolated { lane in
-                lane.waitTimer = nil
-                lane.dropLate()
+            self.assumeIsolated { pipeline in
+                pipeline.waitTimer = nil
+                pipeline.dropLate()
             }
         }
     }
@@ -214,7 +214,7 @@ actor PostgresLane {
     private func dropLate() {
         while let command = waiting.first, command.deadline <= loop.now {
             waiting.removeFirst()
-            command.answer(
+            command.complete(
                 .failure(PostgresError(.timedOut, detail: "waited too long to be sent", statement: command.sql))
             )
         }

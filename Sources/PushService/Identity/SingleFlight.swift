@@ -4,7 +4,7 @@ internal import Locking
 /// Questions to somebody elsewhere, of which each is asked once at a time, however many tasks of whatever loops want its answer.
 ///
 /// It goes on when the task that was the first to ask is cancelled: the others want the answer too.
-final class SharedQuestions<Key: Hashable & Sendable, Answer: Sendable>: Sendable {
+final class SingleFlight<Key: Hashable & Sendable, Answer: Sendable>: Sendable {
     private let limit: Int
     /// Who waits for the answer to each question that is under way.
     private let waiting = Locked<[Key: [CheckedContinuation<Answer?, Never>]]>([:])

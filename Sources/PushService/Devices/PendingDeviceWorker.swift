@@ -2,7 +2,7 @@ internal import EventLoop
 internal import Logging
 
 /// Tells Kakao, in the background, what it could not be told while the app waited.
-actor DeviceSyncWorker {
+actor PendingDeviceWorker {
     /// Devices that Kakao is told about at a time: enough to catch up after an hour without Kakao, few beside the pushes.
     private static let concurrency = 8
     /// How often it looks without having been woken: for what another server has left behind.
@@ -11,15 +11,15 @@ actor DeviceSyncWorker {
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let loop: EventLoop
     private let store: DeviceStore
-    private let sync: DeviceSync
+    private let registrar: DeviceRegistrar
     private let logger: Logger
     private var isStopping = false
 
-    init(loop: EventLoop, sync: DeviceSync, logger: Logger) {
+    init(loop: EventLoop, registrar: DeviceRegistrar, logger: Logger) {
         self.loop = loop
         unownedExecutor = loop.asUnownedSerialExecutor()
-        store = sync.store
-        self.sync = sync
+        store = registrar.store
+        self.registrar = registrar
         self.logger = logger
     }
 
@@ -28,7 +28,7 @@ actor DeviceSyncWorker {
         while !isStopping {
             var settled = 0
             do {
-                let devices = try await store.claimUnsettled(limit: Self.concurrency)
+                let devices = try await store.claimPending(limit: Self.concurrency)
                 settled = devices.count
                 await withDiscardingTaskGroup { group in
                     for device in devices {
@@ -39,19 +39,19 @@ actor DeviceSyncWorker {
                 logger.debug("Devices could not be looked up", metadata: ["error": "\(error)"])
             }
             // A full hand means that there is probably more.
-            if settled < Self.concurrency, !isStopping { await sync.wakeup.wait(atMost: Self.pollInterval) }
+            if settled < Self.concurrency, !isStopping { await registrar.signal.wait(atMost: Self.pollInterval) }
         }
     }
 
     /// Lets ``run()`` end once what is under way is done.
     func stop() {
         isStopping = true
-        sync.wakeup.signal()
+        registrar.signal.send()
     }
 
-    private nonisolated func settle(_ device: UnsettledDevice) async {
+    private nonisolated func settle(_ device: PendingDevice) async {
         do {
-            if case .refused(let error) = try await sync.settle(device) {
+            if case .refused(let error) = try await registrar.settle(device) {
                 logger.warning(
                     device.isRenewal
                         ? "Kakao refuses to renew a token; the device stays"

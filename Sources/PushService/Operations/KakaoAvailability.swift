@@ -7,7 +7,7 @@ internal import Logging
 /// Whether Kakao accepts our Admin key: what it last said of it, on whatever call; and whether it asks the sender to wait.
 ///
 /// `GET /v1/status` and the metrics show it: with a rejected key the server accepts requests that it cannot carry out.
-final class KakaoStanding: Sendable {
+final class KakaoAvailability: Sendable {
     /// What becomes of a push that is sent now.
     enum SenderState: CaseIterable, Sendable {
         /// It goes to Kakao.
@@ -86,11 +86,11 @@ final class KakaoStanding: Sendable {
     }
 
     /// A quota is used up: the sender begins nothing for so long.
-    func noteQuotaUsedUp(for wait: Duration) {
+    func recordQuotaExhaustion(for wait: Duration) {
         quotaWaitEnd.withLock { $0 = MonotonicTime.now + wait }
     }
 
-    func noteAccepted() {
+    func recordAcceptance() {
         let wasRefused = refusal.withLock { refusal in
             defer { refusal = nil }
             return refusal != nil
@@ -98,7 +98,7 @@ final class KakaoStanding: Sendable {
         if wasRefused { logger.notice("Kakao accepts our calls again") }
     }
 
-    func note(_ error: KakaoError) {
+    func recordFailure(_ error: KakaoError) {
         guard error.disposition == .halt else { return }
         let reason = error.description
         let isNews = refusal.withLock { refusal in

@@ -4,7 +4,7 @@ internal import HTTPTypes
 internal import KakaoAPI
 
 /// All devices of one user at once.
-extension DeviceSync {
+extension DeviceRegistrar {
     /// Devices of which Kakao is told while the caller waits; of further ones it is told in the background.
     private static let maximumAtOnce = 10
 
@@ -31,9 +31,9 @@ extension DeviceSync {
     /// Compares the devices of a user with Kakao's list and has the difference mended in the background.
     ///
     /// - Throws: ``Problem`` when Kakao does not answer; ``PostgresError``.
-    func mendDevices(ofUser userID: Int64) async throws -> [DeviceDifference] {
-        let differences = try await store.mend(userID: userID, listed: tokensAtKakao(ofUsers: [userID]))
-        if !differences.isEmpty { wakeup.signal() }
+    func reconcileDevices(ofUser userID: Int64) async throws -> [DeviceDifference] {
+        let differences = try await store.reconcile(userID: userID, listed: tokensAtKakao(ofUsers: [userID]))
+        if !differences.isEmpty { signal.send() }
         return differences
     }
 
@@ -44,10 +44,10 @@ extension DeviceSync {
         do throws(KakaoError) {
             // Kakao is asked for nobody else.
             let tokens = try await push.tokens(userIDs: userIDs).filter { userIDs.contains($0.userID) }
-            standing.noteAccepted()
+            availability.recordAcceptance()
             return tokens
         } catch {
-            standing.note(error)
+            availability.recordFailure(error)
             throw Problem.tokensNotListed(error)
         }
     }

@@ -5,7 +5,7 @@ internal import Logging
 internal import Postgres
 
 /// Tells Kakao what was asked for a device, and notes what Kakao answered.
-struct DeviceSync: Sendable {
+struct DeviceRegistrar: Sendable {
     /// What became of it.
     enum Result: Sendable {
         /// Kakao has the token for so long.
@@ -23,33 +23,33 @@ struct DeviceSync: Sendable {
 
     let store: DeviceStore
     let push: KakaoPushAPI
-    let standing: KakaoStanding
+    let availability: KakaoAvailability
     let renewal: RenewalTime
     /// Has the background worker look, when something is left for it.
-    let wakeup: Wakeup
+    let signal: Signal
 
     /// Tells Kakao about a device on which the caller holds the lease, and gives the lease up.
     ///
     /// - Throws: ``PostgresError`` when the answer cannot be noted: the lease then ends by itself, and Kakao is told again.
-    func settle(_ device: UnsettledDevice) async throws -> Result {
+    func settle(_ device: PendingDevice) async throws -> Result {
         let lifetime: TokenLifetime?
         do {
-            lifetime = try await tellKakao(device)
+            lifetime = try await callKakao(device)
         } catch {
-            standing.note(error)
+            availability.recordFailure(error)
             return try await note(error, device)
         }
-        standing.noteAccepted()
+        availability.recordAcceptance()
         return try await confirm(device, lifetime)
     }
 
     /// Puts a device off that must wait for another one's withdrawal.
-    func postpone(_ device: UnsettledDevice) async throws {
+    func postpone(_ device: PendingDevice) async throws {
         try await store.postpone(device, by: .zero)
-        wakeup.signal()
+        signal.send()
     }
 
-    private func tellKakao(_ device: UnsettledDevice) async throws(KakaoError) -> TokenLifetime? {
+    private func callKakao(_ device: PendingDevice) async throws(KakaoError) -> TokenLifetime? {
         let key = device.key
         guard !device.isWithdrawn else {
             try await push.deregister(userID: key.userID, deviceID: key.deviceID, pushType: key.pushType)
@@ -63,7 +63,7 @@ struct DeviceSync: Sendable {
         )
     }
 
-    private func confirm(_ device: UnsettledDevice, _ lifetime: TokenLifetime?) async throws -> Result {
+    private func confirm(_ device: PendingDevice, _ lifetime: TokenLifetime?) async throws -> Result {
         var expiresAt: Date?
         var renewAt: Date?
         if case .days(let days) = lifetime {
@@ -71,21 +71,21 @@ struct DeviceSync: Sendable {
             expiresAt = now + Double(days) * Self.secondsPerDay
             renewAt = renewal.date(after: now, lifetimeDays: days)
         }
-        let isUnsettled =
+        let isPending =
             device.isRepeat
             ? try await store.extend(device, expiresAt: expiresAt, renewAt: renewAt)
             : try await store.confirm(device, expiresAt: expiresAt, renewAt: renewAt)
         // Who has the token now may have waited for this withdrawal.
-        if isUnsettled || device.isWithdrawn { wakeup.signal() }
+        if isPending || device.isWithdrawn { signal.send() }
         return lifetime.map { .registered($0) } ?? .deregistered
     }
 
-    private func note(_ error: KakaoError, _ device: UnsettledDevice) async throws -> Result {
+    private func note(_ error: KakaoError, _ device: PendingDevice) async throws -> Result {
         switch error.disposition {
         case .retry, .wait, .halt:
             let delay = delay(after: device.attempts, error)
             try await store.postpone(device, by: delay)
-            wakeup.signal(after: delay)
+            signal.send(after: delay)
             return .postponed
         case .invalid, .fail:
             guard !device.isWithdrawn else {
@@ -93,7 +93,7 @@ struct DeviceSync: Sendable {
                 return try await confirm(device, nil)
             }
             try await store.refuse(device)
-            wakeup.signal()
+            signal.send()
             return .refused(error)
         }
     }

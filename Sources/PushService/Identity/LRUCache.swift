@@ -2,7 +2,7 @@
 ///
 /// It is two dictionaries: what is asked for moves to the younger one; when that is full the older one is dropped, and the younger
 /// takes its place. So each step takes the same short time, whatever a caller may fill it with.
-struct RecentlyUsed<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+struct LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private let half: Int
     private var younger: [Key: Value] = [:]
     private var older: [Key: Value] = [:]

@@ -1,7 +1,7 @@
 /// Lets a background task wait until there is something to do, or until it is time to look anyway.
 ///
 /// A signal that comes while nobody waits is kept for the next wait, so that none is lost between looking and waiting.
-package final class Wakeup: @unchecked Sendable {
+package final class Signal: @unchecked Sendable {
     // Touched on its loop only: every method enters through `execute`.
     private let loop: EventLoop
     private var isSignalled = false
@@ -13,7 +13,7 @@ package final class Wakeup: @unchecked Sendable {
     }
 
     /// Wakes who waits. Callable from any thread, as often as one likes.
-    package func signal() {
+    package func send() {
         loop.execute {
             self.isSignalled = true
             self.resume()
@@ -21,9 +21,9 @@ package final class Wakeup: @unchecked Sendable {
     }
 
     /// Wakes who waits, `delay` from now.
-    package func signal(after delay: Duration) {
+    package func send(after delay: Duration) {
         loop.execute {
-            self.loop.schedule(after: delay) { self.signal() }
+            self.loop.schedule(after: delay) { self.send() }
         }
     }
 
@@ -34,7 +34,7 @@ package final class Wakeup: @unchecked Sendable {
                 loop.execute { self.begin(continuation, limit) }
             }
         } onCancel: {
-            self.signal()
+            self.send()
         }
     }
 
