@@ -120,7 +120,7 @@ let package = Package(
         // Helpers shared by several test targets.
         .target(
             name: "TestSupport",
-            dependencies: ["EventLoop", "Locking", "PrivatePostgres", logging, subprocess, systemPackage],
+            dependencies: ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging, subprocess, systemPackage],
             path: "Tests/TestSupport",
             swiftSettings: settings
         ),

@@ -1,10 +1,10 @@
--- The devices of the service's users, and what Kakao has yet to be told of them.
+-- The devices of the service's users, and the changes that Kakao has yet to be told of.
 
 CREATE TABLE devices (
-    -- The service's own number for the user, as Kakao's `uuid`: 1 to 2^63-1.
+    -- Kakao's `uuid`, from 1 to 2^63-1: the service's own number for the user.
     user_id             bigint      NOT NULL CHECK (user_id > 0),
     device_id           text        NOT NULL,
-    -- `fcm` also stands for what version 1 of Kakao's Push API calls `gcm`.
+    -- Version 1 of Kakao's Push API calls `fcm` `gcm`.
     push_type           text        NOT NULL CHECK (push_type IN ('apns', 'fcm')),
     push_token          text        NOT NULL,
     locale              text,
@@ -14,56 +14,70 @@ CREATE TABLE devices (
     created_at          timestamptz NOT NULL DEFAULT now(),
     updated_at          timestamptz NOT NULL DEFAULT now(),
 
-    -- Taken back by its app or by the server: kept until Kakao has heard of it, then deleted.
+    -- Withdrawn by its app or by the server. The row is deleted once Kakao has deregistered the device.
     withdrawn           boolean     NOT NULL DEFAULT false,
-    -- Counts what was asked for this device; `kakao_revision` is the last of it that Kakao has confirmed.
+    -- Counts the changes of the device. `kakao_revision` is the last change that Kakao has confirmed; a lower one means a pending change.
     revision            bigint      NOT NULL DEFAULT 1,
     kakao_revision      bigint      NOT NULL DEFAULT 0,
-    -- Whoever tells Kakao about this device holds a lease on it, so that one call follows another.
+    -- Held by the request or server that calls Kakao about the device, so that calls follow one another.
     lease               uuid,
     lease_ends_at       timestamptz,
     attempts            integer     NOT NULL DEFAULT 0,
-    -- `infinity` for an imported device whose turn has not come.
+    -- Of the next call to Kakao; `infinity` for an imported device whose turn has not come.
     next_attempt_at     timestamptz NOT NULL DEFAULT now(),
 
-    -- When Kakao drops the token unless it is registered again; NULL for never and for not yet known.
+    -- The time at which Kakao deletes the token unless it is renewed; NULL for never, and before Kakao has confirmed the device.
     expires_at          timestamptz,
-    -- When the server registers the token again by itself; NULL for never, and while it is being done.
+    -- The time at which the server renews the token; NULL for never, and while a renewal is pending.
     renew_at            timestamptz,
-    -- The revision that was asked for by the server itself, to renew the token, and not by the app.
+    -- The revision by which the server, and not the app, renews the token.
     renewal_revision    bigint,
 
-    -- Failures of this token that Kakao has reported since it was registered.
+    -- Failures of the token that Kakao has reported since its registration.
     failures            integer     NOT NULL DEFAULT 0,
     last_failure_at     timestamptz,
-    -- The dates of the failures that are counted in `failures`, by which a report that is stored again is recognized. Meaningless while
-    -- `failures` is 0, and never longer than the number of failures after which a device is withdrawn.
+    -- The dates of the failures that `failures` counts, to recognize a report that is stored again. Meaningless while `failures` is 0, and
+    -- never longer than the number of failures after which a device is withdrawn.
     failure_dates       timestamptz[],
 
-    -- When the token of the latest registration was verified; NULL for an operator key.
+    -- The time at which the access token of the latest registration was verified; NULL for an operator's registration.
     authorized_at       timestamptz
 ) WITH (
-    -- Apps register at every start what is registered already. Such an update changes nothing that is indexed, and with room on its page
-    -- it touches no index at all (HOT).
+    -- Apps repeat their registration at each start. Such an update changes no indexed column, and with room on the page it touches no index
+    -- at all (HOT).
     fillfactor = 85
 );
 
--- Preparing a push to everyone asks who has a phone that counts: with `withdrawn` in it, it reads the index and not the devices.
+-- With `withdrawn` in the index, preparing a push to everyone reads only the index.
 CREATE UNIQUE INDEX devices_pkey ON devices (user_id, device_id, push_type) INCLUDE (withdrawn);
 ALTER TABLE devices ADD PRIMARY KEY USING INDEX devices_pkey;
 
--- Who holds a token: a phone that changes hands is found by it. Only equality is asked for, and tokens may be long.
+-- Finds the other devices with a token. Only for equality, and tokens may be long: hence a hash index.
 CREATE INDEX devices_push_token ON devices USING hash (push_token);
 
--- What Kakao has yet to be told.
+-- The pending changes.
 CREATE INDEX devices_unsettled ON devices (next_attempt_at) WHERE kakao_revision < revision;
 
 CREATE INDEX devices_renew_at ON devices (renew_at) WHERE renew_at IS NOT NULL;
 
--- A user has at most 100 devices: a further one withdraws the user's oldest, by their last registrations.
+-- The columns of a device that is withdrawn: the one definition, for each statement that withdraws devices.
 --
--- Triggers enforce the limit, so that it holds for registrations and imports alike. They run at the end of a statement and see what was
--- committed until then, not only until the statement began.
+-- `withdrawn_at` becomes `updated_at`: an older line of an import does not bring the device back. If `applies` is false, the columns stay as they are.
+CREATE FUNCTION withdrawal(device devices, withdrawn_at timestamptz DEFAULT now(), applies boolean DEFAULT true)
+RETURNS TABLE (withdrawn boolean, revision bigint, updated_at timestamptz, attempts integer, next_attempt_at timestamptz)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT device.withdrawn OR applies,
+        device.revision + CASE WHEN applies AND NOT device.withdrawn THEN 1 ELSE 0 END,
+        CASE WHEN applies THEN withdrawn_at ELSE device.updated_at END,
+        CASE WHEN applies THEN 0 ELSE device.attempts END,
+        CASE WHEN applies THEN now() ELSE device.next_attempt_at END;
+END;
+
+-- A user has at most 100 devices. A further one withdraws the user's oldest, by the time of the last registration.
+--
+-- Triggers enforce the limit, so that it holds for registrations and imports alike. They run at the end of a statement and see all that is
+-- committed by then, not only what was committed when the statement began.
 --
 -- Concurrent statements do not see each other's devices, so that one has to wait for the other. A user with fewer than four devices, as nearly
 -- all have, needs no lock: only more than thirty concurrent statements could exceed the limit, and the next registration would restore it.
@@ -74,7 +88,7 @@ SET search_path FROM CURRENT
 AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(16, hashint8(owner));
-    -- However many there are: at most a hundred more than were added are withdrawn at a time.
+    -- At most a hundred devices more than were added are withdrawn at a time.
     WITH oldest AS (
         SELECT device_id, push_type
         FROM devices
@@ -89,10 +103,8 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     )
     UPDATE devices AS device
-    SET withdrawn = true,
-        revision = device.revision + 1,
-        attempts = 0,
-        next_attempt_at = now()
+    SET (withdrawn, revision, updated_at, attempts, next_attempt_at)
+        = (SELECT * FROM withdrawal(device, device.updated_at))
     FROM oldest
     WHERE device.user_id = owner
         AND (device.device_id, device.push_type) = (oldest.device_id, oldest.push_type);

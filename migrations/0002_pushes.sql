@@ -157,7 +157,7 @@ CREATE TABLE push_batches (
     user_ids            bigint[]    CHECK (cardinality(user_ids) BETWEEN 1 AND 100),
     -- The batch that Kakao refused and that this one is a part of.
     origin              integer,
-    state               text        NOT NULL CHECK (state IN ('waiting', 'sending', 'sent', 'failed', 'uncertain', 'skipped')),
+    state               text        NOT NULL CHECK (state IN ('waiting', 'sending', 'sent', 'failed', 'uncertain')),
     attempts            integer     NOT NULL DEFAULT 0,
     next_attempt_at     timestamptz NOT NULL DEFAULT now(),
     -- A server sends a batch under its lease; its result counts only under that lease.
@@ -205,7 +205,35 @@ CREATE TABLE push_counts (
     PRIMARY KEY (push_id, slot, state)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
--- What a request with an `Idempotency-Key` was, and what it was answered. Operators choose their keys independently.
+-- The number of users of a push whose batches were sent.
+CREATE FUNCTION push_users_sent(push uuid) RETURNS bigint
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT COALESCE(sum(users), 0)::bigint
+    FROM push_counts
+    WHERE push_id = push
+        AND state = 'sent'
+$$;
+
+-- The probe of a push while its outcome is open: until Kakao has accepted the message for a further user, or all parts of the rejected batch
+-- have ended.
+CREATE FUNCTION push_open_probe(push pushes) RETURNS integer
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT push.probe
+    WHERE push_users_sent(push.id) <= push.probe_sent
+        AND EXISTS (
+            SELECT 1
+            FROM push_batches
+            WHERE push_id = push.id
+                AND origin = push.probe
+                AND state IN ('waiting', 'sending')
+        )
+$$;
+
+-- Requests with an `Idempotency-Key` and their responses. Operators choose their keys independently.
 CREATE TABLE idempotency_keys (
     -- The SHA-256 of the operator key of the request; empty for the first key, which is a setting.
     operator_key        bytea       NOT NULL CHECK (octet_length(operator_key) IN (0, 32)),

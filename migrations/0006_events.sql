@@ -1,21 +1,21 @@
--- What Kakao tells of its users: that one has unlinked the app, and whatever else it may come to tell.
+-- Events that Kakao reports about its users, such as an unlink of the app.
 
 CREATE TABLE events (
-    -- What Kakao tells one notice from another by, behind the kind of event; the row's own id when Kakao gave nothing.
+    -- The kind of event and Kakao's id of the notice; the row's own id for a notice without one.
     key                 text        PRIMARY KEY,
     -- UUID version 7: sorts by the time of receipt, so that lists are paged by it.
     id                  uuid        NOT NULL,
     type                text        NOT NULL,
-    -- Whom it concerns; NULL when it does not say.
+    -- NULL for an event that names no user.
     user_id             bigint,
-    -- Why, in Kakao's word. The list of them grows.
+    -- The reason, as Kakao names it. Kakao may add further ones.
     referrer_type       text,
-    -- Whatever else came with it.
+    -- The other members of the notice.
     payload             jsonb       NOT NULL,
     received_at         timestamptz NOT NULL,
-    -- `received_at` by the clock of the database, which the times of devices go by.
+    -- `received_at` by the database's clock, like the times of devices.
     happened_at         timestamptz NOT NULL,
-    -- Long after it was received when the notice waited in a journal while the database was away.
+    -- Long after `received_at` for a notice that waited in the journal during an outage of the database.
     stored_at           timestamptz NOT NULL DEFAULT now()
 );
 
@@ -53,24 +53,21 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION withdraw_departed_devices() RETURNS trigger
+-- Withdraws the devices of a user who has left the app, except those that were registered since. Returns their number.
+CREATE FUNCTION withdraw_departed_devices(owner bigint, left_at timestamptz) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    devices_withdrawn bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock(17, hashint8(NEW.user_id));
-    UPDATE devices
-    SET withdrawn = true,
-        revision = revision + 1,
-        updated_at = now(),
-        attempts = 0,
-        next_attempt_at = now()
-    WHERE user_id = NEW.user_id
-        AND authorized_at <= NEW.happened_at
-        AND NOT withdrawn;
-    RETURN NULL;
+    PERFORM pg_advisory_xact_lock(17, hashint8(owner));
+    UPDATE devices AS device
+    SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (SELECT * FROM withdrawal(device))
+    WHERE user_id = owner
+        AND NOT withdrawn
+        AND (updated_at <= left_at OR authorized_at <= left_at);
+    GET DIAGNOSTICS devices_withdrawn = ROW_COUNT;
+    RETURN devices_withdrawn;
 END
 $$;
-
-CREATE TRIGGER events_departure AFTER INSERT ON events
-FOR EACH ROW WHEN (NEW.user_id IS NOT NULL AND is_departure(NEW.type)) EXECUTE FUNCTION withdraw_departed_devices();

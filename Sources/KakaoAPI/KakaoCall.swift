@@ -7,6 +7,9 @@ package struct KakaoCall: Sendable {
         case pushDeregister
         case pushSend
         case accessTokenInfo
+
+        /// Whether the call is authorized by the Admin key; otherwise by a user's access token.
+        package var usesAdminKey: Bool { self != .accessTokenInfo }
     }
 
     package let api: API

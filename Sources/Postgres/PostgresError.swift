@@ -35,7 +35,7 @@ package struct PostgresError: Error, Sendable, Equatable {
     package let message: String
     /// What the server or libpq said: for the log only.
     package let detail: String?
-    /// How the statement begins: for the log only.
+    /// The name of the statement, or the beginning of a text that was made at run time. For the log only.
     package let statement: String?
 
     /// Enough of a statement to find it in the source.
@@ -55,6 +55,10 @@ package struct PostgresError: Error, Sendable, Equatable {
         self.message = message ?? code.message
         self.detail = detail
         self.statement = statement.map { String($0.prefix(Self.excerptLength)) }
+    }
+
+    init(_ code: Code, detail: String, statement: StatementText) {
+        self.init(code, detail: detail, statement: statement.description)
     }
 
     /// The first two characters of the SQLSTATE: its class.
@@ -97,6 +101,10 @@ package struct PostgresError: Error, Sendable, Equatable {
     var concernsThePreparedStatement: Bool {
         sqlState == "26000" || sqlState == "0A000"
     }
+
+    /// Whether the statement had no effect and may succeed at once if it is run again: its preparation is out of date, or PostgreSQL cancelled
+    /// it to end a deadlock (40P01).
+    var mayBeRetried: Bool { concernsThePreparedStatement || sqlState == "40P01" }
 
     func with(code: Code) -> PostgresError {
         PostgresError(

@@ -100,7 +100,7 @@ package actor PostgresListener {
     private func listen() {
         let commands = channels.map { channel in
             PostgresCommand(
-                sql: "LISTEN \(Self.quoted(channel))",
+                StatementText(text: "LISTEN \(Self.quoted(channel))"),
                 work: .statement([]),
                 timeout: settings.statementTimeout,
                 receiver: .callback { _ in }

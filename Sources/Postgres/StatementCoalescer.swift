@@ -1,47 +1,63 @@
 internal import DequeModule
 internal import EventLoop
 
-/// What many callers ask of the database at a time, asked by one statement.
+/// A statement over arrays, by which a ``StatementCoalescer`` serves many callers at once:
+/// `INSERT … SELECT … FROM unnest($1, $2)`.
+package protocol CoalescedStatement: PostgresStatement {
+    /// The input of one caller.
+    associatedtype Item: Sendable
+    /// The result of one caller.
+    associatedtype Output: Sendable = Void
+
+    /// Returns the result of each of `count` items, in their order.
+    ///
+    /// - Throws: ``PostgresError/Code/decoding``.
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [Output]
+}
+
+extension CoalescedStatement where Output == Void {
+    package static func outputs(_ rows: PostgresRows, count: Int) -> [Void] { [Void](repeating: (), count: count) }
+}
+
+/// Runs one statement for many concurrent callers.
 ///
-/// A statement and its commit cost nearly the same for one row as for many. So items are gathered: the first of a tick goes
-/// at the end of that tick, those that come while statements are under way wait for one of them and then go together as one
-/// statement over arrays, `INSERT … SELECT … FROM unnest($1, $2)`. Each caller of a write is answered when its own row is
-/// committed, never before, and no timer delays anyone.
+/// A statement and its commit cost nearly the same for one row as for many. The first items of a tick are sent at the end of that tick. Items
+/// that arrive while statements are in flight wait for one of them to end, and are then sent together. A caller of a write gets its result
+/// only after its row is committed. No timer delays an item.
 ///
-/// If the server refuses a statement for the sake of a row, each of its items goes alone, so that a bad row fails only its
-/// own caller. Items that touch the same row twice in one upsert (SQLSTATE 21000) are told apart by the same means.
-package final class StatementCoalescer<Item: Sendable, Output: Sendable>: Sendable {
-    /// What the statement does, and so whose connections it takes.
+/// If the server rejects a statement because of a row, each of its items is sent alone, so that an invalid row fails only its own caller. The
+/// same happens to items that touch one row twice in one upsert (SQLSTATE 21000).
+package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable {
+    package typealias Item = Statement.Item
+    package typealias Output = Statement.Output
+
+    /// The connections that the statement runs on.
     package enum Access: Sendable {
-        /// Changes nothing: ``PostgresPool/read(_:_:)``.
+        /// Those of ``PostgresPool/read(_:)``, for a statement that changes nothing.
         case read
-        /// A transaction of its own: ``PostgresPool/write(_:_:)``.
+        /// Those of ``PostgresPool/write(_:)``: a transaction of its own.
         case write
     }
 
-    private let core: CoalescerCore<Item, Output>
+    private let core: CoalescerCore<Statement>
     private let loop: EventLoop
 
     /// - Parameters:
-    ///   - pool: whose loop it belongs to.
-    ///   - access: whether the statement reads or writes.
-    ///   - maximumItems: rows of one statement. Beyond some hundreds they gain nothing more and hold locks for longer.
-    ///   - maximumWaiting: items that may wait.
-    ///   - concurrency: statements that may be under way at a time. One for statements that may lock a row that is there already:
-    ///     two that lock the same rows in different orders can deadlock. Two, the number of connections for writes, for plain
-    ///     inserts and for reads: while one is under way the next is on its way, and what arrives waits for none but its own.
-    ///   - statement: the SQL, over arrays.
-    ///   - parameters: the arrays, in the order of the items.
-    ///   - decode: one output for each item, in the order of the items; is given how many there are.
+    ///   - pool: The pool to whose loop it belongs.
+    ///   - access: Whether the statement reads or writes.
+    ///   - maximumItems: The most items of one statement. Beyond some hundreds they gain nothing more and hold locks for longer.
+    ///   - maximumWaiting: The most items that may wait.
+    ///   - concurrency: The most statements in flight. One for statements that may lock existing rows: two that lock the same rows in
+    ///     different orders can deadlock. Two, the number of connections for writes, for plain inserts and for reads: the next statement
+    ///     is then sent before the first has ended.
+    ///   - statement: Makes the statement for some items.
     package init(
         pool: PostgresPool,
         access: Access = .write,
         maximumItems: Int = 500,
         maximumWaiting: Int = 10_000,
         concurrency: Int = 1,
-        statement: String,
-        parameters: @escaping @Sendable ([Item]) -> [PostgresValue],
-        decode: @escaping @Sendable (PostgresRows, Int) throws -> [Output]
+        statement: @escaping @Sendable ([Item]) -> Statement
     ) {
         loop = pool.loop
         core = CoalescerCore(
@@ -50,16 +66,14 @@ package final class StatementCoalescer<Item: Sendable, Output: Sendable>: Sendab
             maximumItems: maximumItems,
             maximumWaiting: maximumWaiting,
             concurrency: concurrency,
-            statement: statement,
-            parameters: parameters,
-            decode: decode
+            statement: statement
         )
     }
 
-    /// Asks for `item` and returns what became of it; a write is committed then.
+    /// Runs the statement for `item`, together with other items. Returns after a write is committed.
     ///
-    /// - Throws: ``PostgresError``: ``PostgresError/Code/overloaded`` at once when too many wait. `CancellationError`
-    ///   as soon as the task is cancelled; the item may be written all the same.
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/overloaded`` at once when too many items wait. `CancellationError` as soon as the
+    ///   task is cancelled; the item may be written nevertheless.
     package func submit(_ item: Item) async throws -> Output {
         let core = core
         return try await Promise.value(on: loop) { promise in
@@ -67,9 +81,9 @@ package final class StatementCoalescer<Item: Sendable, Output: Sendable>: Sendab
         }
     }
 
-    /// The same for `limit` at most, whether or not the task is cancelled.
+    /// Runs the statement for `item` as ``submit(_:)`` does, for at most `limit` and even if the task is cancelled.
     ///
-    /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`; the item may be written all the same.
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`; the item may be written nevertheless.
     package func submit(_ item: Item, within limit: Duration) async throws -> Output {
         let core = core
         return try await Promise.uninterruptedValue(on: loop, within: limit, timeout: PostgresError(.timedOut)) {
@@ -79,7 +93,10 @@ package final class StatementCoalescer<Item: Sendable, Output: Sendable>: Sendab
     }
 }
 
-private actor CoalescerCore<Item: Sendable, Output: Sendable> {
+private actor CoalescerCore<Statement: CoalescedStatement> {
+    typealias Item = Statement.Item
+    typealias Output = Statement.Output
+
     private struct Entry: Sendable {
         let item: Item
         let promise: Promise<Output>
@@ -93,12 +110,10 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private let maximumItems: Int
     private let maximumWaiting: Int
     private let concurrency: Int
-    private let statement: String
-    private let parameters: @Sendable ([Item]) -> [PostgresValue]
-    private let decode: @Sendable (PostgresRows, Int) throws -> [Output]
+    private let statement: @Sendable ([Item]) -> Statement
 
     private var waiting = Deque<Entry>()
-    /// Statements that are under way: `concurrency` at most, or after a failure one for each item of it.
+    /// At most `concurrency`, or after a failure one for each item of the failed statement.
     private var inFlight = 0
     private var hook: EndOfTickHook?
 
@@ -108,9 +123,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         maximumItems: Int,
         maximumWaiting: Int,
         concurrency: Int,
-        statement: String,
-        parameters: @escaping @Sendable ([Item]) -> [PostgresValue],
-        decode: @escaping @Sendable (PostgresRows, Int) throws -> [Output]
+        statement: @escaping @Sendable ([Item]) -> Statement
     ) {
         loop = pool.loop
         self.pool = pool
@@ -119,19 +132,18 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         self.maximumWaiting = maximumWaiting
         self.concurrency = max(1, concurrency)
         self.statement = statement
-        self.parameters = parameters
-        self.decode = decode
     }
 
     func submit(_ item: Item, _ promise: Promise<Output>) {
         guard waiting.count < maximumWaiting else {
-            return promise.complete(.failure(PostgresError(.overloaded, detail: "\(waiting.count) items wait")))
+            let detail = "\(waiting.count) items wait"
+            return promise.complete(.failure(PostgresError(.overloaded, detail: detail, statement: Statement.name)))
         }
         waiting.append(Entry(item: item, promise: promise))
         sendAtEndOfTick()
     }
 
-    /// Sends what waits at the end of this tick, unless as many statements as may be are under way then.
+    /// Sends the waiting items at the end of this tick, unless `concurrency` statements are in flight then.
     private func sendAtEndOfTick() {
         guard inFlight < concurrency, hook == nil else { return }
         hook = loop.addEndOfTickHook {
@@ -153,7 +165,8 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
 
     private func send(_ entries: [Entry]) {
         inFlight += 1
-        pool.run(statement, parameters(entries.map { $0.item }), connections) { result in
+        let parameters = statement(entries.map { $0.item }).parameters
+        pool.run(StatementText(Statement.self), parameters, connections) { result in
             self.assumeIsolated { $0.answered(entries, result) }
         }
     }
@@ -168,23 +181,20 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
         case .failure(let error):
             for entry in entries { entry.promise.complete(.failure(error)) }
         }
-        // The callers that have just been answered may have the next item: they run before the end of the tick.
+        // Callers that have just been answered may submit their next item before the end of the tick.
         sendAtEndOfTick()
     }
 
     private func answer(_ entries: [Entry], _ rows: PostgresRows) {
         do {
-            let outputs = try decode(rows, entries.count)
+            let outputs = try Statement.outputs(rows, count: entries.count)
             guard outputs.count == entries.count else {
-                throw PostgresError(
-                    .decoding,
-                    detail: "\(outputs.count) answers for \(entries.count) items",
-                    statement: statement
-                )
+                throw PostgresError(.decoding, detail: "\(outputs.count) results for \(entries.count) items")
             }
             for index in entries.indices { entries[index].promise.complete(.success(outputs[index])) }
         } catch {
-            let error = error as? PostgresError ?? PostgresError(.decoding, detail: "\(error)", statement: statement)
+            let detail = (error as? PostgresError)?.detail ?? "\(error)"
+            let error = PostgresError(.decoding, detail: detail, statement: Statement.name)
             for entry in entries { entry.promise.complete(.failure(error)) }
         }
     }

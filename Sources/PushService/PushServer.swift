@@ -169,7 +169,6 @@ package final class PushServer: Service {
             let registrar = DeviceRegistrar(
                 store: callStore.devices,
                 push: own.push,
-                availability: availability,
                 renewal: renewal,
                 signal: registrationSignal
             )
@@ -265,7 +264,6 @@ package final class PushServer: Service {
         let registrar = DeviceRegistrar(
             store: DeviceStore(pool: last.pool),
             push: last.push,
-            availability: availability,
             renewal: renewal,
             signal: registrationSignal
         )

@@ -33,27 +33,7 @@ struct Invariants {
     static func marker(of run: Run) -> String { "run-\(run.number)" }
 
     static func openWork(of push: String, _ pool: PostgresPool) async throws -> OpenWork {
-        let rows = try await pool.read(
-            """
-            SELECT state,
-                (SELECT count(*) FROM push_batches WHERE push_id = push.id AND state = 'waiting'),
-                (SELECT count(*) FROM push_batches WHERE push_id = push.id AND state = 'sending'),
-                (SELECT count(*) FROM push_claims WHERE push_id = push.id AND lease IS NOT NULL),
-                (SELECT count(*) FROM push_parts WHERE push_id = push.id AND claimed < batches)
-            FROM pushes AS push
-            WHERE id = $1
-            """,
-            [.uuid(UUID(uuidString: push))]
-        )
-        guard let row = rows.first else { return OpenWork() }
-        let (state, waiting, sending, claims, unclaimed) = try row.decode(
-            String.self,
-            Int64.self,
-            Int64.self,
-            Int64.self,
-            Int64.self
-        )
-        return OpenWork(state: state, waiting: waiting, sending: sending, claims: claims, unclaimed: unclaimed)
+        try await pool.read(ReadOpenWork(push: UUID(uuidString: push))).first ?? OpenWork()
     }
 
     /// A batch as the API shows it.
@@ -165,21 +145,9 @@ struct Invariants {
 
     /// Nothing is held, and nothing belongs to a lease that does not exist.
     private func leases() async throws -> [String] {
-        let rows = try await pool.read(
-            """
-            SELECT held.lease, held.what, EXISTS (SELECT 1 FROM push_leases WHERE id = held.lease)
-            FROM (
-                SELECT lease, 'a claim' AS what FROM push_claims WHERE lease IS NOT NULL
-                UNION ALL
-                SELECT lease, 'a batch' FROM push_batches WHERE state = 'sending'
-            ) AS held
-            LIMIT 10
-            """
-        )
-        return try rows.map { row in
-            let (lease, what, exists) = try row.decode(UUID?.self, String.self, Bool.self)
-            return "\(what) is still open under the lease \(lease?.uuidString ?? "NULL")"
-                + (exists ? "" : ", which does not exist")
+        try await pool.read(FindHeldWork()).map { held in
+            "\(held.what) is still open under the lease \(held.lease?.uuidString ?? "NULL")"
+                + (held.leaseExists ? "" : ", which does not exist")
         }
     }
 }
@@ -202,5 +170,58 @@ private struct Findings {
             let batches = finding.batches.sorted().prefix(8).map(String.init).joined(separator: ", ")
             return "\(finding.users.count) users \(finding.what) (the first: \(finding.users[0]); batches \(batches))"
         }
+    }
+}
+
+// MARK: Statements
+
+/// Reads the state of a push, and counts its open batches and claims.
+struct ReadOpenWork: PostgresStatement {
+    static let sql: SQL = """
+        SELECT state,
+            (SELECT count(*) FROM push_batches WHERE push_id = push.id AND state = 'waiting'),
+            (SELECT count(*) FROM push_batches WHERE push_id = push.id AND state = 'sending'),
+            (SELECT count(*) FROM push_claims WHERE push_id = push.id AND lease IS NOT NULL),
+            (SELECT count(*) FROM push_parts WHERE push_id = push.id AND claimed < batches)
+        FROM pushes AS push
+        WHERE id = $1
+        """
+
+    let push: UUID?
+
+    var parameters: [PostgresValue] { [.uuid(push)] }
+
+    static func decode(_ row: PostgresRow) throws -> Invariants.OpenWork {
+        let (state, waiting, sending, claims, unclaimed) = try row.decode(
+            String.self,
+            Int64.self,
+            Int64.self,
+            Int64.self,
+            Int64.self
+        )
+        return Invariants.OpenWork(
+            state: state,
+            waiting: waiting,
+            sending: sending,
+            claims: claims,
+            unclaimed: unclaimed
+        )
+    }
+}
+
+/// Finds claims and batches that are held under a lease, at most ten, and whether the lease exists.
+struct FindHeldWork: PostgresStatement {
+    static let sql: SQL = """
+        SELECT held.lease, held.what, EXISTS (SELECT 1 FROM push_leases WHERE id = held.lease)
+        FROM (
+            SELECT lease, 'a claim' AS what FROM push_claims WHERE lease IS NOT NULL
+            UNION ALL
+            SELECT lease, 'a batch' FROM push_batches WHERE state = 'sending'
+        ) AS held
+        LIMIT 10
+        """
+
+    static func decode(_ row: PostgresRow) throws -> (lease: UUID?, what: String, leaseExists: Bool) {
+        try row.decode(UUID?.self, String.self, Bool.self)
     }
 }

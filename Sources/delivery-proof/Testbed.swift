@@ -73,27 +73,16 @@ final class Testbed: Sendable {
     }
 
     private func prepareTemplate() async throws {
-        try await admin.write("CREATE DATABASE \(Self.template)")
+        try await admin.write(text: "CREATE DATABASE \(Self.template)")
         let url = databaseURL(Self.template)
         let settings = try PostgresSettings(url: url)
         _ = try await Migrator(directory: migrations).migrate(settings: settings, loop: loop, logger: .quiet)
         let pool = try Self.pool(url: url, loop: loop)
-        try await pool.write(
-            """
-            INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
-            SELECT id, 'phone', 'fcm', 'token-' || id, 1
-            FROM generate_series(1, $1::bigint) AS id
-            """,
-            [.int64(Int64(Scenario.users))]
-        )
+        try await pool.write(InsertDevices(users: Int64(Scenario.users)))
         // A database with connections cannot be copied.
         await pool.shutdown()
         try await waitUntil("the template is unused", within: .seconds(10)) {
-            let rows = try await self.admin.read(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = $1",
-                [.text(Self.template)]
-            )
-            return try rows.first?.decode(Int64.self) == 0
+            try await self.admin.read(CountConnections(database: Self.template)).first == 0
         }
     }
 
@@ -107,14 +96,14 @@ final class Testbed: Sendable {
         }
         let name = "delivery_\(number)"
         try await admin.withConnection { session in
-            try await session.query("SET statement_timeout = '60s'")
-            try await session.query("CREATE DATABASE \(name) TEMPLATE \(Self.template)")
+            try await session.execute(script: "SET statement_timeout = '60s'")
+            try await session.query(text: "CREATE DATABASE \(name) TEMPLATE \(Self.template)")
         }
         return (name, try Self.pool(url: databaseURL(name), loop: loop))
     }
 
     func dropDatabase(_ name: String) async throws {
-        try await admin.write("DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
+        try await admin.write(text: "DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
     }
 
     /// Stops everything and removes its files.
@@ -169,4 +158,33 @@ func waitUntil(
         guard ContinuousClock.now < deadline else { throw TimedOut(what: what, limit: limit) }
         try await Task.sleep(for: .milliseconds(20))
     }
+}
+
+// MARK: Statements
+
+/// Inserts a device of each user from 1 to `users`, as registered with Kakao.
+struct InsertDevices: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
+        SELECT id, 'phone', 'fcm', 'token-' || id, 1
+        FROM generate_series(1, $1::bigint) AS id
+        """
+
+    let users: Int64
+
+    var parameters: [PostgresValue] { [.int64(users)] }
+}
+
+/// Counts the connections to a database.
+struct CountConnections: PostgresStatement {
+    static let sql: SQL = """
+        SELECT count(*)
+        FROM pg_stat_activity
+        WHERE datname = $1
+        """
+
+    let database: String
+
+    var parameters: [PostgresValue] { [.text(database)] }
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }

@@ -1,34 +1,12 @@
 import EventLoop
-import Locking
 import Postgres
+import TestSupport
 import Testing
 
 @Suite struct StatementCoalescerTests {
-    private struct Item: Sendable {
-        let id: Int64
-        let note: String?
-    }
-
-    /// Stores items in a table `t`, and answers each with its number in the table.
-    private func coalescer(_ pool: PostgresPool, maximumWaiting: Int = 10_000) -> StatementCoalescer<Item, Int64> {
-        StatementCoalescer(
-            pool: pool,
-            maximumWaiting: maximumWaiting,
-            statement: """
-                WITH stored AS (
-                    INSERT INTO t (id, note)
-                    SELECT id, note
-                    FROM unnest($1::bigint[], $2::text[]) AS item (id, note)
-                    RETURNING id
-                )
-                SELECT stored.id * 10
-                FROM unnest($1::bigint[]) WITH ORDINALITY AS item (id, position)
-                JOIN stored USING (id)
-                ORDER BY position
-                """,
-            parameters: { items in [.int64s(items.map(\.id)), .texts(items.map(\.note))] },
-            decode: { rows, _ in try rows.map { try $0.decode(Int64.self) } }
-        )
+    /// Inserts items into the table of ``createTable(_:)``.
+    private func coalescer(_ pool: PostgresPool, maximumWaiting: Int = 10_000) -> StatementCoalescer<InsertItems> {
+        StatementCoalescer(pool: pool, maximumWaiting: maximumWaiting, statement: InsertItems.init)
     }
 
     private func createTable(_ pool: PostgresPool) async throws {
@@ -38,7 +16,7 @@ import Testing
     /// What becomes of the ids, each submitted by a task of its own.
     private func submit(
         _ ids: some Sequence<Int64> & Sendable,
-        _ coalescer: StatementCoalescer<Item, Int64>,
+        _ coalescer: StatementCoalescer<InsertItems>,
         _ loop: EventLoop
     ) async -> [Int64: Result<Int64, any Error>] {
         await Task(executorPreference: loop) {
@@ -46,7 +24,8 @@ import Testing
                 for id in ids {
                     group.addTask {
                         do {
-                            return (id, .success(try await coalescer.submit(Item(id: id, note: "note \(id)"))))
+                            let item = InsertItems.Item(id: id, note: "note \(id)")
+                            return (id, .success(try await coalescer.submit(item)))
                         } catch {
                             return (id, .failure(error))
                         }
@@ -80,17 +59,7 @@ import Testing
     @Test("A thousand questions that come at once are asked by few statements that may change nothing")
     func reads() async throws {
         try await TestDatabase.withPool { pool, _ in
-            let squares = StatementCoalescer<Int64, Int64>(
-                pool: pool,
-                access: .read,
-                statement: """
-                    SELECT number * number + CASE WHEN current_setting('transaction_read_only')::boolean THEN 0 ELSE 1 END
-                    FROM unnest($1::bigint[]) WITH ORDINALITY AS item (number, place)
-                    ORDER BY place
-                    """,
-                parameters: { [.int64s($0)] },
-                decode: { rows, _ in try rows.map { try $0.decode(Int64.self) } }
-            )
+            let squares = StatementCoalescer(pool: pool, access: .read, statement: ComputeSquares.init)
             let before = pool.statementCount
             try await withThrowingTaskGroup(of: (Int64, Int64).self) { group in
                 for number in Int64(1)...1000 {
@@ -110,7 +79,7 @@ import Testing
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 for id in Int64(101)...150 {
                     group.addTask(executorPreference: pool.loop) {
-                        _ = try await coalescer.submit(Item(id: id, note: ""))
+                        _ = try await coalescer.submit(InsertItems.Item(id: id, note: ""))
                         return try await pool.read("SELECT 1 FROM t WHERE id = $1", [.int64(id)]).count == 1
                     }
                 }
@@ -125,10 +94,10 @@ import Testing
             try await createTable(pool)
             let coalescer = coalescer(pool)
             let unsendable = Task(executorPreference: pool.loop) {
-                try await coalescer.submit(Item(id: 1000, note: "a\0b"))
+                try await coalescer.submit(InsertItems.Item(id: 1000, note: "a\0b"))
             }
             let missing = Task(executorPreference: pool.loop) {
-                try await coalescer.submit(Item(id: 1001, note: nil))
+                try await coalescer.submit(InsertItems.Item(id: 1001, note: nil))
             }
             let results = await submit(10...40, coalescer, pool.loop)
             for (id, result) in results where id != 13 {
@@ -151,18 +120,7 @@ import Testing
     func sameRow() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE t (id bigint PRIMARY KEY, times integer NOT NULL)")
-            let upserts = StatementCoalescer<Int64, Int32>(
-                pool: pool,
-                statement: """
-                    INSERT INTO t (id, times)
-                    SELECT id, 1
-                    FROM unnest($1::bigint[]) AS item (id)
-                    ON CONFLICT (id) DO UPDATE SET times = t.times + 1
-                    RETURNING times
-                    """,
-                parameters: { [.int64s($0)] },
-                decode: { rows, _ in try rows.map { try $0.decode(Int32.self) } }
-            )
+            let upserts = StatementCoalescer(pool: pool, statement: CountSubmissions.init)
             let times = try await Task(executorPreference: pool.loop) {
                 try await withThrowingTaskGroup(of: Int32.self) { group in
                     for _ in 0..<5 { group.addTask { try await upserts.submit(1) } }
@@ -192,22 +150,11 @@ import Testing
     func wrongAnswers() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await createTable(pool)
-            let calls = Locked(0)
-            let confused = StatementCoalescer<Int64, Int64>(
-                pool: pool,
-                statement: "INSERT INTO t SELECT id, '' FROM unnest($1::bigint[]) AS item (id)",
-                parameters: { [.int64s($0)] },
-                decode: { _, count in
-                    let call = calls.withLock { calls in
-                        calls += 1
-                        return calls
-                    }
-                    return Array(repeating: 7, count: call == 1 ? count + 1 : count)
-                }
-            )
+            let confused = StatementCoalescer(pool: pool, statement: InsertConfusedly.init)
             let error = try await postgresError { _ = try await confused.submit(1) }
             #expect(error.code == .decoding)
-            #expect(try await confused.submit(2) == 7)
+            #expect(error.statement == "InsertConfusedly")
+            #expect(try await confused.submit(2) == 2)
         }
     }
 
@@ -218,7 +165,100 @@ import Testing
             for result in results.values {
                 let error = #expect(throws: PostgresError.self) { try result.get() }
                 #expect(error?.sqlState == "42P01")
+                #expect(error?.statement == "InsertItems")
             }
         }
+    }
+}
+
+// MARK: Statements
+
+/// Inserts items into a table `t`. Returns ten times the id of each.
+private struct InsertItems: CoalescedStatement {
+    static let sql: SQL = """
+        WITH stored AS (
+            INSERT INTO t (id, note)
+            SELECT id, note
+            FROM unnest($1::bigint[], $2::text[]) AS item (id, note)
+            RETURNING id
+        )
+        SELECT stored.id * 10
+        FROM unnest($1::bigint[]) WITH ORDINALITY AS item (id, position)
+        JOIN stored USING (id)
+        ORDER BY position
+        """
+
+    struct Item: Sendable {
+        let id: Int64
+        let note: String?
+    }
+
+    let items: [Item]
+
+    var parameters: [PostgresValue] { [.int64s(items.map(\.id)), .texts(items.map(\.note))] }
+
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [Int64] {
+        try rows.map { try $0.decode(Int64.self) }
+    }
+}
+
+/// Computes the square of each number, plus one unless the transaction is read-only.
+private struct ComputeSquares: CoalescedStatement {
+    typealias Item = Int64
+
+    static let sql: SQL = """
+        SELECT number * number + CASE WHEN current_setting('transaction_read_only')::boolean THEN 0 ELSE 1 END
+        FROM unnest($1::bigint[]) WITH ORDINALITY AS item (number, place)
+        ORDER BY place
+        """
+
+    let numbers: [Int64]
+
+    var parameters: [PostgresValue] { [.int64s(numbers)] }
+
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [Int64] {
+        try rows.map { try $0.decode(Int64.self) }
+    }
+}
+
+/// Counts how often each id was submitted.
+private struct CountSubmissions: CoalescedStatement {
+    typealias Item = Int64
+
+    static let sql: SQL = """
+        INSERT INTO t (id, times)
+        SELECT id, 1
+        FROM unnest($1::bigint[]) AS item (id)
+        ON CONFLICT (id) DO UPDATE SET times = t.times + 1
+        RETURNING times
+        """
+
+    let ids: [Int64]
+
+    var parameters: [PostgresValue] { [.int64s(ids)] }
+
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [Int32] {
+        try rows.map { try $0.decode(Int32.self) }
+    }
+}
+
+/// Inserts ids and returns them. Returns id 1 twice, which is one result too many.
+private struct InsertConfusedly: CoalescedStatement {
+    typealias Item = Int64
+
+    static let sql: SQL = """
+        INSERT INTO t (id, note)
+        SELECT id, ''
+        FROM unnest($1::bigint[]) AS item (id)
+        RETURNING id
+        """
+
+    let ids: [Int64]
+
+    var parameters: [PostgresValue] { [.int64s(ids)] }
+
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [Int64] {
+        let ids = try rows.map { try $0.decode(Int64.self) }
+        return ids.contains(1) ? ids + [1] : ids
     }
 }

@@ -21,7 +21,7 @@ final class PostgresCommand: @unchecked Sendable {
         case callback(@Sendable (Swift.Result<PostgresRows, PostgresError>) -> Void)
     }
 
-    let sql: String
+    let statement: StatementText
     let work: Work
     /// How long the server may take for it before it cancels it; `nil` for ever. For a `COPY`, the time in which the
     /// server has to take some of the data.
@@ -33,8 +33,8 @@ final class PostgresCommand: @unchecked Sendable {
     /// How many times it has been sent.
     var attempts = 0
 
-    init(sql: String, work: Work, timeout: Duration?, deadline: UInt64 = .max, receiver: Receiver) {
-        self.sql = sql
+    init(_ statement: StatementText, work: Work, timeout: Duration?, deadline: UInt64 = .max, receiver: Receiver) {
+        self.statement = statement
         self.work = work
         self.timeout = timeout
         self.deadline = deadline
@@ -58,17 +58,17 @@ final class PostgresCommand: @unchecked Sendable {
 
     /// Why it cannot be sent at all, if so.
     var refusal: PostgresError? {
-        if BinaryFormat.containsNUL(sql) {
+        if BinaryFormat.containsNUL(statement.text) {
             return PostgresError(.invalidParameter, detail: "a statement holds a NUL character")
         }
         guard case .statement(let parameters) = work else { return nil }
         // The protocol counts parameters in 16 bits.
         guard parameters.count <= Int(UInt16.max) else {
-            return PostgresError(.invalidParameter, detail: "\(parameters.count) parameters", statement: sql)
+            return PostgresError(.invalidParameter, detail: "\(parameters.count) parameters", statement: statement)
         }
         for (index, parameter) in parameters.enumerated() {
             if case .refused(let why) = parameter.storage {
-                return PostgresError(.invalidParameter, detail: "parameter $\(index + 1): \(why)", statement: sql)
+                return PostgresError(.invalidParameter, detail: "parameter $\(index + 1): \(why)", statement: statement)
             }
         }
         return nil

@@ -42,7 +42,9 @@ extension PostgresConnection {
     /// Sends a script or a `COPY`, on a connection with nothing else in flight.
     func send(script command: PostgresCommand) {
         answers.sent(.command(command, nil), at: loop.now)
-        guard isIdleForScript, PQexitPipelineMode(handle) == 1, PQsendQuery(handle, command.sql) == 1, flush() else {
+        guard isIdleForScript, PQexitPipelineMode(handle) == 1, PQsendQuery(handle, command.statement.text) == 1,
+            flush()
+        else {
             return closeSoon(connectionError())
         }
         phase = .script
@@ -53,9 +55,9 @@ extension PostgresConnection {
 
     private func key(of command: PostgresCommand) -> (StatementCache.Key, [PostgresValue]) {
         guard case .statement(let parameters) = command.work else {
-            return (StatementCache.Key(sql: command.sql, types: []), [])
+            return (StatementCache.Key(statement: command.statement, types: []), [])
         }
-        return (StatementCache.Key(sql: command.sql, types: parameters.map(\.type)), parameters)
+        return (StatementCache.Key(statement: command.statement, types: parameters.map(\.type)), parameters)
     }
 
     /// Prepares the statement of a command, in a sync group of its own, unless this connection knows it.
@@ -65,7 +67,7 @@ extension PostgresConnection {
         answers.sent(.preparation(key), at: loop.now)
         let handle = handle
         return ParameterBlock.with(parameters) { block in
-            PQsendPrepare(handle, name, command.sql, block.count, block.types) == 1
+            PQsendPrepare(handle, name, command.statement.annotated, block.count, block.types) == 1
         } && sync()
     }
 
@@ -83,7 +85,7 @@ extension PostgresConnection {
             case .unprepared:
                 PQsendQueryParams(
                     handle,
-                    command.sql,
+                    command.statement.annotated,
                     block.count,
                     block.types,
                     block.values,
@@ -191,11 +193,11 @@ extension PostgresConnection {
         close(PostgresError(.connectionLost, detail: "this COPY is not possible here", statement: firstStatement))
     }
 
-    /// The text of the statement whose turn it is.
+    /// The statement at the head of the queue: its name, or its text if it has none.
     private var firstStatement: String? {
         switch answers.first {
-        case .command(let command, _): command.sql
-        case .preparation(let key): key.sql
+        case .command(let command, _): "\(command.statement)"
+        case .preparation(let key): "\(key.statement)"
         case nil: nil
         }
     }

@@ -4,13 +4,13 @@
 struct StatementCache {
     /// A text together with the types of its parameters: `$1` as `text` is another statement than `$1` as `bigint`.
     struct Key: Hashable {
-        let sql: String
+        let statement: StatementText
         let types: [UInt32]
 
         func hash(into hasher: inout Hasher) {
             // Not the text itself, whose thousands of bytes would be hashed for each statement that is sent: these tell nearly all texts
             // apart, and `==` tells the rest.
-            hasher.combine(sql.utf8.count)
+            hasher.combine(statement.text.utf8.count)
             hasher.combine(types.count)
         }
     }
@@ -32,18 +32,29 @@ struct StatementCache {
     /// Why preparing a statement failed: commands that were sent on the strength of it only learn that it does not
     /// exist.
     private var failures: [Key: PostgresError] = [:]
-    /// Never used twice: a name that was forgotten may still exist on the server.
-    private var nextName = 0
+    /// Every name that was ever used: one that was forgotten may still exist on the server.
+    private var usedNames: Set<String> = []
 
     /// How to run `key`. The caller is trusted to prepare what it is told to.
     mutating func use(_ key: Key) -> Use {
         if let name = names[key] { return .prepared(name: name) }
         guard names.count < Self.capacity else { return .unprepared }
-        nextName += 1
-        let name = "s\(nextName)"
+        let name = name(for: key.statement)
         names[key] = name
         failures[key] = nil
         return .prepare(name: name)
+    }
+
+    /// The declared name, with a number if it was used before: after a failure, or with parameters of other types.
+    private mutating func name(for statement: StatementText) -> String {
+        let base = statement.declaration?.name ?? "statement"
+        var name = base
+        var number = 1
+        while !usedNames.insert(name).inserted {
+            number += 1
+            name = "\(base)_\(number)"
+        }
+        return name
     }
 
     /// Preparing it has failed.

@@ -14,9 +14,6 @@ package import Logging
 package struct Migrator: Sendable {
     private let directory: String
 
-    /// How long a migrator waits for another one, as PostgreSQL's `lock_timeout`.
-    private static let lockTimeout = "60s"
-
     package init(directory: String) {
         self.directory = directory
     }
@@ -37,8 +34,10 @@ package struct Migrator: Sendable {
         do {
             let applied = try await pool.withConnection { session in
                 try await lock(session)
-                try await session.query(Self.createTable)
-                let pending = try await pending(files) { try await session.query($0, $1) }
+                try await session.query(CreateMigrationTable())
+                let checksums = try await session.query(ComputeChecksums(scripts: files.map(\.script)))
+                let applied = try await session.query(ReadAppliedMigrations())
+                let pending = try AppliedMigration.pending(files, checksums: checksums, applied: applied)
                 for migration in pending {
                     try await apply(migration, session)
                     logger.info("migration applied", metadata: ["migration": "\(migration.fileName)"])
@@ -58,9 +57,10 @@ package struct Migrator: Sendable {
     /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` as ``migrate(settings:loop:logger:)`` does.
     package func pending(_ pool: PostgresPool) async throws -> [Migration] {
         let files = try await files()
-        let exists = try await pool.read("SELECT to_regclass('schema_migrations') IS NOT NULL")
-        guard try exists.first?.decode(Bool.self) == true else { return files }
-        return try await pending(files) { try await pool.read($0, $1) }
+        guard try await pool.read(FindMigrationTable()).first == true else { return files }
+        let checksums = try await pool.read(ComputeChecksums(scripts: files.map(\.script)))
+        let applied = try await pool.read(ReadAppliedMigrations())
+        return try AppliedMigration.pending(files, checksums: checksums, applied: applied)
     }
 
     private func files() async throws -> [Migration] {
@@ -72,28 +72,15 @@ package struct Migrator: Sendable {
         }
     }
 
-    private func pending(
-        _ files: [Migration],
-        query: (String, [PostgresValue]) async throws -> PostgresRows
-    ) async throws -> [Migration] {
-        let checksums = try await query(Self.checksums, [.byteas(files.map(\.script))])
-            .map { row in try row.decode(String.self) }
-        let applied = try await query(Self.selectApplied, []).map { row in
-            let (version, name, checksum) = try row.decode(Int32.self, String.self, String.self)
-            return AppliedMigration(version: version, name: name, checksum: checksum)
-        }
-        return try AppliedMigration.pending(files, checksums: checksums, applied: applied)
-    }
-
     /// Takes the lock that its connection holds until it is closed.
     private func lock(_ session: PostgresSession) async throws {
-        try await session.query("SET lock_timeout = '\(Self.lockTimeout)'")
+        try await session.execute(script: "SET lock_timeout = '60s'")
         do {
-            try await session.query(Self.advisoryLock)
+            try await session.query(LockMigrations())
         } catch let error as PostgresError where error.sqlState == "55P03" {
             throw PostgresError(.migration, message: "Another migrator is at work and does not finish.")
         }
-        try await session.query("RESET lock_timeout")
+        try await session.execute(script: "RESET lock_timeout")
     }
 
     private func apply(_ migration: Migration, _ session: PostgresSession) async throws {
@@ -101,22 +88,18 @@ package struct Migrator: Sendable {
             throw PostgresError(.migration, message: "Migration \(migration.fileName) is not UTF-8.")
         }
         do {
-            try await session.query("BEGIN")
-            try await session.query(Self.searchPath)
-            let before = try await session.query(Self.transaction)
-            try await session.execute(script: script)
-            let after = try await session.query(Self.transaction)
-            guard try before.first?.decode(String.self) == after.first?.decode(String.self) else {
+            try await session.execute(script: "BEGIN")
+            try await session.query(FixSearchPath())
+            let before = try await session.query(ReadTransactionID())
+            try await session.execute(text: script)
+            guard try await session.query(ReadTransactionID()) == before else {
                 throw PostgresError(
                     .migration,
                     message: "Migration \(migration.fileName) ends the transaction it runs in."
                 )
             }
-            try await session.query(
-                Self.insertApplied,
-                [.int32(migration.version), .text(migration.name), .bytes(migration.script)]
-            )
-            try await session.query("COMMIT")
+            try await session.query(RecordMigration(migration: migration))
+            try await session.execute(script: "COMMIT")
         } catch let error as PostgresError where error.code != .migration {
             throw PostgresError(
                 .migration,
@@ -128,13 +111,27 @@ package struct Migrator: Sendable {
             )
         }
     }
+}
 
-    /// One lock a schema, so that databases that share a server's schemas do not wait for each other.
-    private static let advisoryLock = """
+// MARK: Statements
+
+/// Takes the lock of a schema, so that databases that share a server do not wait for each other.
+private struct LockMigrations: PostgresStatement {
+    static let sql: SQL = """
         SELECT pg_advisory_lock(hashtextextended('schema_migrations ' || coalesce(current_schema(), ''), 0))
         """
+}
 
-    private static let createTable = """
+private struct FindMigrationTable: PostgresStatement {
+    static let sql: SQL = """
+        SELECT to_regclass('schema_migrations') IS NOT NULL
+        """
+
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+}
+
+private struct CreateMigrationTable: PostgresStatement {
+    static let sql: SQL = """
         CREATE TABLE IF NOT EXISTS schema_migrations (
             version integer PRIMARY KEY,
             name text NOT NULL,
@@ -142,31 +139,60 @@ package struct Migrator: Sendable {
             applied_at timestamptz NOT NULL DEFAULT now()
         )
         """
+}
 
-    private static let checksums = """
+/// Computes the checksums of scripts in their order, in hexadecimal.
+private struct ComputeChecksums: PostgresStatement {
+    static let sql: SQL = """
         SELECT encode(sha256(script), 'hex')
         FROM unnest($1::bytea[]) WITH ORDINALITY AS file (script, position)
         ORDER BY position
         """
 
-    private static let selectApplied = """
+    let scripts: [[UInt8]]
+
+    var parameters: [PostgresValue] { [.byteas(scripts)] }
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+}
+
+private struct ReadAppliedMigrations: PostgresStatement {
+    static let sql: SQL = """
         SELECT version, name, checksum
         FROM schema_migrations
         ORDER BY version
         """
 
-    /// For `SET search_path FROM CURRENT` in functions: they look up tables in this schema, and a temporary table of the same name cannot take the
-    /// place of one of them.
-    private static let searchPath = """
+    static func decode(_ row: PostgresRow) throws -> AppliedMigration {
+        let (version, name, checksum) = try row.decode(Int32.self, String.self, String.self)
+        return AppliedMigration(version: version, name: name, checksum: checksum)
+    }
+}
+
+/// For `SET search_path FROM CURRENT` in functions: they look up tables in this schema, and a temporary table of the same name cannot take the
+/// place of one of them.
+private struct FixSearchPath: PostgresStatement {
+    static let sql: SQL = """
         SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)
         """
+}
 
-    private static let transaction = """
+private struct ReadTransactionID: PostgresStatement {
+    static let sql: SQL = """
         SELECT pg_current_xact_id()::text
         """
 
-    private static let insertApplied = """
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+}
+
+private struct RecordMigration: PostgresStatement {
+    static let sql: SQL = """
         INSERT INTO schema_migrations (version, name, checksum)
         VALUES ($1, $2, encode(sha256($3), 'hex'))
         """
+
+    let migration: Migration
+
+    var parameters: [PostgresValue] {
+        [.int32(migration.version), .text(migration.name), .bytes(migration.script)]
+    }
 }

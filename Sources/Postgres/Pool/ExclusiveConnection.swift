@@ -86,12 +86,12 @@ actor ExclusiveConnection {
         if let refusal = command.refusal { return command.complete(.failure(refusal)) }
         guard lease == self.lease else {
             let detail = "used after the call that lent the connection had returned"
-            return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.sql)))
+            return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.statement)))
         }
         guard isOpen else { return command.complete(.failure(lastError)) }
         guard !isCopying else {
             let detail = "a COPY is under way"
-            return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.sql)))
+            return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.statement)))
         }
         guard waiting.count < Self.maximumWaiting else { return command.complete(.failure(PostgresError(.overloaded))) }
         if case .copy = command.work { isCopying = true }

@@ -126,15 +126,15 @@ actor PipelinedConnection {
         switch outcome {
         case .rows(let rows):
             command.complete(.success(rows))
-        case .failed(let error) where error.concernsThePreparedStatement && command.attempts < Self.maximumAttempts:
-            // It was not run, and its sync group is its own or made of reads.
+        case .failed(let error) where error.mayBeRetried && command.attempts < Self.maximumAttempts:
+            // It had no effect, and its sync group is its own or made of reads.
             waiting.prepend(command)
         case .failed(let error):
             command.complete(.failure(error))
         case .aborted where command.attempts < Self.maximumAttempts:
             waiting.prepend(command)
         case .aborted:
-            command.complete(.failure(PostgresError(.connectionLost, detail: "aborted", statement: command.sql)))
+            command.complete(.failure(PostgresError(.connectionLost, detail: "aborted", statement: command.statement)))
         }
         if kind == .writes { sendWaiting() }
         checkIdle()
@@ -215,7 +215,7 @@ actor PipelinedConnection {
         while let command = waiting.first, command.deadline <= loop.now {
             waiting.removeFirst()
             command.complete(
-                .failure(PostgresError(.timedOut, detail: "waited too long to be sent", statement: command.sql))
+                .failure(PostgresError(.timedOut, detail: "waited too long to be sent", statement: command.statement))
             )
         }
         watchWaiting()

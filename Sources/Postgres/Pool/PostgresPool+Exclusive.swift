@@ -42,10 +42,10 @@ extension PostgresPool {
     /// Runs one statement on a connection of its own: one that reads or writes so much that others would wait behind it.
     ///
     /// - Throws: as ``withTransaction(statementTimeout:_:)``.
-    package func queryAlone(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
+    package func queryAlone<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
         let session = try await lease()
         defer { release(session) }
-        return try await session.query(sql, parameters)
+        return try await session.query(statement)
     }
 
     /// Runs `body` with a connection of its own and no transaction: for scripts, and for statements that cannot be in

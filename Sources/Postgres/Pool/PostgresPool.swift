@@ -74,11 +74,16 @@ package final class PostgresPool: Sendable {
     ///
     /// All reads that are asked for in one tick of the loop travel together. One that fails does not disturb the
     /// others: they are run again. A statement that changes something might so be run twice, or be rolled back for
-    /// another's sake, and the server refuses it (SQLSTATE 25006): use ``write(_:_:)``.
+    /// another's sake, and the server refuses it (SQLSTATE 25006): use ``write(_:)``.
     ///
     /// - Throws: ``PostgresError``.
-    package func read(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
-        try await run(sql, parameters, on: reads)
+    package func read<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
+        try Statement.decode(await run(StatementText(Statement.self), statement.parameters, on: reads))
+    }
+
+    /// Runs a text that was made at run time, as ``read(_:)`` runs a declared statement. For tools and tests.
+    package func read(text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
+        try await run(StatementText(text: text), parameters, on: reads)
     }
 
     /// Runs one statement as a transaction of its own.
@@ -86,37 +91,53 @@ package final class PostgresPool: Sendable {
     /// - Throws: ``PostgresError``. With ``PostgresError/Code/connectionLost`` and ``PostgresError/Code/timedOut``
     ///   without an SQLSTATE the statement may have been committed.
     @discardableResult
-    package func write(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
-        try await run(sql, parameters, on: writes)
+    package func write<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
+        try Statement.decode(await run(StatementText(Statement.self), statement.parameters, on: writes))
+    }
+
+    /// Runs one statement that returns no rows as a transaction of its own. Returns the number of rows that it wrote.
+    ///
+    /// - Throws: As ``write(_:)`` for statements with rows.
+    @discardableResult
+    package func write<Statement: PostgresStatement>(_ statement: Statement) async throws -> Int
+    where Statement.Row == Never {
+        try await run(StatementText(Statement.self), statement.parameters, on: writes).affectedRows
+    }
+
+    /// Runs a text that was made at run time, as ``write(_:)`` runs a declared statement. For tools and tests.
+    @discardableResult
+    package func write(text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
+        try await run(StatementText(text: text), parameters, on: writes)
     }
 
     /// Either for what lives on the loop: calls `callback` on it, maybe before it returns.
     func run(
-        _ sql: String,
+        _ statement: StatementText,
         _ parameters: [PostgresValue],
         _ kind: PipelinedConnection.Kind,
         callback: @escaping @Sendable (Swift.Result<PostgresRows, PostgresError>) -> Void
     ) {
-        submit(sql, parameters, .callback(callback), to: kind == .reads ? reads : writes)
+        submit(statement, parameters, .callback(callback), to: kind == .reads ? reads : writes)
     }
 
     private func run(
-        _ sql: String,
+        _ statement: StatementText,
         _ parameters: [PostgresValue],
         on pipelines: [PipelinedConnection]
     ) async throws -> PostgresRows {
-        try await Promise.value(on: loop) { promise in self.submit(sql, parameters, .task(promise), to: pipelines) }
+        try await Promise.value(on: loop) { promise in self.submit(statement, parameters, .task(promise), to: pipelines)
+        }
     }
 
     private func submit(
-        _ sql: String,
+        _ statement: StatementText,
         _ parameters: [PostgresValue],
         _ receiver: PostgresCommand.Receiver,
         to pipelines: [PipelinedConnection]
     ) {
         statements.wrappingAdd(1, ordering: .relaxed)
         let command = PostgresCommand(
-            sql: sql,
+            statement,
             work: .statement(parameters),
             timeout: settings.statementTimeout,
             deadline: loop.now + settings.waitTimeout.wholeMilliseconds,

@@ -15,11 +15,30 @@ package struct PostgresSession: Sendable {
     /// - Throws: ``PostgresError``; `CancellationError` as soon as the task is cancelled, whatever becomes of the
     ///   statement.
     @discardableResult
-    package func query(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
+    package func query<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
+        try Statement.decode(await run(StatementText(Statement.self), statement.parameters))
+    }
+
+    /// Runs one statement that returns no rows. Returns the number of rows that it wrote.
+    ///
+    /// - Throws: As ``query(_:)`` for statements with rows.
+    @discardableResult
+    package func query<Statement: PostgresStatement>(_ statement: Statement) async throws -> Int
+    where Statement.Row == Never {
+        try await run(StatementText(Statement.self), statement.parameters).affectedRows
+    }
+
+    /// Runs a text that was made at run time. For tools and tests.
+    @discardableResult
+    package func query(text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
+        try await run(StatementText(text: text), parameters)
+    }
+
+    private func run(_ statement: StatementText, _ parameters: [PostgresValue]) async throws -> PostgresRows {
         let (connection, lease) = (connection, lease)
         return try await Promise.value(on: connection.loop) { promise in
             connection.assumeIsolated {
-                $0.submit(command(sql, .statement(parameters), .task(promise)), lease: lease)
+                $0.submit(command(statement, .statement(parameters), .task(promise)), lease: lease)
             }
         }
     }
@@ -30,18 +49,26 @@ package struct PostgresSession: Sendable {
     /// manual, "Multiple Statements in a Simple Query").
     ///
     /// - Throws: ``PostgresError``, for the first statement that fails; those behind it are not run.
-    package func execute(script: String) async throws {
+    package func execute(script: SQL) async throws {
+        try await execute(text: script.text)
+    }
+
+    /// Runs a script that was read from a file, as ``execute(script:)`` runs one of our source.
+    package func execute(text: String) async throws {
         let (connection, lease) = (connection, lease)
+        let script = StatementText(text: text)
         _ = try await Promise.value(on: connection.loop) { promise in
             connection.assumeIsolated { $0.submit(command(script, .script, .task(promise)), lease: lease) }
         }
     }
 
     /// Runs one statement even for a task that has been cancelled.
-    func uninterruptedQuery(_ sql: String) async throws -> PostgresRows {
+    func uninterruptedQuery(_ text: String) async throws -> PostgresRows {
         let (connection, lease) = (connection, lease)
         return try await Promise.uninterruptedValue(on: connection.loop) { promise in
-            connection.assumeIsolated { $0.submit(command(sql, .statement([]), .task(promise)), lease: lease) }
+            connection.assumeIsolated {
+                $0.submit(command(StatementText(text: text), .statement([]), .task(promise)), lease: lease)
+            }
         }
     }
 
@@ -49,50 +76,49 @@ package struct PostgresSession: Sendable {
     ///
     /// - Parameter isLocal: Until the end of the transaction, and not of the session.
     func setStatementTimeout(_ timeout: Duration?, isLocal: Bool) async throws {
-        try await query(
-            "SELECT set_config('statement_timeout', $1, $2)",
-            [.text("\(timeout?.wholeMilliseconds ?? 0)"), .bool(isLocal)]
-        )
+        try await query(SetStatementTimeout(timeout: timeout, isLocal: isLocal))
     }
 
     /// Runs a `COPY … FROM STDIN` as a transaction of its own: see ``PostgresTransaction/copy(_:writing:)``.
-    package func copy(_ sql: String, writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Int {
+    package func copy(_ sql: SQL, writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Int {
         try await copy(sql, isLocal: false, writing: body)
     }
 
     fileprivate func copy(
-        _ sql: String,
+        _ sql: SQL,
         isLocal: Bool,
         writing body: (PostgresCopyWriter) async throws -> Void
     ) async throws -> Int {
         // The server would count from the first byte to the last.
         try await setStatementTimeout(nil, isLocal: isLocal)
-        let rows = try await copyRows(sql, writing: body)
+        let rows = try await copyRows(StatementText(text: sql.text), writing: body)
         try await setStatementTimeout(statementTimeout, isLocal: isLocal)
         return rows.affectedRows
     }
 
     private func command(
-        _ sql: String,
+        _ statement: StatementText,
         _ work: PostgresCommand.Work,
         _ receiver: PostgresCommand.Receiver
     ) -> PostgresCommand {
-        PostgresCommand(sql: sql, work: work, timeout: statementTimeout, receiver: receiver)
+        PostgresCommand(statement, work: work, timeout: statementTimeout, receiver: receiver)
     }
 
     /// Runs one `COPY … FROM STDIN`. Whatever becomes of it, the connection is out of it afterwards, or closed.
     private func copyRows(
-        _ sql: String,
+        _ statement: StatementText,
         writing body: (PostgresCopyWriter) async throws -> Void
     ) async throws -> PostgresRows {
         let (connection, lease) = (connection, lease)
         let copy = PostgresCopy(loop: connection.loop)
         let early = try await Promise<PostgresRows?>.value(on: connection.loop) { promise in
             _ = copy.wait(promise)
-            let command = command(sql, .copy(copy), .callback { copy.end($0) })
+            let command = command(statement, .copy(copy), .callback { copy.end($0) })
             connection.assumeIsolated { $0.submit(command, lease: lease) }
         }
-        guard early == nil else { throw PostgresError(.unavailable, detail: "no COPY FROM STDIN", statement: sql) }
+        guard early == nil else {
+            throw PostgresError(.unavailable, detail: "no COPY FROM STDIN", statement: statement)
+        }
         do {
             try await body(PostgresCopyWriter(connection: connection, copy: copy))
         } catch {
@@ -105,9 +131,23 @@ package struct PostgresSession: Sendable {
         let rows = try await Promise<PostgresRows?>.value(on: connection.loop) { promise in
             connection.assumeIsolated { $0.end(copy, failure: nil, promise) }
         }
-        guard let rows else { throw PostgresError(.decoding, detail: "a COPY ended without an answer", statement: sql) }
+        guard let rows else {
+            throw PostgresError(.decoding, detail: "a COPY ended without an answer", statement: statement)
+        }
         return rows
     }
+}
+
+private struct SetStatementTimeout: PostgresStatement {
+    static let sql: SQL = """
+        SELECT set_config('statement_timeout', $1, $2)
+        """
+
+    /// `nil` for none.
+    let timeout: Duration?
+    let isLocal: Bool
+
+    var parameters: [PostgresValue] { [.text("\(timeout?.wholeMilliseconds ?? 0)"), .bool(isLocal)] }
 }
 
 /// Takes the data of a `COPY … FROM STDIN`.
@@ -143,8 +183,23 @@ package struct PostgresTransaction: Sendable {
     ///
     /// - Throws: ``PostgresError``; `CancellationError` as soon as the task is cancelled.
     @discardableResult
-    package func query(_ sql: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
-        try await session.query(sql, parameters)
+    package func query<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
+        try await session.query(statement)
+    }
+
+    /// Runs one statement of the transaction that returns no rows. Returns the number of rows that it wrote.
+    ///
+    /// - Throws: As ``query(_:)`` for statements with rows.
+    @discardableResult
+    package func query<Statement: PostgresStatement>(_ statement: Statement) async throws -> Int
+    where Statement.Row == Never {
+        try await session.query(statement)
+    }
+
+    /// Runs a text that was made at run time. For tools and tests.
+    @discardableResult
+    package func query(text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
+        try await session.query(text: text, parameters)
     }
 
     /// Runs a text of one statement or several, separated by semicolons, without parameters.
@@ -152,9 +207,10 @@ package struct PostgresTransaction: Sendable {
     /// It is not to contain `COMMIT` or `ROLLBACK`.
     ///
     /// - Throws: ``PostgresError``, for the first statement that fails.
-    package func execute(script: String) async throws {
+    package func execute(script: SQL) async throws {
         try await session.execute(script: script)
     }
+
     /// Runs a `COPY … FROM STDIN` whose data `body` writes, and returns how many rows that were.
     ///
     /// It may take as long as `body` does: of the server only progress is asked, some of the data within the time that
@@ -163,7 +219,7 @@ package struct PostgresTransaction: Sendable {
     ///
     /// - Throws: what `body` throws; ``PostgresError``, also for data that the server refuses; `CancellationError`. In
     ///   each case the transaction can only be rolled back.
-    package func copy(_ sql: String, writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Int {
+    package func copy(_ sql: SQL, writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Int {
         try await session.copy(sql, isLocal: true, writing: body)
     }
 }

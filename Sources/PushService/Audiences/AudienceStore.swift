@@ -26,7 +26,7 @@ struct AudienceStore: Sendable {
     ) async throws -> (audience: Audience, isNew: Bool) {
         let partsID = UUID.v7()
         return try await pool.withTransaction(statementTimeout: Self.statementTimeout) { transaction in
-            // A temporary table costs no log; what is sorted beyond this memory goes to disk.
+            // A temporary table writes no WAL. A sort that needs more than this memory uses the disk.
             try await transaction.execute(
                 script: """
                     SET LOCAL work_mem = '64MB';
@@ -34,20 +34,60 @@ struct AudienceStore: Sendable {
                     """
             )
             _ = try await transaction.copy("COPY audience_upload FROM STDIN (FORMAT binary)", writing: body)
-            let parts = try await transaction.query(Self.insertParts, [.uuid(partsID)])
-            guard let users = try parts.first?.decode(Int64.self),
-                let row = try await transaction.query(
-                    Self.swap,
-                    [.text(name.text), .uuid(partsID), .int64(users)]
+            guard let users = try await transaction.query(InsertAudienceParts(partsID: partsID)).first,
+                let (updatedAt, isNew) = try await transaction.query(
+                    UpsertAudience(name: name, partsID: partsID, users: users)
                 ).first
             else { throw PostgresError(.decoding, detail: "an audience was stored without an answer") }
-            let (updatedAt, isNew) = try row.decode(Date.self, Bool.self)
             return (Audience(name: name, users: users, updatedAt: updatedAt), isNew)
         }
     }
 
-    /// DISTINCT ON sorts, and what follows needs that order; DISTINCT would rather hash.
-    private static let insertParts = """
+    /// An audience, or `nil`.
+    func audience(_ name: AudienceName) async throws -> Audience? {
+        try await pool.read(FindAudience(name: name)).first
+    }
+
+    /// The audiences by name, at most `limit` of them.
+    ///
+    /// - Parameter name: Only those after this one.
+    func list(after name: AudienceName?, limit: Int) async throws -> [Audience] {
+        try await pool.read(ListAudiences(after: name, limit: limit))
+    }
+
+    /// Deletes an audience; pushes that were made for it keep its users. Returns whether there was one.
+    func delete(_ name: AudienceName) async throws -> Bool {
+        try await pool.write(DeleteAudience(name: name)) > 0
+    }
+
+    /// Deletes parts that belong to no audience and to no unfinished push. Returns how many: fewer than `limit` if there
+    /// are no more, or if another server deletes the rest.
+    ///
+    /// The parts of an upload in flight are invisible until an audience has them. The statement that creates a push
+    /// reads the audience `FOR SHARE`, so that its parts cannot be deleted meanwhile (`0003_audiences.sql`).
+    ///
+    /// - Parameter limit: The most parts to delete, of a thousand users each.
+    func removeUnusedParts(limit: Int) async throws -> Int {
+        try await pool.write(DeleteUnusedAudienceParts(limit: limit))
+    }
+}
+
+extension Audience {
+    /// Decodes the columns `name`, `users` and `updated_at`.
+    fileprivate init(_ row: PostgresRow) throws {
+        let (text, users, updatedAt) = try row.decode(String.self, Int64.self, Date.self)
+        guard let name = AudienceName(text) else { throw PostgresError(.decoding, detail: "no name of an audience") }
+        self.init(name: name, users: users, updatedAt: updatedAt)
+    }
+}
+
+// MARK: Statements
+
+/// Inserts the uploaded users as parts of a thousand users each, without duplicates. Returns the number of users.
+///
+/// `DISTINCT ON` sorts, and the numbering needs that order; `DISTINCT` would probably hash.
+struct InsertAudienceParts: PostgresStatement {
+    static let sql: SQL = """
         WITH parts AS (
             INSERT INTO audience_parts (parts_id, number, user_ids)
             SELECT $1, number, array_agg(user_id ORDER BY user_id)
@@ -66,8 +106,18 @@ struct AudienceStore: Sendable {
         FROM parts
         """
 
-    /// A row that was not there before has no `xmax`. Of two uploads the one that ends later has the later time, whichever began first.
-    private static let swap = """
+    let partsID: UUID
+
+    var parameters: [PostgresValue] { [.uuid(partsID)] }
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+}
+
+/// Inserts an audience or replaces its parts. Returns the time of the update, and whether the audience is new.
+///
+/// A new row has `xmax = 0`. Of two concurrent uploads, the one that ends later has the later time, whichever began
+/// first.
+struct UpsertAudience: PostgresStatement {
+    static let sql: SQL = """
         INSERT INTO audiences (name, parts_id, users, created_at, updated_at)
         SELECT $1, $2, $3, now.now, now.now
         FROM clock_timestamp() AS now (now)
@@ -78,69 +128,66 @@ struct AudienceStore: Sendable {
         RETURNING updated_at, xmax = 0
         """
 
-    /// An audience, or `nil`.
-    func audience(_ name: AudienceName) async throws -> Audience? {
-        let rows = try await pool.read(
-            """
-            SELECT name, users, updated_at
-            FROM audiences
-            WHERE name = $1
-            """,
-            [.text(name.text)]
-        )
-        return try rows.first.map(Self.audience)
-    }
+    let name: AudienceName
+    let partsID: UUID
+    let users: Int64
 
-    /// The audiences by name, at most `limit` of them.
-    ///
-    /// - Parameter name: Only those after this one.
-    func list(after name: AudienceName?, limit: Int) async throws -> [Audience] {
-        let rows = try await pool.read(
-            """
-            SELECT name, users, updated_at
-            FROM audiences
-            WHERE $1::text IS NULL
-                OR name > $1
-            ORDER BY name
-            LIMIT $2
-            """,
-            [.text(name?.text), .int64(Int64(limit))]
-        )
-        return try rows.map(Self.audience)
+    var parameters: [PostgresValue] { [.text(name.text), .uuid(partsID), .int64(users)] }
+    static func decode(_ row: PostgresRow) throws -> (updatedAt: Date, isNew: Bool) {
+        try row.decode(Date.self, Bool.self)
     }
+}
 
-    private static func audience(_ row: PostgresRow) throws -> Audience {
-        let (text, users, updatedAt) = try row.decode(String.self, Int64.self, Date.self)
-        guard let name = AudienceName(text) else { throw PostgresError(.decoding, detail: "no name of an audience") }
-        return Audience(name: name, users: users, updatedAt: updatedAt)
-    }
+/// Finds an audience by its name.
+struct FindAudience: PostgresStatement {
+    static let sql: SQL = """
+        SELECT name, users, updated_at
+        FROM audiences
+        WHERE name = $1
+        """
 
-    /// Deletes an audience; pushes that were made for it keep its users. Returns whether there was one.
-    func delete(_ name: AudienceName) async throws -> Bool {
-        let rows = try await pool.write(
-            """
-            DELETE FROM audiences
-            WHERE name = $1
-            """,
-            [.text(name.text)]
-        )
-        return rows.affectedRows > 0
-    }
+    let name: AudienceName
 
-    /// Deletes parts that no audience has any more and no unfinished push needs. Returns how many; fewer than `limit` when there are no
-    /// more, or when another server deletes the rest.
-    ///
-    /// The parts of an upload that is under way are not seen before an audience has them. A push sees to it that its parts are not gone
-    /// before it is stored by reading the audience `FOR SHARE` (`0003_audiences.sql`).
-    ///
-    /// - Parameter limit: Parts, of a thousand users each, to delete at most.
-    func removeUnusedParts(limit: Int) async throws -> Int {
-        let rows = try await pool.write(Self.deleteUnusedParts, [.int64(Int64(limit))])
-        return rows.affectedRows
-    }
+    var parameters: [PostgresValue] { [.text(name.text)] }
+    static func decode(_ row: PostgresRow) throws -> Audience { try Audience(row) }
+}
 
-    /// Goes from one `parts_id` to the next by the key, for each has thousands of rows.
-    private static let deleteUnusedParts = """
+/// Lists audiences by name.
+struct ListAudiences: PostgresStatement {
+    static let sql: SQL = """
+        SELECT name, users, updated_at
+        FROM audiences
+        WHERE $1::text IS NULL
+            OR name > $1
+        ORDER BY name
+        LIMIT $2
+        """
+
+    /// The last name of the previous page; `nil` for the first page.
+    let after: AudienceName?
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.text(after?.text), .int64(Int64(limit))] }
+    static func decode(_ row: PostgresRow) throws -> Audience { try Audience(row) }
+}
+
+/// Deletes an audience. Its parts stay for the pushes that need them.
+struct DeleteAudience: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM audiences
+        WHERE name = $1
+        """
+
+    let name: AudienceName
+
+    var parameters: [PostgresValue] { [.text(name.text)] }
+}
+
+/// Deletes parts that belong to no audience and to no unfinished push.
+///
+/// Finds each `parts_id` by the key, from one to the next, because each has thousands of rows.
+struct DeleteUnusedAudienceParts: PostgresStatement {
+    static let sql: SQL = """
         WITH RECURSIVE stored AS (
             SELECT min.parts_id
             FROM (SELECT parts_id FROM audience_parts ORDER BY parts_id LIMIT 1) AS min
@@ -174,4 +221,8 @@ struct AudienceStore: Sendable {
         WHERE part.parts_id = unused.parts_id
             AND part.number = unused.number
         """
+
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
 }

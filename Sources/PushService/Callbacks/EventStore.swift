@@ -5,124 +5,167 @@ internal import Postgres
 struct EventStore: Sendable {
     let pool: PostgresPool
 
-    /// Stores events, and does what follows from them for their users in the same step: withdraws devices, and notifies all servers of tokens that
-    /// were revoked. An event that is stored already changes nothing: its user may have come back meanwhile. For the same reason only devices
-    /// are withdrawn whose last registration is older than the event. Their times are the database's, so the age of the event counts, not
-    /// its time by this machine's clock.
+    /// Stores events and their effects on users: withdraws devices, and notifies all servers of revoked tokens. Returns the number of devices
+    /// that were withdrawn and are to be deregistered at Kakao.
     ///
-    /// - Returns: How many devices were withdrawn, of which Kakao is to be told.
+    /// A duplicate event changes nothing, since its user may have returned.
     func insert(_ events: [KakaoEvent]) async throws -> Int {
-        let rows = try await retryingDeadlocks {
-            try await pool.write(
-                """
-                WITH stored AS (
-                    INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at)
-                    SELECT *, now() - ($11::timestamptz - received_at)
-                    FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
-                        AS event (key, id, type, user_id, referrer_type, payload, received_at)
-                    ON CONFLICT (key) DO NOTHING
-                    RETURNING key, user_id, happened_at
-                ),
-                withdrawn AS (
-                    UPDATE devices AS device
-                    SET withdrawn = true,
-                        revision = device.revision + 1,
-                        updated_at = now(),
-                        attempts = 0,
-                        next_attempt_at = now()
-                    FROM stored
-                    WHERE stored.key = ANY ($8::text[])
-                        AND device.user_id = stored.user_id
-                        AND NOT device.withdrawn
-                        AND device.updated_at <= stored.happened_at
-                    RETURNING device.user_id
-                ),
-                told AS (
-                    SELECT pg_notify($10, user_id::text)
-                    FROM stored
-                    WHERE key = ANY ($9::text[])
-                        AND user_id IS NOT NULL
-                )
-                SELECT (SELECT count(*) FROM withdrawn), (SELECT count(told) FROM told)
-                """,
-                [
-                    .texts(events.map(\.key)), .uuids(events.map(\.id)), .texts(events.map(\.type)),
-                    .int64s(events.map(\.userID)), .texts(events.map(\.referrerType)), .jsonbs(events.map(\.payload)),
-                    .timestamps(events.map(\.receivedAt)),
-                    .texts(events.filter { $0.effect == .userGone }.map(\.key)),
-                    .texts(events.filter { $0.effect != .none }.map(\.key)),
-                    .text(KakaoAccessTokens.channel), .timestamp(Date()),
-                ]
-            )
-        }
-        guard let row = rows.first else { return 0 }
-        let (withdrawn, _) = try row.decode(Int64.self, Int64.self)
-        return Int(withdrawn)
+        Int(try await pool.write(InsertEvents(events: events, now: Date())).first ?? 0)
     }
 
-    /// Forgets what Kakao has told of a user.
+    /// Deletes the events of a user.
     func remove(userID: Int64) async throws {
-        _ = try await pool.write(
-            """
-            DELETE FROM events
-            WHERE user_id = $1
-            """,
-            [.int64(userID)]
-        )
+        try await pool.write(DeleteEvents(userID: userID))
     }
 
-    /// The events, the latest first, at most `limit` of them.
+    /// Returns up to `limit` events, the latest first.
     ///
     /// - Parameters:
-    ///   - type: Only those of this type.
-    ///   - storedSince: Only those that were stored since then, however long ago they were received.
-    ///   - before: Only what was received before this one.
+    ///   - type: Only events of this type.
+    ///   - storedSince: Only events that were stored since then, however long ago they were received.
+    ///   - before: Only events that were received before this one.
     func list(
         type: String?,
         storedSince: Date?,
         before: UUID?,
         limit: Int
     ) async throws -> [StoredCall<KakaoEvent>] {
-        // Two statements, so that each has its index whatever the values are.
-        let condition = type == nil ? "$1::text IS NULL" : "type = $1"
-        let rows = try await pool.read(
-            """
-            SELECT key, id, type, user_id, referrer_type, payload, received_at, stored_at
-            FROM events
-            WHERE \(condition)
-                AND id < $2
-                AND ($4::timestamptz IS NULL OR stored_at >= $4)
-            ORDER BY id DESC
-            LIMIT $3
-            """,
-            [.text(type), .uuid(before ?? Self.afterAll), .int64(Int64(limit)), .timestamp(storedSince)]
-        )
-        return try rows.map { row in
-            let (key, id, type, userID, referrerType, payload, receivedAt, storedAt) = try row.decode(
-                String.self,
-                UUID.self,
-                String.self,
-                Int64?.self,
-                String?.self,
-                [UInt8].self,
-                Date.self,
-                Date.self
-            )
-            let event = KakaoEvent(
-                id: id,
-                key: key,
-                type: type,
-                userID: userID,
-                referrerType: referrerType,
-                payload: payload,
-                receivedAt: receivedAt
-            )
-            return StoredCall(call: event, storedAt: storedAt)
+        guard let type else {
+            return try await pool.read(ListEvents(storedSince: storedSince, before: before, limit: Int64(limit)))
         }
+        return try await pool.read(
+            ListEventsOfType(type: type, storedSince: storedSince, before: before, limit: Int64(limit))
+        )
+    }
+}
+
+// MARK: Statements
+
+/// Stores events, withdraws the devices of users who have left the app, and notifies all servers of users whose tokens were revoked.
+///
+/// Only devices are withdrawn that were registered before the event, by the database's clock: hence the age of an event and not its time.
+struct InsertEvents: PostgresStatement {
+    static let sql: SQL = """
+        WITH stored AS (
+            INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at)
+            SELECT *, now() - ($10::timestamptz - received_at)
+            FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
+                AS event (key, id, type, user_id, referrer_type, payload, received_at)
+            ON CONFLICT (key) DO NOTHING
+            RETURNING key, type, user_id, happened_at
+        ),
+        withdrawn AS (
+            SELECT withdraw_departed_devices(user_id, happened_at) AS devices
+            FROM (
+                SELECT user_id, happened_at
+                FROM stored
+                WHERE user_id IS NOT NULL
+                    AND is_departure(type)
+                ORDER BY user_id
+                OFFSET 0
+            ) AS departure
+        ),
+        notified AS (
+            SELECT pg_notify($9, user_id::text)
+            FROM stored
+            WHERE key = ANY ($8::text[])
+                AND user_id IS NOT NULL
+        )
+        SELECT (SELECT COALESCE(sum(devices), 0)::bigint FROM withdrawn), (SELECT count(notified) FROM notified)
+        """
+
+    let events: [KakaoEvent]
+    let now: Date
+
+    var parameters: [PostgresValue] {
+        [
+            .texts(events.map(\.key)), .uuids(events.map(\.id)), .texts(events.map(\.type)),
+            .int64s(events.map(\.userID)), .texts(events.map(\.referrerType)), .jsonbs(events.map(\.payload)),
+            .timestamps(events.map(\.receivedAt)), .texts(events.filter { $0.effect != .none }.map(\.key)),
+            .text(KakaoAccessTokens.channel), .timestamp(now),
+        ]
     }
 
-    /// No event has so great an id.
-    private static let afterAll = UUID(
-        uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
-    )
+    /// The number of devices that were withdrawn.
+    static func decode(_ row: PostgresRow) throws -> Int64 {
+        let (withdrawn, _) = try row.decode(Int64.self, Int64.self)
+        return withdrawn
+    }
+}
+
+/// Deletes the events of a user.
+struct DeleteEvents: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM events
+        WHERE user_id = $1
+        """
+
+    let userID: Int64
+
+    var parameters: [PostgresValue] { [.int64(userID)] }
+}
+
+/// Lists events, the latest first.
+struct ListEvents: PostgresStatement {
+    static let sql: SQL = """
+        SELECT key, id, type, user_id, referrer_type, payload, received_at, stored_at
+        FROM events
+        WHERE id < COALESCE($1, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+            AND ($2::timestamptz IS NULL OR stored_at >= $2)
+        ORDER BY id DESC
+        LIMIT $3
+        """
+
+    let storedSince: Date?
+    let before: UUID?
+    let limit: Int64
+
+    var parameters: [PostgresValue] { [.uuid(before), .timestamp(storedSince), .int64(limit)] }
+    static func decode(_ row: PostgresRow) throws -> StoredCall<KakaoEvent> { try StoredCall(row) }
+}
+
+/// Lists the events of a type, the latest first. A statement of its own, so that it always uses the index of types.
+struct ListEventsOfType: PostgresStatement {
+    static let sql: SQL = """
+        SELECT key, id, type, user_id, referrer_type, payload, received_at, stored_at
+        FROM events
+        WHERE type = $1
+            AND id < COALESCE($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+            AND ($3::timestamptz IS NULL OR stored_at >= $3)
+        ORDER BY id DESC
+        LIMIT $4
+        """
+
+    let type: String
+    let storedSince: Date?
+    let before: UUID?
+    let limit: Int64
+
+    var parameters: [PostgresValue] { [.text(type), .uuid(before), .timestamp(storedSince), .int64(limit)] }
+    static func decode(_ row: PostgresRow) throws -> StoredCall<KakaoEvent> { try StoredCall(row) }
+}
+
+extension StoredCall<KakaoEvent> {
+    fileprivate init(_ row: PostgresRow) throws {
+        let (key, id, type, userID, referrerType, payload, receivedAt, storedAt) = try row.decode(
+            String.self,
+            UUID.self,
+            String.self,
+            Int64?.self,
+            String?.self,
+            [UInt8].self,
+            Date.self,
+            Date.self
+        )
+        let event = KakaoEvent(
+            id: id,
+            key: key,
+            type: type,
+            userID: userID,
+            referrerType: referrerType,
+            payload: payload,
+            receivedAt: receivedAt
+        )
+        self.init(call: event, storedAt: storedAt)
+    }
 }

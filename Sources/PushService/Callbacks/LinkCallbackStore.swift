@@ -4,32 +4,11 @@ internal import Postgres
 /// The link callbacks in PostgreSQL.
 final class LinkCallbackStore: Sendable {
     private let pool: PostgresPool
-    private let inserts: StatementCoalescer<LinkCallback, Void>
+    private let inserts: StatementCoalescer<InsertLinkCallbacks>
 
     init(pool: PostgresPool) {
         self.pool = pool
-        inserts = StatementCoalescer(
-            pool: pool,
-            concurrency: 2,
-            statement: """
-                INSERT INTO link_callbacks (key, id, chat_type, hash_chat_id, template_id, args, received_at)
-                SELECT *
-                FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[])
-                ON CONFLICT (key) DO NOTHING
-                """,
-            parameters: { items in
-                [
-                    .texts(items.map { $0.resourceID ?? $0.id.lowercased }),
-                    .uuids(items.map(\.id)),
-                    .texts(items.map(\.chatType)),
-                    .texts(items.map(\.hashChatID)),
-                    .int64s(items.map(\.templateID)),
-                    .jsonbs(items.map(\.args)),
-                    .timestamps(items.map(\.receivedAt)),
-                ]
-            },
-            decode: { _, count in [Void](repeating: (), count: count) }
-        )
+        inserts = StatementCoalescer(pool: pool, concurrency: 2) { InsertLinkCallbacks(callbacks: $0) }
     }
 
     /// Stores a callback, once for each resource id. Returns when it is committed.
@@ -44,8 +23,8 @@ final class LinkCallbackStore: Sendable {
         try await inserts.submit(callback, within: limit)
     }
 
-    /// Callbacks that are looked through in one statement.
-    private static let step: Int32 = 10_000
+    /// The number of callbacks that one statement of ``remove(userID:fromArgument:)`` reads.
+    private static let step = 10_000
 
     /// Takes a custom argument out of all callbacks in which it holds a user's number.
     ///
@@ -53,30 +32,13 @@ final class LinkCallbackStore: Sendable {
     func remove(userID: Int64, fromArgument argument: String) async throws {
         var after: UUID? = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
         while let last = after {
-            let rows = try await pool.write(
-                """
-                WITH step AS (
-                    SELECT id, key, args
-                    FROM link_callbacks
-                    WHERE id > $1
-                    ORDER BY id
-                    LIMIT \(Self.step)
-                ),
-                changed AS (
-                    UPDATE link_callbacks AS callback
-                    SET args = callback.args - $2
-                    FROM step
-                    WHERE callback.key = step.key
-                        AND step.args ->> $2 = $3
-                )
-                SELECT id
-                FROM step
-                ORDER BY id DESC
-                LIMIT 1
-                """,
-                [.uuid(last), .text(argument), .text(String(userID))]
+            let statement = RemoveUserFromLinkCallbacks(
+                userID: userID,
+                argument: argument,
+                after: last,
+                limit: Self.step
             )
-            after = try rows.first?.decode(UUID.self)
+            after = try await pool.write(statement).first
         }
     }
 
@@ -96,46 +58,119 @@ final class LinkCallbackStore: Sendable {
 
     /// The callbacks that pass `filter`, the latest first, at most `limit` of them.
     func list(_ filter: Filter, limit: Int) async throws -> [StoredCall<LinkCallback>] {
-        let rows = try await pool.read(
-            """
-            SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, received_at, stored_at
+        try await pool.read(ListLinkCallbacks(filter: filter, limit: limit))
+    }
+}
+
+// MARK: Statements
+
+/// Inserts callbacks, once for each resource id.
+struct InsertLinkCallbacks: CoalescedStatement {
+    typealias Item = LinkCallback
+
+    static let sql: SQL = """
+        INSERT INTO link_callbacks (key, id, chat_type, hash_chat_id, template_id, args, received_at)
+        SELECT *
+        FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[])
+        ON CONFLICT (key) DO NOTHING
+        """
+
+    let callbacks: [LinkCallback]
+
+    var parameters: [PostgresValue] {
+        [
+            .texts(callbacks.map { $0.resourceID ?? $0.id.lowercased }),
+            .uuids(callbacks.map(\.id)),
+            .texts(callbacks.map(\.chatType)),
+            .texts(callbacks.map(\.hashChatID)),
+            .int64s(callbacks.map(\.templateID)),
+            .jsonbs(callbacks.map(\.args)),
+            .timestamps(callbacks.map(\.receivedAt)),
+        ]
+    }
+}
+
+/// Removes an argument from those of the next `limit` callbacks in which its value is a user's id.
+///
+/// Returns the id of the last callback that it read; no row if there are no more callbacks.
+struct RemoveUserFromLinkCallbacks: PostgresStatement {
+    static let sql: SQL = """
+        WITH step AS (
+            SELECT id, key, args
             FROM link_callbacks
-            WHERE ($1::timestamptz IS NULL OR received_at >= $1)
-                AND ($2::timestamptz IS NULL OR received_at < $2)
-                AND ($3::text IS NULL OR chat_type = $3)
-                AND ($4::bigint IS NULL OR template_id = $4)
-                AND ($5::jsonb IS NULL OR args @> $5)
-                AND ($6::uuid IS NULL OR id < $6)
-                AND ($8::timestamptz IS NULL OR stored_at >= $8)
-            ORDER BY id DESC
-            LIMIT $7
-            """,
-            [
-                .timestamp(filter.since), .timestamp(filter.until), .text(filter.chatType), .int64(filter.templateID),
-                .jsonb(filter.args), .uuid(filter.before), .int64(Int64(limit)), .timestamp(filter.storedSince),
-            ]
+            WHERE id > $1
+            ORDER BY id
+            LIMIT $4
+        ),
+        changed AS (
+            UPDATE link_callbacks AS callback
+            SET args = callback.args - $2
+            FROM step
+            WHERE callback.key = step.key
+                AND step.args ->> $2 = $3
         )
-        return try rows.map { row in
-            let (id, resourceID, chatType, hashChatID, templateID, args, receivedAt, storedAt) = try row.decode(
-                UUID.self,
-                String?.self,
-                String.self,
-                String.self,
-                Int64?.self,
-                [UInt8].self,
-                Date.self,
-                Date.self
-            )
-            let callback = LinkCallback(
-                id: id,
-                resourceID: resourceID,
-                chatType: chatType,
-                hashChatID: hashChatID,
-                templateID: templateID,
-                args: args,
-                receivedAt: receivedAt
-            )
-            return StoredCall(call: callback, storedAt: storedAt)
-        }
+        SELECT id
+        FROM step
+        ORDER BY id DESC
+        LIMIT 1
+        """
+
+    let userID: Int64
+    let argument: String
+    let after: UUID
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [.uuid(after), .text(argument), .text(String(userID)), .int64(Int64(limit))]
+    }
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+}
+
+/// Lists the callbacks that pass a filter, the latest first.
+struct ListLinkCallbacks: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, received_at, stored_at
+        FROM link_callbacks
+        WHERE ($1::timestamptz IS NULL OR received_at >= $1)
+            AND ($2::timestamptz IS NULL OR received_at < $2)
+            AND ($3::text IS NULL OR chat_type = $3)
+            AND ($4::bigint IS NULL OR template_id = $4)
+            AND ($5::jsonb IS NULL OR args @> $5)
+            AND ($6::uuid IS NULL OR id < $6)
+            AND ($8::timestamptz IS NULL OR stored_at >= $8)
+        ORDER BY id DESC
+        LIMIT $7
+        """
+
+    let filter: LinkCallbackStore.Filter
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [
+            .timestamp(filter.since), .timestamp(filter.until), .text(filter.chatType), .int64(filter.templateID),
+            .jsonb(filter.args), .uuid(filter.before), .int64(Int64(limit)), .timestamp(filter.storedSince),
+        ]
+    }
+    static func decode(_ row: PostgresRow) throws -> StoredCall<LinkCallback> {
+        let (id, resourceID, chatType, hashChatID, templateID, args, receivedAt, storedAt) = try row.decode(
+            UUID.self,
+            String?.self,
+            String.self,
+            String.self,
+            Int64?.self,
+            [UInt8].self,
+            Date.self,
+            Date.self
+        )
+        let callback = LinkCallback(
+            id: id,
+            resourceID: resourceID,
+            chatType: chatType,
+            hashChatID: hashChatID,
+            templateID: templateID,
+            args: args,
+            receivedAt: receivedAt
+        )
+        return StoredCall(call: callback, storedAt: storedAt)
     }
 }

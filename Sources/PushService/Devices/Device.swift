@@ -1,9 +1,15 @@
-internal import EventLoop
 internal import FoundationEssentials
-internal import KakaoAPI
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+package import KakaoAPI
+package import Postgres
 
-/// Which device of which user: what a registration is found by, here and at Kakao.
+/// The key of a device, here and at Kakao.
 struct DeviceKey: Hashable, Sendable {
+    /// The lengths that Kakao allows for `device_id`, in characters.
+    static let idLength = 1...64
+
     let userID: Int64
     let deviceID: String
     let pushType: PushType
@@ -11,25 +17,13 @@ struct DeviceKey: Hashable, Sendable {
 
 extension DeviceKey: Comparable {
     static func < (key: DeviceKey, other: DeviceKey) -> Bool {
-        // Nearly all differ in their users.
+        // The keys of one statement nearly always differ in their users.
         guard key.userID == other.userID else { return key.userID < other.userID }
         return (key.deviceID, key.pushType.storedName) < (other.deviceID, other.pushType.storedName)
     }
 }
 
-/// A device as its app describes it.
-struct DeviceRegistration: Sendable {
-    let key: DeviceKey
-    let pushToken: String
-    var locale: String?
-    var timezone: String?
-    var appVersion: String?
-    var tags: [String] = []
-    /// When the token of the user who asks for it was verified; `nil` for an operator. A user who has left the app since registers nothing.
-    var authorizedAt: MonotonicTime?
-}
-
-/// A device as it is stored.
+/// A stored device.
 struct Device: Sendable {
     let key: DeviceKey
     let pushToken: String
@@ -39,34 +33,15 @@ struct Device: Sendable {
     let tags: [String]
     let createdAt: Date
     let updatedAt: Date
-    /// Kakao knows of it as it stands here.
+    /// Whether Kakao has confirmed the device as it is stored.
     let isConfirmed: Bool
-    /// When Kakao drops the token; `nil` for never, and while Kakao has yet to hear of it.
+    /// The time at which Kakao deletes the token; `nil` for never, and before Kakao has confirmed the device.
     let expiresAt: Date?
     let failures: Int
 }
 
-/// Something that Kakao has yet to hear of a device, and the lease under which it is told.
-struct PendingDevice: Sendable {
-    let key: DeviceKey
-    let pushToken: String
-    /// The app took it back: Kakao is to deregister it.
-    let isWithdrawn: Bool
-    /// What Kakao will have heard of once it was told.
-    let revision: Int64
-    let lease: UUID
-    /// How often Kakao was asked about this revision and could not be reached.
-    let attempts: Int
-    /// The server itself asked for it, before the token expires: Kakao has the token.
-    var isRenewal = false
-    /// The app registered again what Kakao has: Kakao hears nothing new, only the token's time begins anew.
-    var isRepeat = false
-    /// Somebody else is about to tell Kakao that another user has this token no longer: that has to come first.
-    var mustWait = false
-}
-
 extension PushType {
-    /// The name it is stored under, whatever version of Kakao's API it came by.
+    /// The name in the database, which is the same for both versions of Kakao's API.
     var storedName: String {
         switch self {
         case .apns: "apns"
@@ -80,5 +55,88 @@ extension PushType {
         case "fcm": self = .fcm
         default: return nil
         }
+    }
+}
+
+extension PushType: PostgresDecodable {
+    package static func decode(_ cell: PostgresCell) throws(PostgresError) -> PushType {
+        let name = try cell.decode(String.self)
+        guard let pushType = PushType(storedName: name) else { throw cell.error("holds no push type: \(name)") }
+        return pushType
+    }
+}
+
+extension PostgresValue {
+    static func pushType(_ pushType: PushType) -> PostgresValue { .text(pushType.storedName) }
+    static func pushTypes(_ pushTypes: [PushType]) -> PostgresValue { .texts(pushTypes.map(\.storedName)) }
+}
+
+extension Device {
+    /// All that is known of it but its token, which is masked.
+    func write(to json: inout JSONWriter.Members) {
+        json.member("user_id", String(key.userID))
+        json.member("device_id", key.deviceID)
+        json.member("push_type", key.pushType.storedName)
+        json.member("push_token", pushToken.masked)
+        json.member("state", isConfirmed ? "registered" : "pending")
+        json.member("locale", locale)
+        json.member("timezone", timezone)
+        json.member("app_version", appVersion)
+        json.array("tags") { json in
+            for tag in tags { json.element(tag) }
+        }
+        json.member("failures", failures)
+        json.member("expires_at", expiresAt?.rfc3339)
+        json.member("created_at", createdAt.rfc3339)
+        json.member("updated_at", updatedAt.rfc3339)
+    }
+}
+
+/// What the devices of a user are sorted by.
+struct DeviceCursor: PageCursor {
+    let deviceID: String
+    let pushType: PushType
+
+    init(_ key: DeviceKey) {
+        deviceID = key.deviceID
+        pushType = key.pushType
+    }
+
+    init?(cursor: String) {
+        guard let colon = cursor.firstIndex(of: ":"), let pushType = PushType(storedName: String(cursor[..<colon]))
+        else {
+            return nil
+        }
+        deviceID = String(cursor[cursor.index(after: colon)...])
+        self.pushType = pushType
+    }
+
+    var cursor: String { "\(pushType.storedName):\(deviceID)" }
+}
+
+extension Device {
+    fileprivate var cursor: DeviceCursor { DeviceCursor(key) }
+}
+
+extension Page<DeviceCursor> {
+    /// - Parameter devices: Up to one more than `limit`.
+    func response(_ devices: [Device]) -> Response {
+        response(devices, cursor: \.cursor) { $0.write(to: &$1) }
+    }
+}
+
+extension Response {
+    /// Stored, and told to Kakao as soon as Kakao answers.
+    static var pending: Response {
+        var json = JSONWriter()
+        json.object { $0.member("state", "pending") }
+        return .json(json.bytes, status: .accepted)
+    }
+}
+
+extension String {
+    /// A push token as it may be shown: enough to tell two apart, too little to send to.
+    var masked: String {
+        utf8.count > 16 ? "\(prefix(4))…\(suffix(4))" : "…"
     }
 }

@@ -3,23 +3,23 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
 
-/// All devices of one user at once.
+/// All devices of one user.
 extension DeviceRegistrar {
-    /// Devices of which Kakao is told while the caller waits; of further ones it is told in the background.
+    /// The devices that are deregistered at Kakao while the caller waits; further ones are left pending.
     private static let maximumAtOnce = 10
 
-    /// Withdraws all devices of a user, also those that Kakao alone knows.
+    /// Withdraws all devices of a user, also those that only Kakao knows.
     ///
-    /// - Returns: Whether Kakao has forgotten all of them. If not, it is told in the background what is known here; what it alone knows
-    ///   is found by another call.
+    /// - Returns: Whether Kakao has deregistered all of them. Otherwise the stored ones are pending; another call finds those that only Kakao
+    ///   knows.
     func forgetDevices(ofUser userID: Int64) async throws -> Bool {
         let listed = try? await tokensAtKakao(ofUsers: [userID])
         if let listed, !listed.isEmpty { try await store.addWithdrawn(listed) }
-        let withdrawal = try await store.withdrawAll(ofUser: userID)
-        var waiting = withdrawal.unsettled[...]
-        while let device = waiting.first, withdrawal.unsettled.count - waiting.count < Self.maximumAtOnce {
+        let withdrawal = try await store.withdrawDevices(ofUser: userID)
+        var waiting = withdrawal.pending[...]
+        while let device = waiting.first, withdrawal.pending.count - waiting.count < Self.maximumAtOnce {
             waiting.removeFirst()
-            guard case .deregistered = try await settle(device) else {
+            guard case .deregistered = try await synchronize(device) else {
                 for device in waiting { try await postpone(device) }
                 return false
             }
@@ -28,26 +28,22 @@ extension DeviceRegistrar {
         return listed != nil && waiting.isEmpty && !withdrawal.isShared
     }
 
-    /// Compares the devices of a user with Kakao's list and has the difference mended in the background.
+    /// Compares the devices of a user with Kakao's list, and makes those pending that differ.
     ///
-    /// - Throws: ``Problem`` when Kakao does not answer; ``PostgresError``.
+    /// - Throws: ``Problem`` if Kakao does not list the tokens; ``PostgresError``.
     func reconcileDevices(ofUser userID: Int64) async throws -> [DeviceDifference] {
         let differences = try await store.reconcile(userID: userID, listed: tokensAtKakao(ofUsers: [userID]))
         if !differences.isEmpty { signal.send() }
         return differences
     }
 
-    /// The tokens that Kakao has of some users.
+    /// Lists the tokens of users at Kakao.
     ///
-    /// - Throws: ``Problem``: 503 when Kakao is unavailable, 502 when it refuses the call.
+    /// - Throws: ``Problem``: 503 if Kakao is unavailable, 502 if it rejects the call.
     func tokensAtKakao(ofUsers userIDs: [Int64]) async throws -> [PushToken] {
         do throws(KakaoError) {
-            // Kakao is asked for nobody else.
-            let tokens = try await push.tokens(userIDs: userIDs).filter { userIDs.contains($0.userID) }
-            availability.recordAcceptance()
-            return tokens
+            return try await push.tokens(userIDs: userIDs).filter { userIDs.contains($0.userID) }
         } catch {
-            availability.recordFailure(error)
             throw Problem.tokensNotListed(error)
         }
     }

@@ -2,83 +2,59 @@ internal import FoundationEssentials
 internal import KakaoAPI
 internal import Postgres
 
-/// The devices that are registered here, whether Kakao has heard of them or not. What is withdrawn is no longer shown.
+/// Reads registered devices, whether Kakao has confirmed them or not. Withdrawn devices are not shown.
 extension DeviceStore {
-    private static let columns = """
-        user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
-            kakao_revision = revision, expires_at, failures
-        """
-
     /// Push tokens in the order of user and device.
     struct TokenPage: Sendable {
         var tokens: [PushToken] = []
         /// The device after which the next page begins; `nil` for the last page.
         var next: DeviceKey?
-        /// Whether nothing is stored of the user, not even a withdrawn device. Only Kakao may have tokens then.
+        /// Whether no device of the user is stored, not even a withdrawn one. Only Kakao may have tokens then.
         var isUnknown = false
     }
 
-    /// Devices of a user that a coalesced look-up reads: more than nearly every user has, and few enough for 64 users at a time.
-    private static let firstPage = 16
-    /// Devices of every further page: with tokens of 4 KB, a megabyte.
-    private static let laterPages: Int64 = 256
+    /// The devices of a further page of tokens: with tokens of 4 KB, a megabyte.
+    private static let pageSize = 256
 
-    /// The first page of a user's tokens. Concurrent look-ups are one statement.
+    /// Returns the first page of a user's tokens. Concurrent look-ups are one statement.
     func pushTokens(ofUser userID: Int64) async throws -> TokenPage {
         try await lookUps.submit(userID)
     }
 
-    /// The users without any stored device, withdrawn ones included.
+    /// Returns the users without any stored device, withdrawn ones included.
     func unknownUsers(among userIDs: [Int64]) async throws -> [Int64] {
-        let rows = try await pool.read(
-            """
-            SELECT user_id
-            FROM unnest($1::bigint[]) AS asked (user_id)
-            WHERE NOT EXISTS (SELECT 1 FROM devices WHERE devices.user_id = asked.user_id)
-            """,
-            [.int64s(userIDs)]
-        )
-        return try rows.map { try $0.decode(Int64.self) }
+        try await pool.read(FindUnknownUsers(userIDs: userIDs))
     }
 
-    /// A page of the tokens of some users.
-    ///
-    /// - Parameter key: Only those after this device.
+    /// Returns a page of the tokens of users, from the device after `key` on.
     func pushTokens(ofUsers userIDs: [Int64], after key: DeviceKey?) async throws -> TokenPage {
-        let rows = try await pool.read(
-            """
-            SELECT user_id, device_id, push_type, push_token, created_at, updated_at
-            FROM devices
-            WHERE user_id = ANY ($1::bigint[])
-                AND (user_id, device_id, push_type) > ($2, $3, $4)
-                AND NOT withdrawn
-            ORDER BY user_id, device_id, push_type
-            LIMIT $5
-            """,
-            [
-                .int64s(userIDs.filter { $0 >= key?.userID ?? 0 }), .int64(key?.userID ?? 0),
-                .text(key?.deviceID ?? ""),
-                .text(key?.pushType.storedName ?? ""), .int64(Self.laterPages),
-            ]
-        )
         var page = TokenPage()
-        page.tokens = try rows.compactMap { row in
-            let (userID, deviceID, pushType, pushToken, createdAt, updatedAt) = try row.decode(
-                Int64.self,
-                String.self,
-                String.self,
-                String.self,
-                Date.self,
-                Date.self
-            )
-            return PushToken(userID, deviceID, pushType, pushToken, createdAt, updatedAt)
-        }
-        if page.tokens.count == Int(Self.laterPages) { page.next = page.tokens.last.map(DeviceKey.init) }
+        page.tokens = try await pool.read(ListPushTokens(userIDs: userIDs, after: key, limit: Int64(Self.pageSize)))
+        if page.tokens.count == Self.pageSize { page.next = page.tokens.last.map(DeviceKey.init) }
         return page
     }
 
-    /// One row without a device for an unknown user.
-    static let lookUpStatement = """
+    /// Returns up to `limit` devices of a user in the order of their ids, from the device after `cursor` on.
+    func devices(ofUser userID: Int64, after cursor: DeviceCursor?, limit: Int) async throws -> [Device] {
+        try await pool.read(ListDevices(userID: userID, after: cursor, limit: Int64(limit)))
+    }
+
+    /// Returns the devices of a user with this id, of each push type.
+    func devices(ofUser userID: Int64, named deviceID: String) async throws -> [Device] {
+        try await pool.read(FindDevices(userID: userID, deviceID: deviceID))
+    }
+}
+
+// MARK: Statements
+
+/// Looks up the tokens of users, up to ``firstPage`` of each.
+struct LookUpDevices: CoalescedStatement {
+    typealias Item = Int64
+
+    /// Devices of a user on the first page: more than nearly every user has, and few enough for 64 users at a time.
+    private static let firstPage = 16
+
+    static let sql: SQL = """
         SELECT place, asked_id, device_id, push_type, push_token, created_at, updated_at, withdrawn
         FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (asked_id, place)
         LEFT JOIN LATERAL (
@@ -86,27 +62,36 @@ extension DeviceStore {
             FROM devices
             WHERE user_id = asked_id
             ORDER BY device_id, push_type
-            LIMIT \(firstPage)
+            LIMIT 16
         ) AS device ON true
         ORDER BY place, device_id, push_type
         """
 
-    static func lookUpParameters(_ userIDs: [Int64]) -> [PostgresValue] { [.int64s(userIDs)] }
+    let userIDs: [Int64]
 
-    static func decodeLookUps(_ rows: PostgresRows, _ count: Int) throws -> [TokenPage] {
-        var pages = [TokenPage](repeating: TokenPage(), count: count)
+    var parameters: [PostgresValue] { [.int64s(userIDs)] }
+
+    /// A device and its user's place among the users, from 1. The columns of the device are NULL for an unknown user.
+    static func decode(
+        _ row: PostgresRow
+    ) throws -> (Int64, Int64, PostgresCell, PostgresCell, PostgresCell, PostgresCell, PostgresCell, PostgresCell) {
+        try row.decode(
+            Int64.self,
+            Int64.self,
+            PostgresCell.self,
+            PostgresCell.self,
+            PostgresCell.self,
+            PostgresCell.self,
+            PostgresCell.self,
+            PostgresCell.self
+        )
+    }
+
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [DeviceStore.TokenPage] {
+        var pages = [DeviceStore.TokenPage](repeating: DeviceStore.TokenPage(), count: count)
         var found = [Int](repeating: 0, count: count)
         for row in rows {
-            let (place, userID, deviceID, pushType, pushToken, createdAt, updatedAt, isWithdrawn) = try row.decode(
-                Int64.self,
-                Int64.self,
-                PostgresCell.self,
-                PostgresCell.self,
-                PostgresCell.self,
-                PostgresCell.self,
-                PostgresCell.self,
-                PostgresCell.self
-            )
+            let (place, userID, deviceID, pushType, pushToken, createdAt, updatedAt, isWithdrawn) = try decode(row)
             let index = Int(place) - 1
             guard pages.indices.contains(index) else { continue }
             guard !deviceID.isNull else {
@@ -114,66 +99,129 @@ extension DeviceStore {
                 continue
             }
             let token = try PushToken(
-                userID,
-                deviceID.decode(String.self),
-                pushType.decode(String.self),
-                pushToken.decode(String.self),
-                createdAt.decode(Date.self),
-                updatedAt.decode(Date.self)
+                userID: userID,
+                deviceID: deviceID.decode(String.self),
+                pushType: pushType.decode(PushType.self),
+                pushToken: pushToken.decode(String.self),
+                createdAt: createdAt.decode(Date.self).rfc3339Seconds,
+                updatedAt: updatedAt.decode(Date.self).rfc3339Seconds
             )
-            guard let token else { continue }
             found[index] += 1
             if try !isWithdrawn.decode(Bool.self) { pages[index].tokens.append(token) }
             if found[index] == firstPage { pages[index].next = DeviceKey(token) }
         }
         return pages
     }
+}
 
-    /// The devices of a user, in the order of their ids, at most `limit` of them.
-    ///
-    /// - Parameter cursor: Only those after this one.
-    func devices(ofUser userID: Int64, after cursor: DeviceCursor?, limit: Int) async throws -> [Device] {
-        let rows = try await pool.read(
-            """
-            SELECT \(Self.columns)
-            FROM devices
-            WHERE user_id = $1
-                AND ($2::text IS NULL OR (device_id, push_type) > ($2, $3::text))
-                AND NOT withdrawn
-            ORDER BY device_id, push_type
-            LIMIT $4
-            """,
-            [
-                .int64(userID), .text(cursor?.deviceID), .text(cursor?.pushType.storedName), .int64(Int64(limit)),
-            ]
-        )
-        return try rows.compactMap(Self.device)
+/// Finds the users without a stored device.
+struct FindUnknownUsers: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_id
+        FROM unnest($1::bigint[]) AS asked (user_id)
+        WHERE NOT EXISTS (SELECT 1 FROM devices WHERE devices.user_id = asked.user_id)
+        """
+
+    let userIDs: [Int64]
+
+    var parameters: [PostgresValue] { [.int64s(userIDs)] }
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+}
+
+/// Lists the tokens of users in the order of user and device.
+struct ListPushTokens: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_id, device_id, push_type, push_token, created_at, updated_at
+        FROM devices
+        WHERE user_id = ANY ($1::bigint[])
+            AND (user_id, device_id, push_type) > ($2, $3, $4)
+            AND NOT withdrawn
+        ORDER BY user_id, device_id, push_type
+        LIMIT $5
+        """
+
+    let userIDs: [Int64]
+    let after: DeviceKey?
+    let limit: Int64
+
+    var parameters: [PostgresValue] {
+        [
+            .int64s(userIDs.filter { $0 >= after?.userID ?? 0 }), .int64(after?.userID ?? 0),
+            .text(after?.deviceID ?? ""), .text(after?.pushType.storedName ?? ""), .int64(limit),
+        ]
     }
 
-    /// What a user has registered under one id: a device, and seldom another one of another push type.
-    func devices(ofUser userID: Int64, named deviceID: String) async throws -> [Device] {
-        let rows = try await pool.read(
-            """
-            SELECT \(Self.columns)
-            FROM devices
-            WHERE user_id = $1
-                AND device_id = $2
-                AND NOT withdrawn
-            """,
-            [.int64(userID), .text(deviceID)]
+    static func decode(_ row: PostgresRow) throws -> PushToken {
+        let (userID, deviceID, pushType, pushToken, createdAt, updatedAt) = try row.decode(
+            Int64.self,
+            String.self,
+            PushType.self,
+            String.self,
+            Date.self,
+            Date.self
         )
-        return try rows.compactMap(Self.device)
+        return PushToken(
+            userID: userID,
+            deviceID: deviceID,
+            pushType: pushType,
+            pushToken: pushToken,
+            createdAt: createdAt.rfc3339Seconds,
+            updatedAt: updatedAt.rfc3339Seconds
+        )
+    }
+}
+
+/// Lists the devices of a user in the order of their ids.
+struct ListDevices: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
+            kakao_revision = revision, expires_at, failures
+        FROM devices
+        WHERE user_id = $1
+            AND ($2::text IS NULL OR (device_id, push_type) > ($2, $3::text))
+            AND NOT withdrawn
+        ORDER BY device_id, push_type
+        LIMIT $4
+        """
+
+    let userID: Int64
+    let after: DeviceCursor?
+    let limit: Int64
+
+    var parameters: [PostgresValue] {
+        [.int64(userID), .text(after?.deviceID), .text(after?.pushType.storedName), .int64(limit)]
     }
 
-    private static func device(_ row: PostgresRow) throws -> Device? {
+    static func decode(_ row: PostgresRow) throws -> Device { try Device(row) }
+}
+
+/// Finds the devices of a user with one id.
+struct FindDevices: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
+            kakao_revision = revision, expires_at, failures
+        FROM devices
+        WHERE user_id = $1
+            AND device_id = $2
+            AND NOT withdrawn
+        """
+
+    let userID: Int64
+    let deviceID: String
+
+    var parameters: [PostgresValue] { [.int64(userID), .text(deviceID)] }
+    static func decode(_ row: PostgresRow) throws -> Device { try Device(row) }
+}
+
+extension Device {
+    fileprivate init(_ row: PostgresRow) throws {
         let (
             userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
-            isConfirmed,
-            expiresAt, failures
+            isConfirmed, expiresAt, failures
         ) = try row.decode(
             Int64.self,
             String.self,
-            String.self,
+            PushType.self,
             String.self,
             String?.self,
             String?.self,
@@ -185,8 +233,7 @@ extension DeviceStore {
             Date?.self,
             Int32.self
         )
-        guard let pushType = PushType(storedName: pushType) else { return nil }
-        return Device(
+        self.init(
             key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
             pushToken: pushToken,
             locale: locale,
@@ -198,28 +245,6 @@ extension DeviceStore {
             isConfirmed: isConfirmed,
             expiresAt: expiresAt,
             failures: Int(failures)
-        )
-    }
-}
-
-extension PushToken {
-    /// A device as Kakao lists it; `nil` for a push type that is unknown.
-    fileprivate init?(
-        _ userID: Int64,
-        _ deviceID: String,
-        _ pushType: String,
-        _ pushToken: String,
-        _ createdAt: Date,
-        _ updatedAt: Date
-    ) {
-        guard let pushType = PushType(storedName: pushType) else { return nil }
-        self.init(
-            userID: userID,
-            deviceID: deviceID,
-            pushType: pushType,
-            pushToken: pushToken,
-            createdAt: createdAt.rfc3339Seconds,
-            updatedAt: updatedAt.rfc3339Seconds
         )
     }
 }

@@ -51,7 +51,7 @@ actor PendingDeviceWorker {
 
     private nonisolated func settle(_ device: PendingDevice) async {
         do {
-            if case .refused(let error) = try await registrar.settle(device) {
+            if case .rejected(let error) = try await registrar.synchronize(device) {
                 logger.warning(
                     device.isRenewal
                         ? "Kakao refuses to renew a token; the device stays"

@@ -74,8 +74,7 @@ struct DatabaseChecks: Sendable {
     // MARK: Checks
 
     private func server(_ pool: PostgresPool) async throws -> Finding {
-        let row = try await pool.read(Self.selectServer)
-        guard let (version, number, encoding) = try row.first?.decode(String.self, Int32.self, String.self) else {
+        guard let (version, number, encoding) = try await pool.read(ReadServerVersion()).first else {
             throw PostgresError(.decoding)
         }
         guard number >= Self.oldestVersion else {
@@ -89,16 +88,16 @@ struct DatabaseChecks: Sendable {
             )
         }
         let start = MonotonicTime.now
-        _ = try await pool.read("SELECT 1")
+        _ = try await pool.read(PingDatabase())
         let time = (MonotonicTime.now - start).inMilliseconds
         return Finding(.ok, "database", "PostgreSQL \(version), a round trip takes \(time)")
     }
 
     private func clock(_ pool: PostgresPool) async throws -> (Finding.State, String) {
         let begin = Date()
-        let row = try await pool.read("SELECT clock_timestamp()")
+        let time = try await pool.read(ReadDatabaseClock()).first
         let end = Date()
-        guard let time = try row.first?.decode(Date.self) else { throw PostgresError(.decoding) }
+        guard let time else { throw PostgresError(.decoding) }
         let finding = ClockCheck(subject: "clock.database", other: "the database's clock")
             .finding(time...time, askedAt: begin, answeredAt: end)
         return (finding.state, finding.text)
@@ -114,18 +113,16 @@ struct DatabaseChecks: Sendable {
 
     /// Whether the role may do what is asked of it.
     private func role(_ pool: PostgresPool) async throws -> (Finding.State, String) {
-        // Not as the reads are, which may never write.
-        let writes = try await pool.write(Self.selectWritability).first?.decode(Bool.self, Bool.self)
-        guard let (isStandby, isReadOnly) = writes, !isStandby else {
+        // On a connection for writes: those for reads are always read-only.
+        guard let (isStandby, isReadOnly) = try await pool.write(ReadWritability()).first, !isStandby else {
             return (.wrong, "this is a standby, which takes no writes: name the primary in database.url")
         }
         guard !isReadOnly else {
             return (.wrong, "it may not write: default_transaction_read_only is on for the role or the database")
         }
-        let row = try await pool.read(Self.selectRole)
         guard
-            let (role, schema, mayCreate, mayUseTemporary, mayAlter, denied) = try row.first?
-                .decode(String.self, String?.self, Bool.self, Bool.self, Bool.self, [String].self)
+            let (role, schema, mayCreate, mayUseTemporary, mayAlter, denied) =
+                try await pool.read(ReadRolePrivileges()).first
         else { throw PostgresError(.decoding) }
         guard let schema else {
             return (.wrong, "\(role) has no schema: GRANT USAGE ON SCHEMA public TO it, or mend its search_path")
@@ -140,7 +137,7 @@ struct DatabaseChecks: Sendable {
             return (.wrong, "\(role) may make no temporary tables, which uploads need: GRANT TEMPORARY ON DATABASE")
         }
         // A fault of this server would be one of everything in PostgreSQL, and of its machine.
-        guard try await !isSuperuser(pool) else {
+        guard try await pool.read(CheckSuperuser()).first != true else {
             return (.warning, "\(role) is a superuser: use a role without such rights that owns the database")
         }
         // Who only serves needs no more than that.
@@ -154,10 +151,6 @@ struct DatabaseChecks: Sendable {
             return (.wrong, "\(role) does not own the tables, and cannot alter them: set database.migrate to false")
         }
         return (.ok, "\(role) may migrate, read and write in \(schema)")
-    }
-
-    private func isSuperuser(_ pool: PostgresPool) async throws -> Bool {
-        try await pool.read(Self.selectSuperuser).first?.decode(Bool.self) ?? false
     }
 
     /// Whether the password and the tokens go to the database, and nowhere else.
@@ -175,8 +168,7 @@ struct DatabaseChecks: Sendable {
 
     private func connections(_ pool: PostgresPool, _ postgres: PostgresSettings) async throws -> (Finding.State, String)
     {
-        let row = try await pool.read(Self.selectConnections)
-        guard let (allowed, used) = try row.first?.decode(Int32.self, Int64.self) else {
+        guard let (allowed, used) = try await pool.read(ReadConnectionLimit()).first else {
             throw PostgresError(.decoding)
         }
         let needed = PushServer.maximumDatabaseConnections(postgres)
@@ -191,7 +183,7 @@ struct DatabaseChecks: Sendable {
     }
 
     private func durability(_ pool: PostgresPool) async throws -> (Finding.State, String) {
-        let off = try await pool.read(Self.selectDurability).map { try $0.decode(String.self) }
+        let off = try await pool.read(ListDisabledDurabilitySettings())
         guard off.isEmpty else {
             return (
                 .warning, "\(off.joined(separator: ", ")) is off: what was answered with success can be lost; set it on"
@@ -201,27 +193,63 @@ struct DatabaseChecks: Sendable {
     }
 
     private func autovacuum(_ pool: PostgresPool) async throws -> (Finding.State, String) {
-        let off = try await pool.read(Self.selectAutovacuum).map { try $0.decode(String.self) }
+        let off = try await pool.read(ListDisabledVacuumSettings())
         guard off.isEmpty else {
             return (.warning, "\(off.joined(separator: ", ")) is off: the tables of pushes grow without end; set it on")
         }
         return (.ok, "on")
     }
+}
 
-    // MARK: SQL
+// MARK: Statements
 
-    private static let selectServer = """
+/// Reads the version of PostgreSQL, as a text and as a number, and the database's encoding.
+struct ReadServerVersion: PostgresStatement {
+    static let sql: SQL = """
         SELECT split_part(current_setting('server_version'), ' ', 1),
             current_setting('server_version_num')::integer,
             current_setting('server_encoding')
         """
 
-    private static let selectWritability = """
+    static func decode(_ row: PostgresRow) throws -> (version: String, number: Int32, encoding: String) {
+        try row.decode(String.self, Int32.self, String.self)
+    }
+}
+
+/// Returns one row, to measure a round trip.
+struct PingDatabase: PostgresStatement {
+    static let sql: SQL = """
+        SELECT 1
+        """
+
+    static func decode(_ row: PostgresRow) throws -> Int32 { try row.decode(Int32.self) }
+}
+
+/// Reads the database's clock.
+struct ReadDatabaseClock: PostgresStatement {
+    static let sql: SQL = """
+        SELECT clock_timestamp()
+        """
+
+    static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
+}
+
+/// Reads whether the server is a standby, and whether this transaction is read-only.
+struct ReadWritability: PostgresStatement {
+    static let sql: SQL = """
         SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean
         """
 
-    /// The server's own tables are those in the schema of `schema_migrations` that belong to whoever has migrated.
-    private static let selectRole = """
+    static func decode(_ row: PostgresRow) throws -> (isStandby: Bool, isReadOnly: Bool) {
+        try row.decode(Bool.self, Bool.self)
+    }
+}
+
+/// Reads the current role and schema, the role's privileges, and the tables that the role may not read and write.
+///
+/// The tables are those in the schema of `schema_migrations` that have the same owner as `schema_migrations`.
+struct ReadRolePrivileges: PostgresStatement {
+    static let sql: SQL = """
         WITH own AS (
             SELECT relation.oid, relation.relname, relation.relowner, relation.oid = migrations.oid AS is_migrations
             FROM pg_class AS migrations
@@ -248,12 +276,29 @@ struct DatabaseChecks: Sendable {
             )
         """
 
-    private static let selectSuperuser = """
+    static func decode(
+        _ row: PostgresRow
+    ) throws -> (
+        role: String, schema: String?, mayCreate: Bool, mayUseTemporary: Bool, mayAlter: Bool, denied: [String]
+    ) {
+        try row.decode(String.self, String?.self, Bool.self, Bool.self, Bool.self, [String].self)
+    }
+}
+
+/// Checks whether the current role is a superuser or a member of one.
+struct CheckSuperuser: PostgresStatement {
+    static let sql: SQL = """
         SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolsuper AND pg_has_role(current_user, oid, 'MEMBER'))
         """
 
-    /// Of the connections that are there, some are kept for administrators; -1 is no limit.
-    private static let selectConnections = """
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+}
+
+/// Reads how many connections the current role may open, and how many connections are open.
+///
+/// Some of `max_connections` are reserved for administrators. A limit of -1 means none.
+struct ReadConnectionLimit: PostgresStatement {
+    static let sql: SQL = """
         SELECT least(
                 current_setting('max_connections')::integer
                     - current_setting('superuser_reserved_connections')::integer
@@ -264,15 +309,29 @@ struct DatabaseChecks: Sendable {
             (SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database)
         """
 
-    private static let selectDurability = """
+    static func decode(_ row: PostgresRow) throws -> (allowed: Int32, used: Int64) {
+        try row.decode(Int32.self, Int64.self)
+    }
+}
+
+/// Lists the settings for durability that are off.
+struct ListDisabledDurabilitySettings: PostgresStatement {
+    static let sql: SQL = """
         SELECT name
         FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) AS name
         WHERE current_setting(name) = 'off'
         """
 
-    private static let selectAutovacuum = """
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+}
+
+/// Lists the settings that autovacuum needs and that are off.
+struct ListDisabledVacuumSettings: PostgresStatement {
+    static let sql: SQL = """
         SELECT name
         FROM unnest(ARRAY['autovacuum', 'track_counts']) AS name
         WHERE current_setting(name) = 'off'
         """
+
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }

@@ -30,36 +30,12 @@ package struct OperatorKeyStore: Sendable {
 
     /// The scopes of the key that has this SHA-256 and how much longer it lasts, at most a second of it; `nil` if it is not in force.
     func validKey(_ digest: [UInt8]) async throws -> (scopes: Set<Scope>, remaining: Duration)? {
-        let rows = try await pool.read(
-            """
-            SELECT scopes,
-                extract(epoch FROM LEAST(expires_at, now() + interval '1 second') - now())::float8
-            FROM operator_keys
-            WHERE sha256 = $1
-                AND revoked_at IS NULL
-                AND (expires_at IS NULL OR expires_at > now())
-            """,
-            [.bytes(digest)]
-        )
-        guard let row = rows.first else { return nil }
-        let (scopes, seconds) = try row.decode([String].self, Double.self)
-        return (Self.scopes(scopes), .seconds(seconds))
+        try await pool.read(FindValidOperatorKey(sha256: digest)).first
     }
 
     /// Notes when keys were last used, by their SHA-256. What another server has noted stays where it is later.
     func recordUses(_ uses: [[UInt8]: Date]) async throws {
-        let uses = Array(uses)
-        _ = try await retryingDeadlocks {
-            try await pool.write(
-                """
-                UPDATE operator_keys
-                SET last_used_at = GREATEST(last_used_at, used_at)
-                FROM unnest($1, $2) AS uses (digest, used_at)
-                WHERE sha256 = digest
-                """,
-                [.byteas(uses.map(\.key)), .timestamps(uses.map(\.value))]
-            )
-        }
+        try await pool.write(RecordOperatorKeyUses(uses: uses))
     }
 
     /// Makes a key and returns it: the only time that anybody sees it.
@@ -69,54 +45,116 @@ package struct OperatorKeyStore: Sendable {
     ///   - expiresAt: When it ends; `nil` for never.
     package func create(name: String, scopes: Set<Scope>, expiresAt: Date?) async throws -> String {
         let key = Self.prefix + RandomKey.hexadecimal(words: 4)
-        _ = try await pool.write(
-            """
-            INSERT INTO operator_keys (sha256, name, scopes, expires_at)
-            VALUES ($1, $2, $3, $4)
-            """,
-            [.bytes(SHA256Digest.of(key)), .text(name), .texts(scopes.map(\.rawValue).sorted()), .timestamp(expiresAt)]
+        try await pool.write(
+            InsertOperatorKey(sha256: SHA256Digest.of(key), name: name, scopes: scopes, expiresAt: expiresAt)
         )
         return key
     }
 
     /// All keys, the oldest first.
     package func list() async throws -> [OperatorKey] {
-        let rows = try await pool.read(
-            """
-            SELECT name, scopes, created_at, expires_at, revoked_at, last_used_at
-            FROM operator_keys
-            ORDER BY created_at, name
-            """
-        )
-        return try rows.map { row in
-            let (name, scopes, createdAt, expiresAt, revokedAt, lastUsedAt) =
-                try row.decode(String.self, [String].self, Date.self, Date?.self, Date?.self, Date?.self)
-            return OperatorKey(
-                name: name,
-                scopes: Self.scopes(scopes),
-                createdAt: createdAt,
-                expiresAt: expiresAt,
-                revokedAt: revokedAt,
-                lastUsedAt: lastUsedAt
-            )
-        }
+        try await pool.read(ListOperatorKeys())
     }
 
     /// Ends the keys of that name at once. Returns how many there were.
     package func revoke(name: String) async throws -> Int {
-        let rows = try await pool.write(
-            """
-            UPDATE operator_keys
-            SET revoked_at = now()
-            WHERE name = $1
-                AND revoked_at IS NULL
-            """,
-            [.text(name)]
-        )
-        return rows.affectedRows
+        try await pool.write(RevokeOperatorKeys(name: name))
     }
+}
 
-    private static func scopes(_ names: [String]) -> Set<Scope> {
-        Set(names.compactMap(Scope.init(rawValue:)))
+extension Set<Scope> {
+    /// The scopes with these names, without the unknown ones.
+    fileprivate init(names: [String]) {
+        self.init(names.compactMap(Scope.init(rawValue:)))
     }
+}
+
+// MARK: Statements
+
+/// Finds the scopes of a valid key, and for how long the server may cache them: at most a second.
+struct FindValidOperatorKey: PostgresStatement {
+    static let sql: SQL = """
+        SELECT scopes,
+            extract(epoch FROM LEAST(expires_at, now() + interval '1 second') - now())::float8
+        FROM operator_keys
+        WHERE sha256 = $1
+            AND revoked_at IS NULL
+            AND (expires_at IS NULL OR expires_at > now())
+        """
+
+    let sha256: [UInt8]
+
+    var parameters: [PostgresValue] { [.bytes(sha256)] }
+    static func decode(_ row: PostgresRow) throws -> (scopes: Set<Scope>, remaining: Duration) {
+        let (scopes, seconds) = try row.decode([String].self, Double.self)
+        return (Set(names: scopes), .seconds(seconds))
+    }
+}
+
+/// Records when keys were last used, by their SHA-256. Keeps a later time that another server recorded.
+struct RecordOperatorKeyUses: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE operator_keys
+        SET last_used_at = GREATEST(last_used_at, used_at)
+        FROM unnest($1, $2) AS uses (digest, used_at)
+        WHERE sha256 = digest
+        """
+
+    let uses: [[UInt8]: Date]
+
+    var parameters: [PostgresValue] { [.byteas(Array(uses.keys)), .timestamps(Array(uses.values))] }
+}
+
+/// Inserts a key.
+struct InsertOperatorKey: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO operator_keys (sha256, name, scopes, expires_at)
+        VALUES ($1, $2, $3, $4)
+        """
+
+    let sha256: [UInt8]
+    let name: String
+    let scopes: Set<Scope>
+    /// `nil` for never.
+    let expiresAt: Date?
+
+    var parameters: [PostgresValue] {
+        [.bytes(sha256), .text(name), .texts(scopes.map(\.rawValue).sorted()), .timestamp(expiresAt)]
+    }
+}
+
+/// Lists all keys, the oldest first.
+struct ListOperatorKeys: PostgresStatement {
+    static let sql: SQL = """
+        SELECT name, scopes, created_at, expires_at, revoked_at, last_used_at
+        FROM operator_keys
+        ORDER BY created_at, name
+        """
+
+    static func decode(_ row: PostgresRow) throws -> OperatorKey {
+        let (name, scopes, createdAt, expiresAt, revokedAt, lastUsedAt) =
+            try row.decode(String.self, [String].self, Date.self, Date?.self, Date?.self, Date?.self)
+        return OperatorKey(
+            name: name,
+            scopes: Set(names: scopes),
+            createdAt: createdAt,
+            expiresAt: expiresAt,
+            revokedAt: revokedAt,
+            lastUsedAt: lastUsedAt
+        )
+    }
+}
+
+/// Revokes the keys with a name that are not revoked yet.
+struct RevokeOperatorKeys: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE operator_keys
+        SET revoked_at = now()
+        WHERE name = $1
+            AND revoked_at IS NULL
+        """
+
+    let name: String
+
+    var parameters: [PostgresValue] { [.text(name)] }
 }

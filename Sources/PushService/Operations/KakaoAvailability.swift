@@ -59,8 +59,9 @@ final class KakaoAvailability: Sendable {
         return refusalReason == nil ? .reachable : .refusing
     }
 
-    /// Records a call that has ended. Callable from anywhere.
+    /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
     func record(_ call: KakaoCall) {
+        if call.api.usesAdminKey { recordAdminKey(call.error) }
         let now = Date()
         let outcome = ServerMetrics.KakaoOutcome(call.error)
         let isAnswered =
@@ -90,7 +91,12 @@ final class KakaoAvailability: Sendable {
         quotaWaitEnd.withLock { $0 = MonotonicTime.now + wait }
     }
 
-    func recordAcceptance() {
+    private func recordAdminKey(_ error: KakaoError?) {
+        guard let error else { return recordAcceptance() }
+        if error.disposition == .halt { recordRefusal(error.description) }
+    }
+
+    private func recordAcceptance() {
         let wasRefused = refusal.withLock { refusal in
             defer { refusal = nil }
             return refusal != nil
@@ -98,9 +104,7 @@ final class KakaoAvailability: Sendable {
         if wasRefused { logger.notice("Kakao accepts our calls again") }
     }
 
-    func recordFailure(_ error: KakaoError) {
-        guard error.disposition == .halt else { return }
-        let reason = error.description
+    private func recordRefusal(_ reason: String) {
         let isNews = refusal.withLock { refusal in
             defer { refusal = reason }
             return refusal != reason

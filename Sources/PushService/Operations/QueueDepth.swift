@@ -47,110 +47,130 @@ actor QueueDepth {
         return await reading.value
     }
 
-    /// Each count reads one partial index, in its order and no further than the limit; finished batches are in none of them.
     private static func read(_ pool: PostgresPool) async throws -> Counts? {
-        let rows = try await pool.read(
-            """
-            SELECT
-                LEAST(
-                    $1,
-                    (
-                        SELECT count(*)
-                        FROM (
-                            SELECT
-                            FROM pushes
-                            JOIN push_batches AS batch ON batch.push_id = pushes.id
-                            WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
-                                AND batch.state = 'waiting'
-                            LIMIT $1
-                        ) AS again
-                    ) + (
-                        SELECT COALESCE(sum(part.batches - part.claimed), 0)
-                        FROM pushes
-                        JOIN push_parts AS part ON part.push_id = pushes.id
-                        WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
-                            AND part.claimed < part.batches
-                    )
-                ),
-                LEAST(
-                    $1,
-                    (
-                        SELECT count(*)
-                        FROM (
-                            SELECT
-                            FROM push_batches
-                            WHERE state = 'sending'
-                            LIMIT $1
-                        ) AS again
-                    ) + (
-                        SELECT COALESCE(sum(length(settled) - bit_count(settled)), 0)::bigint
-                        FROM push_claims
-                        WHERE lease IS NOT NULL
-                    )
-                ),
-                (
-                    SELECT greatest(0, extract(epoch FROM now() - min(first.next_attempt_at)))::float8
-                    FROM pushes
-                    CROSS JOIN LATERAL (
-                        (
-                            SELECT next_attempt_at
-                            FROM push_batches
-                            WHERE push_id = pushes.id
-                                AND state = 'waiting'
-                            ORDER BY next_attempt_at
-                            LIMIT 1
-                        )
-                        UNION ALL
-                        (
-                            SELECT created_at
-                            FROM push_parts
-                            WHERE push_id = pushes.id
-                                AND claimed < batches
-                            ORDER BY number
-                            LIMIT 1
-                        )
-                    ) AS first
-                    WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
-                ),
+        let depth = try await pool.read(ReadQueueDepth(limit: limit)).first
+        var pushes: [PushState: Int64] = [:]
+        for (state, count) in try await pool.read(CountUnfinishedPushes()) {
+            if let state { pushes[state] = count }
+        }
+        guard let depth else { return nil }
+        return Counts(
+            waitingBatches: depth.waitingBatches,
+            sendingBatches: depth.sendingBatches,
+            oldestWaitingSeconds: depth.oldestWaitingSeconds,
+            pendingDevices: depth.pendingDevices,
+            pushes: pushes
+        )
+    }
+}
+
+// MARK: Statements
+
+/// Counts waiting and sending batches and pending devices, each up to a limit, and computes for how many seconds the
+/// oldest waiting batch has been due.
+///
+/// Each count reads one partial index, in its order and at most to the limit. Finished batches are in none of them.
+struct ReadQueueDepth: PostgresStatement {
+    static let sql: SQL = """
+        SELECT
+            LEAST(
+                $1,
                 (
                     SELECT count(*)
                     FROM (
                         SELECT
-                        FROM devices
-                        WHERE kakao_revision < revision
-                        ORDER BY next_attempt_at
+                        FROM pushes
+                        JOIN push_batches AS batch ON batch.push_id = pushes.id
+                        WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+                            AND batch.state = 'waiting'
                         LIMIT $1
-                    ) AS unsettled
+                    ) AS again
+                ) + (
+                    SELECT COALESCE(sum(part.batches - part.claimed), 0)
+                    FROM pushes
+                    JOIN push_parts AS part ON part.push_id = pushes.id
+                    WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+                        AND part.claimed < part.batches
                 )
-            """,
-            [.int64(Int64(limit))]
-        )
-        let states = try await pool.read(
-            """
-            SELECT state, count(*)
-            FROM pushes
-            WHERE state IN ('scheduled', 'preparing', 'sending')
-            GROUP BY state
-            UNION ALL
-            SELECT state, count(*)
-            FROM pushes
-            WHERE state IN ('paused', 'halted')
-            GROUP BY state
-            """
-        )
-        var pushes: [PushState: Int64] = [:]
-        for row in states {
-            let (state, count) = try row.decode(String.self, Int64.self)
-            if let state = PushState(rawValue: state) { pushes[state] = count }
-        }
-        guard let row = rows.first else { return nil }
-        let (waiting, sending, oldest, unsettled) = try row.decode(Int64.self, Int64.self, Double.self, Int64.self)
-        return Counts(
-            waitingBatches: waiting,
-            sendingBatches: sending,
-            oldestWaitingSeconds: oldest,
-            pendingDevices: unsettled,
-            pushes: pushes
-        )
+            ),
+            LEAST(
+                $1,
+                (
+                    SELECT count(*)
+                    FROM (
+                        SELECT
+                        FROM push_batches
+                        WHERE state = 'sending'
+                        LIMIT $1
+                    ) AS again
+                ) + (
+                    SELECT COALESCE(sum(length(settled) - bit_count(settled)), 0)::bigint
+                    FROM push_claims
+                    WHERE lease IS NOT NULL
+                )
+            ),
+            (
+                SELECT greatest(0, extract(epoch FROM now() - min(first.next_attempt_at)))::float8
+                FROM pushes
+                CROSS JOIN LATERAL (
+                    (
+                        SELECT next_attempt_at
+                        FROM push_batches
+                        WHERE push_id = pushes.id
+                            AND state = 'waiting'
+                        ORDER BY next_attempt_at
+                        LIMIT 1
+                    )
+                    UNION ALL
+                    (
+                        SELECT created_at
+                        FROM push_parts
+                        WHERE push_id = pushes.id
+                            AND claimed < batches
+                        ORDER BY number
+                        LIMIT 1
+                    )
+                ) AS first
+                WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+            ),
+            (
+                SELECT count(*)
+                FROM (
+                    SELECT
+                    FROM devices
+                    WHERE kakao_revision < revision
+                    ORDER BY next_attempt_at
+                    LIMIT $1
+                ) AS unsettled
+            )
+        """
+
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
+    static func decode(
+        _ row: PostgresRow
+    ) throws -> (waitingBatches: Int64, sendingBatches: Int64, oldestWaitingSeconds: Double, pendingDevices: Int64) {
+        try row.decode(Int64.self, Int64.self, Double.self, Int64.self)
+    }
+}
+
+/// Counts the unfinished pushes of each state. The state is `nil` if this version does not know it.
+struct CountUnfinishedPushes: PostgresStatement {
+    static let sql: SQL = """
+        SELECT state, count(*)
+        FROM pushes
+        WHERE state IN ('scheduled', 'preparing', 'sending')
+        GROUP BY state
+        UNION ALL
+        SELECT state, count(*)
+        FROM pushes
+        WHERE state IN ('paused', 'halted')
+        GROUP BY state
+        """
+
+    static func decode(_ row: PostgresRow) throws -> (state: PushState?, count: Int64) {
+        let (state, count) = try row.decode(String.self, Int64.self)
+        return (PushState(rawValue: state), count)
     }
 }

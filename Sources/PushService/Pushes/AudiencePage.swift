@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import KakaoAPI
 internal import Postgres
 
-/// Some users of an audience, from a place in it on: what one step of preparing looks at.
+/// The users of an audience that one step of its preparation reads.
 struct AudiencePage: Sendable {
     /// Where the next page begins.
     private(set) var position: Int64
@@ -10,18 +10,18 @@ struct AudiencePage: Sendable {
     let isLast: Bool
     /// How the pages after it are best read.
     private(set) var audience: PushAudience.Source
-    /// The phones that were found, as ``PushAudience/Source/page(_:_:_:_:)`` has them.
+    /// The phones that were found, each as its user's id, negative if the message does not address the phone.
     private let found: PostgresCell
-    /// Arrays of the users that the audience has here, in ascending order over all of them; `nil` when it is everyone.
+    /// Arrays of the users of the audience, in ascending order over all of them; `nil` for everyone.
     private let members: [PostgresCell]?
-    /// A user who may have more phones than were found; the next page has them all.
+    /// A user with perhaps more phones than were found. The next page has them all.
     private var cutUser: Int64?
 
     /// Reads the page of an audience that begins at `start`.
     ///
     /// On a connection of its own: fifty thousand users would hold up the statements of requests.
     ///
-    /// - Parameter platforms: The phones that the message speaks to; empty for all.
+    /// - Parameter platforms: The push types of the phones that the message addresses; empty for all.
     static func read(
         _ audience: PushAudience.Source,
         from start: Int64,
@@ -36,12 +36,8 @@ struct AudiencePage: Sendable {
             audience = audience.probed
         }
         while true {
-            let rows = try await pool.queryAlone(
-                audience.page("$1", "$2", "$3", "$4"),
-                [.int64(start), .int64(limit), audience.parameter, .texts(platforms)]
-            )
-            guard let row = rows.first else { return nil }
-            var page = try AudiencePage(row, audience)
+            guard let row = try await audience.page(from: start, limit, platforms, pool) else { return nil }
+            var page = AudiencePage(row, audience)
             if page.isLast || page.position > start { return page }
             // All that was found is of one user, who has more phones than that: from the time before a user's devices were limited.
             if limit >= PushAudience.Source.maximumLimit {
@@ -58,27 +54,25 @@ struct AudiencePage: Sendable {
         cutUser = nil
     }
 
-    private init(_ row: PostgresRow, _ audience: PushAudience.Source) throws {
+    private init(_ row: FoundPhones, _ audience: PushAudience.Source) {
         self.audience = audience
-        let members: PostgresCell
-        (found, members, cutUser, position, isLast) = try row.decode(
-            PostgresCell.self,
-            PostgresCell.self,
-            Int64?.self,
-            Int64.self,
-            Bool.self
-        )
-        self.members = members.isNull ? nil : [members]
+        found = row.phones
+        members = row.members.map { [$0] }
+        cutUser = row.cutUser
+        position = row.end
+        isLast = row.isLast
     }
 
     /// A page of whole parts.
     private init(
-        _ row: PostgresRow,
+        phones: PostgresCell,
+        isLast: Bool,
         parts: [PostgresCell],
         end position: Int64,
         _ audience: PushAudience.Source
-    ) throws {
-        (found, isLast) = try row.decode(PostgresCell.self, Bool.self)
+    ) {
+        found = phones
+        self.isLast = isLast
         members = parts
         self.position = position
         self.audience = audience
@@ -94,51 +88,31 @@ struct AudiencePage: Sendable {
         _ platforms: [String],
         _ pool: PostgresPool
     ) async throws -> AudiencePage? {
-        let parts = try await pool.queryAlone(
-            """
-            SELECT user_ids
-            FROM audience_parts
-            WHERE parts_id = $1
-                AND number > $2
-                AND number <= $2 + $3
-            ORDER BY number
-            """,
-            [.uuid(id), .int64(start), .int64(limit)]
-        ).map { try $0.decode(PostgresCell.self) }
+        let parts = try await pool.queryAlone(ListAudienceParts(partsID: id, after: start, limit: limit))
         guard let first = try parts.first?.decode([Int64].self).first,
             let last = try parts.last?.decode([Int64].self).last
         else { return nil }
-        let maximum = PushAudience.Source.rangePhones * Int64(parts.count)
-        let rows = try await pool.queryAlone(
-            """
-            SELECT found, NOT EXISTS (SELECT 1 FROM audience_parts WHERE parts_id = $1 AND number > $2)
-            FROM (
-                SELECT ARRAY(
-                    SELECT CASE WHEN push_type = ANY ($5) THEN user_id ELSE -user_id END
-                    FROM devices
-                    WHERE user_id BETWEEN $3 AND $4
-                        AND NOT withdrawn
-                    ORDER BY user_id
-                    LIMIT $6
-                ) AS found
-                OFFSET 0
-            ) AS phones
-            WHERE cardinality(found) < $6
-            """,
-            [.uuid(id), .int64(start + limit), .int64(first), .int64(last), .texts(platforms), .int64(maximum)]
+        let range = ReadPhoneRange(
+            partsID: id,
+            end: start + limit,
+            users: first...last,
+            platforms: platforms,
+            limit: PushAudience.Source.rangePhones * Int64(parts.count)
         )
-        return try rows.first.map { try AudiencePage($0, parts: parts, end: start + limit, .parts(id, .ranges)) }
+        return try await pool.queryAlone(range).first.map {
+            AudiencePage(phones: $0.phones, isLast: $0.isLast, parts: parts, end: start + limit, .parts(id, .ranges))
+        }
     }
 
-    /// Who is on the page.
+    /// The users of a page.
     struct Users: Sendable {
-        /// Whom the message is to be sent, each once.
+        /// The users to send to, each once.
         fileprivate(set) var ids: [Int64] = []
-        /// How many of the audience were looked at, whether or not they have a phone that the message addresses.
+        /// The users of the audience, with or without a phone that the message addresses.
         fileprivate(set) var count: Int64 = 0
     }
 
-    /// Who is on the page. Takes a while: the next page can be asked for before.
+    /// Returns the users of the page. Takes a while, in which the next page can be read.
     func users() throws -> Users {
         var phones = try found.decode([Int64].self)[...]
         while let last = phones.last, let cutUser, last.magnitude == cutUser.magnitude { phones.removeLast() }
@@ -223,132 +197,292 @@ extension PushAudience.Source {
         return users
     }
 
-    /// What ``page(_:_:_:_:)`` takes the users from.
-    var parameter: PostgresValue {
+    /// Reads the page that begins at `position`, on a connection of its own.
+    fileprivate func page(
+        from position: Int64,
+        _ limit: Int64,
+        _ platforms: [String],
+        _ pool: PostgresPool
+    ) async throws -> FoundPhones? {
         switch self {
-        case .users(let ids): .int64s(ids)
-        case .own(let id), .parts(let id, _): .uuid(id)
-        case .tagsAny(let tags), .tagsAll(let tags): .texts(tags)
-        case .everyone: .texts([])
+        case .users(let ids):
+            let read = ReadListedPhones(after: position, limit: limit, platforms: platforms, userIDs: ids, pushID: nil)
+            return try await pool.queryAlone(read).first
+        case .own(let id):
+            let read = ReadListedPhones(after: position, limit: limit, platforms: platforms, userIDs: nil, pushID: id)
+            return try await pool.queryAlone(read).first
+        case .parts(let id, _):
+            let read = ReadPartPhones(after: position, limit: limit, platforms: platforms, partsID: id)
+            return try await pool.queryAlone(read).first
+        case .tagsAny(let tags):
+            let read = ReadTaggedPhones(after: position, limit: limit, platforms: platforms, tags: tags, isAll: false)
+            return try await pool.queryAlone(read).first
+        case .tagsAll(let tags):
+            let read = ReadTaggedPhones(after: position, limit: limit, platforms: platforms, tags: tags, isAll: true)
+            return try await pool.queryAlone(read).first
+        case .everyone:
+            return try await pool.queryAlone(ReadPhones(after: position, limit: limit, platforms: platforms)).first
         }
     }
+}
 
-    /// The query of a page, for ``AudiencePage``: the phones that were found, each as its user's id, negative if the message does not address
-    /// it; which of the users are of the audience, NULL for all; a user whose phones may not all be there; where the next page begins; and
-    /// whether there is none.
-    ///
-    /// By a key range, and not by an offset, so that the last page of millions costs what the first does; and bounded by what is looked
-    /// at, not by what is found. PostgreSQL only reads: to group the phones of each user costs it twice what reading them does.
-    ///
-    /// - Parameters: the placeholders of the position, the limit, ``parameter``, and the platforms.
-    func page(_ position: String, _ limit: String, _ source: String, _ platforms: String) -> String {
-        switch self {
-        case .users, .own:
-            """
-            SELECT ARRAY(
-                SELECT CASE WHEN \(Self.hasPhone(platforms)) THEN item.user_id ELSE -item.user_id END
-                FROM unnest(\(list(source))) WITH ORDINALITY AS item (user_id, place)
-                WHERE item.place > \(position)
-                    AND item.place <= \(position) + \(limit)
-            ),
-            NULL::bigint[],
-            NULL::bigint,
-            \(position) + \(limit),
-            \(position) + \(limit) >= cardinality(\(list(source)))
-            """
-        case .parts:
-            """
-            SELECT ARRAY(
-                SELECT CASE WHEN \(Self.hasPhone(platforms)) THEN item.user_id ELSE -item.user_id END
-                FROM audience_parts AS part
-                CROSS JOIN unnest(part.user_ids) AS item (user_id)
-                WHERE part.parts_id = \(source)
-                    AND part.number > \(position)
-                    AND part.number <= \(position) + \(limit)
-                ORDER BY part.number
-            ),
-            NULL::bigint[],
-            NULL::bigint,
-            \(position) + \(limit),
-            NOT EXISTS (
-                SELECT 1 FROM audience_parts WHERE parts_id = \(source) AND number > \(position) + \(limit)
-            )
-            """
-        case .tagsAny, .tagsAll, .everyone:
-            // The fence keeps PostgreSQL from reading the phones again for every column that is made of them.
-            """
-            SELECT found, members, CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
-            FROM (
-                SELECT found, members, cardinality(found) < \(limit) AS is_last,
-                    COALESCE(abs(found[cardinality(found)]), \(position)) AS last
-                FROM (
-                    SELECT ARRAY(
-                            SELECT CASE WHEN \(Self.isAddressed(platforms)) THEN user_id ELSE -user_id END
+// MARK: Statements
+
+// The pages of an audience begin at a key and not at an offset, so that the last page of millions costs as much as the first, and are bounded by
+// the rows read and not by those found. PostgreSQL only reads: grouping the phones of each user costs it twice as much as reading them.
+
+/// A page of an audience, as the statements below return it.
+struct FoundPhones: Sendable {
+    /// An array of the users' ids, one for each phone, negative for a phone that the message does not address.
+    let phones: PostgresCell
+    /// An array of those users who belong to the audience; `nil` for all of them.
+    let members: PostgresCell?
+    /// The last user, if the page may not have all of the user's phones.
+    let cutUser: Int64?
+    /// The position of the next page.
+    let end: Int64
+    let isLast: Bool
+
+    fileprivate init(_ row: PostgresRow) throws {
+        let (phones, members, cutUser, end, isLast) = try row.decode(
+            PostgresCell.self,
+            PostgresCell.self,
+            Int64?.self,
+            Int64.self,
+            Bool.self
+        )
+        self.phones = phones
+        self.members = members.isNull ? nil : members
+        self.cutUser = cutUser
+        self.end = end
+        self.isLast = isLast
+    }
+}
+
+/// Reads whether the users of a list have phones. The list is given, or that of a push.
+struct ReadListedPhones: PostgresStatement {
+    static let sql: SQL = """
+        SELECT ARRAY(
+            SELECT CASE
+                    WHEN cardinality($3) = 0
+                        OR EXISTS (
+                            SELECT 1
                             FROM devices
-                            WHERE user_id > \(position)
+                            WHERE devices.user_id = item.user_id
                                 AND NOT withdrawn
-                            ORDER BY user_id
-                            LIMIT \(limit)
-                        ) AS found,
-                        \(members(position, limit, source)) AS members
-                    OFFSET 0
-                ) AS phone
-            ) AS page
-            """
-        }
-    }
-
-    private func list(_ source: String) -> String {
-        if case .own = self { return "(SELECT user_ids FROM pushes WHERE id = \(source))" }
-        return source
-    }
-
-    /// Those of the page's phones' users who have a phone with the tags.
-    private func members(_ position: String, _ limit: String, _ source: String) -> String {
-        let condition: String
-        switch self {
-        case .tagsAny: condition = "tags && \(source)"
-        case .tagsAll: condition = "tags @> \(source)"
-        case .users, .own, .parts, .everyone: return "NULL::bigint[]"
-        }
-        return """
-            ARRAY(
-                SELECT user_id
-                FROM (
-                    SELECT user_id, tags
-                    FROM devices
-                    WHERE user_id > \(position)
-                        AND NOT withdrawn
-                    ORDER BY user_id
-                    LIMIT \(limit)
-                ) AS phone
-                WHERE \(condition)
-            )
-            """
-    }
-
-    /// Whether the message addresses a phone of this `push_type`: asked once for each type, and not of every phone.
-    private static func isAddressed(_ platforms: String) -> String {
-        let cases = PushType.allCases.map { type in
-            let name = type.name(in: .v2)
-            return "WHEN '\(name)' THEN (SELECT cardinality(\(platforms)) = 0 OR '\(name)' = ANY (\(platforms)))"
-        }
-        return "CASE push_type \(cases.joined(separator: " ")) END"
-    }
-
-    /// Whether the user `item.user_id` has a phone that the message addresses.
-    static func hasPhone(_ platforms: String) -> String {
+                                AND push_type = ANY ($3)
+                        )
+                        THEN item.user_id
+                    ELSE -item.user_id
+                END
+            FROM unnest(list.user_ids) WITH ORDINALITY AS item (user_id, place)
+            WHERE item.place > $1
+                AND item.place <= $1 + $2
+        ),
+        NULL::bigint[],
+        NULL::bigint,
+        $1 + $2,
+        $1 + $2 >= cardinality(list.user_ids)
+        FROM (SELECT COALESCE($4::bigint[], (SELECT user_ids FROM pushes WHERE id = $5)) AS user_ids OFFSET 0) AS list
         """
-        (
-            cardinality(\(platforms)) = 0
-            OR EXISTS (
-                SELECT 1
-                FROM devices
-                WHERE devices.user_id = item.user_id
-                    AND NOT withdrawn
-                    AND push_type = ANY (\(platforms))
-            )
+
+    let after: Int64
+    let limit: Int64
+    let platforms: [String]
+    let userIDs: [Int64]?
+    let pushID: UUID?
+
+    var parameters: [PostgresValue] {
+        [.int64(after), .int64(limit), .texts(platforms), .int64s(userIDs), .uuid(pushID)]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> FoundPhones { try FoundPhones(row) }
+}
+
+/// Reads whether the users of parts of a stored audience have phones, user by user.
+struct ReadPartPhones: PostgresStatement {
+    static let sql: SQL = """
+        SELECT ARRAY(
+            SELECT CASE
+                    WHEN cardinality($3) = 0
+                        OR EXISTS (
+                            SELECT 1
+                            FROM devices
+                            WHERE devices.user_id = item.user_id
+                                AND NOT withdrawn
+                                AND push_type = ANY ($3)
+                        )
+                        THEN item.user_id
+                    ELSE -item.user_id
+                END
+            FROM audience_parts AS part
+            CROSS JOIN unnest(part.user_ids) AS item (user_id)
+            WHERE part.parts_id = $4
+                AND part.number > $1
+                AND part.number <= $1 + $2
+            ORDER BY part.number
+        ),
+        NULL::bigint[],
+        NULL::bigint,
+        $1 + $2,
+        NOT EXISTS (
+            SELECT 1
+            FROM audience_parts
+            WHERE parts_id = $4
+                AND number > $1 + $2
         )
         """
+
+    let after: Int64
+    let limit: Int64
+    let platforms: [String]
+    let partsID: UUID
+
+    var parameters: [PostgresValue] { [.int64(after), .int64(limit), .texts(platforms), .uuid(partsID)] }
+    static func decode(_ row: PostgresRow) throws -> FoundPhones { try FoundPhones(row) }
+}
+
+/// Lists the users of parts of a stored audience, an array for each part.
+struct ListAudienceParts: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_ids
+        FROM audience_parts
+        WHERE parts_id = $1
+            AND number > $2
+            AND number <= $2 + $3
+        ORDER BY number
+        """
+
+    let partsID: UUID
+    let after: Int64
+    let limit: Int64
+
+    var parameters: [PostgresValue] { [.uuid(partsID), .int64(after), .int64(limit)] }
+    static func decode(_ row: PostgresRow) throws -> PostgresCell { try row.decode(PostgresCell.self) }
+}
+
+/// Reads all phones of a range of users. Returns no row if there are `limit` or more.
+struct ReadPhoneRange: PostgresStatement {
+    static let sql: SQL = """
+        SELECT found, NOT EXISTS (SELECT 1 FROM audience_parts WHERE parts_id = $1 AND number > $2)
+        FROM (
+            SELECT ARRAY(
+                SELECT CASE WHEN push_type = ANY ($5) THEN user_id ELSE -user_id END
+                FROM devices
+                WHERE user_id BETWEEN $3 AND $4
+                    AND NOT withdrawn
+                ORDER BY user_id
+                LIMIT $6
+            ) AS found
+            OFFSET 0
+        ) AS phones
+        WHERE cardinality(found) < $6
+        """
+
+    let partsID: UUID
+    /// The last part of the page.
+    let end: Int64
+    let users: ClosedRange<Int64>
+    let platforms: [String]
+    let limit: Int64
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(partsID), .int64(end), .int64(users.lowerBound), .int64(users.upperBound), .texts(platforms),
+            .int64(limit),
+        ]
     }
+
+    /// The phones, and whether there are no further parts.
+    static func decode(_ row: PostgresRow) throws -> (phones: PostgresCell, isLast: Bool) {
+        try row.decode(PostgresCell.self, Bool.self)
+    }
+}
+
+/// Reads the phones of all users after one. The subquery is not flattened, so that PostgreSQL reads the phones once.
+struct ReadPhones: PostgresStatement {
+    static let sql: SQL = """
+        SELECT found, NULL::bigint[], CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
+        FROM (
+            SELECT found, cardinality(found) < $2 AS is_last, COALESCE(abs(found[cardinality(found)]), $1) AS last
+            FROM (
+                SELECT ARRAY(
+                    SELECT CASE
+                            WHEN CASE push_type
+                                WHEN 'apns' THEN (SELECT cardinality($3) = 0 OR 'apns' = ANY ($3))
+                                WHEN 'fcm' THEN (SELECT cardinality($3) = 0 OR 'fcm' = ANY ($3))
+                            END
+                                THEN user_id
+                            ELSE -user_id
+                        END
+                    FROM devices
+                    WHERE user_id > $1
+                        AND NOT withdrawn
+                    ORDER BY user_id
+                    LIMIT $2
+                ) AS found
+                OFFSET 0
+            ) AS phone
+        ) AS page
+        """
+
+    let after: Int64
+    let limit: Int64
+    let platforms: [String]
+
+    var parameters: [PostgresValue] { [.int64(after), .int64(limit), .texts(platforms)] }
+    static func decode(_ row: PostgresRow) throws -> FoundPhones { try FoundPhones(row) }
+}
+
+/// Reads the phones of all users after one, and which of the users have a phone with any or all of some tags.
+struct ReadTaggedPhones: PostgresStatement {
+    static let sql: SQL = """
+        SELECT found, members, CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
+        FROM (
+            SELECT found, members, cardinality(found) < $2 AS is_last, COALESCE(abs(found[cardinality(found)]), $1) AS last
+            FROM (
+                SELECT ARRAY(
+                        SELECT CASE
+                                WHEN CASE push_type
+                                    WHEN 'apns' THEN (SELECT cardinality($3) = 0 OR 'apns' = ANY ($3))
+                                    WHEN 'fcm' THEN (SELECT cardinality($3) = 0 OR 'fcm' = ANY ($3))
+                                END
+                                    THEN user_id
+                                ELSE -user_id
+                            END
+                        FROM devices
+                        WHERE user_id > $1
+                            AND NOT withdrawn
+                        ORDER BY user_id
+                        LIMIT $2
+                    ) AS found,
+                    ARRAY(
+                        SELECT user_id
+                        FROM (
+                            SELECT user_id, tags
+                            FROM devices
+                            WHERE user_id > $1
+                                AND NOT withdrawn
+                            ORDER BY user_id
+                            LIMIT $2
+                        ) AS phone
+                        WHERE CASE WHEN $5 THEN tags @> $4 ELSE tags && $4 END
+                    ) AS members
+                OFFSET 0
+            ) AS phone
+        ) AS page
+        """
+
+    let after: Int64
+    let limit: Int64
+    let platforms: [String]
+    let tags: [String]
+    /// Whether a phone needs all of the tags, and not only one.
+    let isAll: Bool
+
+    var parameters: [PostgresValue] {
+        [.int64(after), .int64(limit), .texts(platforms), .texts(tags), .bool(isAll)]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> FoundPhones { try FoundPhones(row) }
 }

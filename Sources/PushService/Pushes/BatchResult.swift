@@ -1,67 +1,132 @@
+internal import HTTPClient
 internal import KakaoAPI
 
-/// What is written about a batch after an attempt.
-struct BatchResult: Sendable {
-    let claim: BatchClaim
-    /// `waiting` to be tried again; `sent`, `failed` or `uncertain` for good.
-    let state: String
-    /// When it may be tried again.
-    var delay = Duration.zero
-    /// Whether the attempt counts.
-    var countsAttempt = true
-    var mayRepeat = false
-    var status: Int?
-    var code: Int?
-    var message: String?
+/// The result of an attempt to send a batch. `docs/delivery.md` has the whole table.
+enum BatchResult: Sendable {
+    /// Kakao has accepted it.
+    case sent
+    /// The batch is tried again after a delay. `mayRepeat`: Kakao may have received it, so that its users may be reached twice.
+    case retry(after: Duration, mayRepeat: Bool, KakaoError)
+    /// Kakao's quota is exhausted: the sender pauses, and the attempt does not count.
+    case wait(KakaoError)
+    /// Kakao rejects the Admin key or the app: the push is halted, and the attempt does not count.
+    case halt(KakaoError)
+    /// Kakao rejects a batch of several users: its halves are sent on their own.
+    case split(KakaoError)
+    /// Kakao rejects the batch, or it has used up its attempts.
+    case failed(KakaoError)
+    /// The batch was sent, no response came, and its push is sent at most once.
+    case uncertain(KakaoError)
+    /// The batch was claimed and not sent.
+    case notSent
+
+    /// The attempts after which a batch has failed.
+    static let maximumAttempts = 10
+    /// The longest delay, in multiples of the first one.
+    private static let longestDelay = 600
+
+    /// Decides by Kakao's response, or by the way in which it is missing.
+    ///
+    /// - Parameters:
+    ///   - attempts: The attempts to send the batch, including this one.
+    ///   - users: The users of the batch.
+    ///   - firstDelay: The delay after the first attempt.
+    ///   - jitter: From 0.8 to 1.2, so that batches that failed together are not retried together.
+    init(_ error: KakaoError, attempts: Int, users: Int, delivery: Delivery, firstDelay: Duration, jitter: Double) {
+        // The request waited too long for a connection, and no byte of it was sent.
+        if case .unreachable(let cause) = error.kind, cause.code == .expired {
+            self = .notSent
+            return
+        }
+        switch error.disposition {
+        case .retry:
+            // A clear rejection means that nothing was sent. Without a response, a request whose body was sent may have been received.
+            let mayRepeat: Bool =
+                switch error.kind {
+                case .refused: false
+                case .unreachable, .badAnswer: error.bodyBytesLeft
+                }
+            if mayRepeat && delivery == .atMostOnce {
+                self = .uncertain(error)
+            } else if attempts >= Self.maximumAttempts {
+                self = .failed(error)
+            } else {
+                let delay = firstDelay * min(1 << max(0, min(attempts - 1, 20)), Self.longestDelay) * jitter
+                let asked = min(error.retryAfter ?? .zero, .seconds(Self.longestDelay))
+                self = .retry(after: max(delay, asked), mayRepeat: mayRepeat, error)
+            }
+        case .wait:
+            self = .wait(error)
+        case .halt:
+            self = .halt(error)
+        case .invalid:
+            self = users > 1 ? .split(error) : .failed(error)
+        case .fail:
+            self = .failed(error)
+        }
+    }
 }
 
+// The columns of the batch.
 extension BatchResult {
-    /// What is written about a batch of which this has become.
-    init(_ outcome: BatchOutcome, _ claim: BatchClaim) {
-        switch outcome {
-        case .sent:
-            self.init(claim: claim, state: "sent")
-            status = 200
-        case .retry(let delay, let mayRepeat, let error):
-            self.init(claim: claim, state: "waiting")
-            self.delay = delay
-            self.mayRepeat = mayRepeat
-            note(error)
-        case .wait(let error), .halt(let error):
-            self.init(claim: claim, state: "waiting")
-            countsAttempt = false
-            note(error)
-        case .split(let error):
-            self.init(claim: claim, state: "waiting")
-            note(error)
-        case .failed(let error):
-            self.init(claim: claim, state: "failed")
-            mayRepeat = error.bodyBytesLeft && error.status == nil
-            note(error)
-        case .uncertain(let error):
-            self.init(claim: claim, state: "uncertain")
-            note(error)
-        case .notSent:
-            self.init(claim: claim, state: "waiting")
-            countsAttempt = false
+    var state: BatchState {
+        switch self {
+        case .sent: .sent
+        case .retry, .wait, .halt, .split, .notSent: .waiting
+        case .failed: .failed
+        case .uncertain: .uncertain
         }
     }
 
-    private mutating func note(_ error: KakaoError) {
-        status = error.status
-        guard case .refused(_, let code, let text) = error.kind else {
-            message = error.description
-            return
+    /// The time until the next attempt.
+    var delay: Duration {
+        if case .retry(let delay, _, _) = self { delay } else { .zero }
+    }
+
+    var countsAttempt: Bool {
+        switch self {
+        case .sent, .retry, .split, .failed, .uncertain: true
+        case .wait, .halt, .notSent: false
         }
-        self.code = code?.rawValue
-        message = text
+    }
+
+    /// Whether users may have been reached although the batch is not `sent`.
+    var mayRepeat: Bool {
+        switch self {
+        case .retry(_, let mayRepeat, _): mayRepeat
+        case .failed(let error): error.bodyBytesLeft && error.status == nil
+        case .sent, .wait, .halt, .split, .uncertain, .notSent: false
+        }
+    }
+
+    /// The HTTP status of Kakao's response.
+    var status: Int? {
+        if case .sent = self { 200 } else { error?.status }
+    }
+
+    /// Kakao's error code.
+    var code: Int? {
+        if case .refused(_, let code, _) = error?.kind { code?.rawValue } else { nil }
+    }
+
+    /// Kakao's error message, or our description of a missing or invalid response.
+    var message: String? {
+        if case .refused(_, _, let message) = error?.kind { message } else { error?.description }
+    }
+
+    private var error: KakaoError? {
+        switch self {
+        case .sent, .notSent: nil
+        case .retry(_, _, let error), .wait(let error), .halt(let error), .split(let error), .failed(let error),
+            .uncertain(let error):
+            error
+        }
     }
 }
 
 extension KakaoError {
-    /// The status that Kakao answered, if it did.
+    /// The HTTP status of Kakao's response, if there was one.
     fileprivate var status: Int? {
-        guard case .refused(let status, _, _) = kind else { return nil }
-        return status
+        if case .refused(let status, _, _) = kind { status } else { nil }
     }
 }

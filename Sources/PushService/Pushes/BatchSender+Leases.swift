@@ -62,7 +62,7 @@ extension BatchSender {
     func takeOver() async throws {
         nextTakeOver = loop.now + intervals.takeOver.wholeMilliseconds
         guard let lease, lease.mayTakeOver(at: EventLoop.milliseconds()) else { return }
-        let (leases, batches) = try await store.takeOver(except: lease.id)
+        let (leases, batches) = try await store.reclaim(except: lease.id)
         // Also without batches: the server may have stored its last result and stopped before it ended the push.
         guard leases > 0 else { return }
         if batches > 0 {
@@ -88,7 +88,7 @@ extension BatchSender {
         logger.info("Batches of a lost claim released", metadata: ["batches": "\(lost.count)"])
         for claim in lost {
             tracked.insert(claim.id)
-            beginWriting(.notSent, claim)
+            record(.notSent, of: claim)
         }
     }
 }

@@ -9,32 +9,32 @@ extension BatchSender {
     private static let storageWarningInterval: UInt64 = 10_000
 
     /// Stores the result of a batch in the background.
-    func beginWriting(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+    func record(_ result: BatchResult, of claim: BatchClaim) {
         pendingWrites += 1
         pushes[claim.pushID]?.pendingWrites += 1
-        guard case .sent = outcome, let shared = claim.shared else {
+        guard case .sent = result, claim.shared != nil else {
             let isMessageInDoubt = pushes[claim.pushID]?.isRejectedRepeatedly ?? false
-            Task(executorPreference: loop) { await self.write(outcome, claim, isMessageInDoubt: isMessageInDoubt) }
+            Task(executorPreference: loop) { await self.write(result, of: claim, isMessageInDoubt: isMessageInDoubt) }
             return
         }
-        sent.append(BatchStore.Settlement(claim: claim, shared: shared, isSent: true))
+        sent.append(claim)
         guard !isWritingSent else { return }
         isWritingSent = true
         Task(executorPreference: loop) { await self.writeSent() }
     }
 
-    private func write(_ outcome: BatchOutcome, _ claim: BatchClaim, isMessageInDoubt: Bool) async {
-        await persist { try await self.store(outcome, claim, isMessageInDoubt: isMessageInDoubt) }
-        recordWritten(outcome, claim)
+    private func write(_ result: BatchResult, of claim: BatchClaim, isMessageInDoubt: Bool) async {
+        await persist { try await self.store(result, of: claim, isMessageInDoubt: isMessageInDoubt) }
+        recordWritten(result, claim)
     }
 
-    /// Stores the batches that were sent, until there are no more: those that arrive while a group is being stored are the next group.
+    /// Stores the batches that were sent, until there are no more. Those that arrive while a group is being stored are the next group.
     private func writeSent() async {
         while !sent.isEmpty {
             let group = sent
             sent = []
-            await persist { try await self.store.settle(group) }
-            for settlement in group { recordWritten(.sent, settlement.claim) }
+            await persist { try await self.store.recordSent(group) }
+            for claim in group { recordWritten(.sent, claim) }
         }
         isWritingSent = false
     }
@@ -62,27 +62,26 @@ extension BatchSender {
         )
     }
 
-    private func store(_ outcome: BatchOutcome, _ claim: BatchClaim, isMessageInDoubt: Bool) async throws {
-        if let shared = claim.shared { try await store.giveRow(claim, shared) }
-        let result = BatchResult(outcome, claim)
-        switch outcome {
+    private func store(_ result: BatchResult, of claim: BatchClaim, isMessageInDoubt: Bool) async throws {
+        if claim.shared != nil { try await store.addRow(for: claim) }
+        switch result {
         case .split:
-            try await store.split(result, isMessageInDoubt: isMessageInDoubt)
+            try await store.split(claim, result, isMessageInDoubt: isMessageInDoubt)
         case .failed(let error) where error.disposition == .invalid:
             let reason = "Kakao rejects the message for every user of a batch. \(error)"
-            if try await store.finishRefused(result, reason: reason) {
+            if try await store.recordRejection(result, of: claim, reason: reason) {
                 warnOfHalt(claim, reason)
                 notices.pushChanged()
             }
         case .halt(let error):
             // First: until then other servers claim more of it.
             if try await store.halt(claim, reason: error.description) { warnOfHalt(claim, error.description) }
-            try await store.finish(result)
+            try await store.record(result, of: claim)
         case .sent:
-            try await store.finish(result)
+            try await store.record(result, of: claim)
             if claim.origin != nil { try await store.endProbe(claim.pushID) }
         case .failed, .retry, .wait, .uncertain, .notSent:
-            try await store.finish(result)
+            try await store.record(result, of: claim)
         }
     }
 
@@ -94,13 +93,13 @@ extension BatchSender {
         )
     }
 
-    private func recordWritten(_ outcome: BatchOutcome, _ claim: BatchClaim) {
+    private func recordWritten(_ result: BatchResult, _ claim: BatchClaim) {
         tracked.remove(claim.id)
         pendingWrites -= 1
         defer { resumeWhenIdle() }
         guard let push = pushes[claim.pushID] else { return }
         push.pendingWrites -= 1
-        switch outcome {
+        switch result {
         case .sent, .failed, .uncertain:
             push.mayBeFinished = true
             // It may have ended a probe, so that there is more to claim.

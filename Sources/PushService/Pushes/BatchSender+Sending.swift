@@ -3,33 +3,31 @@ internal import EventLoop
 internal import KakaoAPI
 internal import Logging
 
-// Requests to Kakao, and how the sender reacts to their outcomes.
+// Requests to Kakao, and the sender's reactions to their results.
 extension BatchSender {
-    /// Sends a batch, then the next one to be sent, and so on. The result of each is stored while the next is in flight.
+    /// Sends a batch, then the next claimed one, and so on. The result of each is recorded while the next is in flight.
     func send(_ first: BatchClaim) async {
         var next: BatchClaim? = first
         // A push stays for as long as batches of it are held.
         while let claim = next, let push = pushes[claim.pushID] {
-            let outcome = await attempt(claim, push)
+            let result = await attempt(claim, push)
             inFlight -= 1
             push.inFlight -= 1
-            react(to: outcome, of: claim, push)
-            beginWriting(outcome, claim)
+            react(to: result, of: claim, push)
+            record(result, of: claim)
             next = takeNext()
             dispatch()
         }
     }
 
-    private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchOutcome {
+    private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchResult {
         // A request that waits for a connection must not leave after the end of the lease.
         guard let lease, lease.id == claim.lease else { return .notSent }
         do throws(KakaoError) {
             try await kakao.send(push.message, to: claim.userIDs, startingBefore: lease.sendingEnd)
-            availability.recordAcceptance()
             return .sent
         } catch {
-            availability.recordFailure(error)
-            return BatchOutcome(
+            return BatchResult(
                 error,
                 attempts: claim.attempts,
                 users: claim.userIDs.count,
@@ -40,8 +38,8 @@ extension BatchSender {
         }
     }
 
-    private func react(to outcome: BatchOutcome, of claim: BatchClaim, _ push: OutgoingPush) {
-        switch outcome {
+    private func react(to result: BatchResult, of claim: BatchClaim, _ push: OutgoingPush) {
+        switch result {
         case .sent:
             quotaWait = intervals.quotaWait
             push.recordAcceptance()
@@ -84,7 +82,7 @@ extension BatchSender {
     func release(_ push: OutgoingPush) {
         while let claim = push.claims.popFirst() {
             claimed -= 1
-            beginWriting(.notSent, claim)
+            record(.notSent, of: claim)
         }
         ready.removeAll { $0 === push }
     }

@@ -11,8 +11,8 @@ internal import Logging
 /// the batches of a server that stops are taken over by another. Pushes share the requests in flight evenly, so that a small push does not
 /// wait for a large one.
 ///
-/// `BatchSender+Leases.swift` keeps what the server tracks and what the database has open under its lease the same, whatever responses are
-/// lost; `BatchSender+Sending.swift` sends, `BatchSender+Results.swift` stores results.
+/// `BatchSender+Leases.swift` keeps the batches that the server tracks and those that the database has open under its lease the same, whatever
+/// responses are lost. `BatchSender+Sending.swift` sends, `BatchSender+Results.swift` records results.
 actor BatchSender {
     /// Results that may wait to be stored before no more is sent.
     static let maximumPendingWrites = 4096
@@ -45,7 +45,7 @@ actor BatchSender {
     /// Every batch that this server has claimed and whose result is not stored.
     var tracked: Set<BatchID> = []
     /// Batches that were sent at their first attempt and whose result is not being stored yet.
-    var sent: [BatchStore.Settlement] = []
+    var sent: [BatchClaim] = []
     var isWritingSent = false
     var lease: SenderLease?
     let leaseSignal: Signal
@@ -274,7 +274,7 @@ actor BatchSender {
         }
         guard !candidates.isEmpty else { return }
         do {
-            for id in try await store.endFinished(candidates) { pushes[id] = nil }
+            for id in try await store.finish(candidates) { pushes[id] = nil }
         } catch {
             for id in candidates { pushes[id]?.mayBeFinished = true }
             throw error
@@ -333,35 +333,30 @@ actor BatchSender {
         defer { sendClaimed() }
         guard now >= pausedUntil, mayClaim, let lease else { return false }
         let shares = shares(at: now)
+        guard !shares.isEmpty else { return false }
         for (push, _) in shares { push.splitsAtClaim = push.splits }
-        let unlimited = shares.filter { $0.push.push.usersPerSecond == nil }
-            .map { BatchStore.Share(pushID: $0.push.push.id, batches: $0.batches) }
-        var found = 0
-        if !unlimited.isEmpty {
-            let claimed = try await store.claim(unlimited, lease: lease.id)
-            guard take(claimed, under: lease) else { return false }
-            found += claimed.batches.count
-            let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
-            for share in unlimited
-            where counts[share.pushID, default: 0] < share.batches && !claimed.cutShort.contains(share.pushID) {
-                pushes[share.pushID]?.recordNothingToClaim(at: loop.now)
+        let claimed = try await store.claim(
+            shares.map { BatchStore.Share(pushID: $0.push.push.id, batches: $0.batches) },
+            lease: lease.id
+        )
+        guard take(claimed, under: lease) else { return false }
+        let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
+        for (push, batches) in shares {
+            let id = push.push.id
+            if let usersPerSecond = push.push.usersPerSecond {
+                // Twice in the time that the rate allows for a batch.
+                let perSecond = UInt64(max(1, usersPerSecond))
+                push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(KakaoPushAPI.maximumUsers)) / perSecond)
+            } else if counts[id, default: 0] < batches, !claimed.cutShort.contains(id) {
+                push.recordNothingToClaim(at: loop.now)
             }
         }
-        for (push, batches) in shares {
-            guard let usersPerSecond = push.push.usersPerSecond else { continue }
-            let claimed = try await store.claimSlowly(push.push.id, batches: batches, lease: lease.id)
-            guard take(claimed, under: lease) else { return false }
-            found += claimed.batches.count
-            // Twice in the time that the rate allows for a batch.
-            let perSecond = UInt64(max(1, usersPerSecond))
-            push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(KakaoPushAPI.maximumUsers)) / perSecond)
-        }
-        if !shares.isEmpty { progress.recordSuccess() }
-        return found > 0
+        progress.recordSuccess()
+        return !claimed.batches.isEmpty
     }
 
     /// Enqueues claimed batches. Returns whether the lease is still held; otherwise they are another server's.
-    private func take(_ claimed: BatchStore.Claimed, under lease: SenderLease) -> Bool {
+    private func take(_ claimed: ClaimedBatches, under lease: SenderLease) -> Bool {
         guard claimed.isLeaseValid, self.lease?.id == lease.id else {
             leaseSignal.send()
             return false

@@ -9,72 +9,138 @@ struct HousekeepingStore: Sendable {
 
     /// Picks the push that finished first of those that finished more than `retentionDays` ago. It cannot be retried any more.
     func expiredPush(retentionDays: Int) async throws -> UUID? {
-        let rows = try await pool.write(
-            """
-            UPDATE pushes
-            SET removed_at = COALESCE(removed_at, now())
-            WHERE id = (
-                SELECT id
-                FROM pushes
-                WHERE finished_at < now() - make_interval(days => $1)
-                ORDER BY finished_at
-                LIMIT 1
-                FOR UPDATE SKIP LOCKED
-            )
-            RETURNING id
-            """,
-            [.int32(Int32(clamping: retentionDays))]
-        )
-        return try rows.first?.decode(UUID.self)
+        try await pool.write(PickExpiredPush(retentionDays: retentionDays)).first
     }
 
-    /// What a push has many rows of.
-    enum Table: String {
-        case batches = "push_batches"
-        case claims = "push_claims"
-        case parts = "push_parts"
+    /// A table with many rows for each push.
+    enum Table {
+        case batches
+        case claims
+        case parts
     }
 
     /// Removes up to `limit` rows of a push. Returns how many there were.
     func remove(_ table: Table, of push: UUID, limit: Int) async throws -> Int {
-        let rows = try await pool.write(
-            """
-            DELETE FROM \(table.rawValue)
-            WHERE push_id = $1
-                AND number IN (
-                    SELECT number
-                    FROM \(table.rawValue)
-                    WHERE push_id = $1
-                    ORDER BY number
-                    LIMIT $2
-                    FOR UPDATE SKIP LOCKED
-                )
-            """,
-            [.uuid(push), .int64(Int64(limit))]
-        )
-        return rows.affectedRows
+        switch table {
+        case .batches: try await pool.write(DeletePushBatches(pushID: push, limit: limit))
+        case .claims: try await pool.write(DeletePushClaims(pushID: push, limit: limit))
+        case .parts: try await pool.write(DeletePushParts(pushID: push, limit: limit))
+        }
     }
 
     /// Removes a push, and what belongs to it, if nothing that ``Table`` names is left of it.
     func remove(_ push: UUID) async throws {
-        _ = try await pool.write(
-            """
-            WITH push AS (
-                DELETE FROM pushes
-                WHERE id = $1
-                    AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1)
-                    AND NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = $1)
-                    AND NOT EXISTS (SELECT 1 FROM push_parts WHERE push_id = $1)
-                RETURNING id
-            ),
-            counts AS (
-                DELETE FROM push_counts USING push WHERE push_id = push.id
-            )
-            DELETE FROM idempotency_keys
-            USING push
-            WHERE push_id = push.id
-            """,
-            [.uuid(push)]
-        )
+        try await pool.write(DeletePush(id: push))
     }
+}
+
+// MARK: Statements
+
+/// Picks the push that finished first of those that finished more than `retentionDays` ago, and marks it as removed.
+struct PickExpiredPush: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE pushes
+        SET removed_at = COALESCE(removed_at, now())
+        WHERE id = (
+            SELECT id
+            FROM pushes
+            WHERE finished_at < now() - make_interval(days => $1)
+            ORDER BY finished_at
+            LIMIT 1
+            FOR UPDATE SKIP LOCKED
+        )
+        RETURNING id
+        """
+
+    let retentionDays: Int
+
+    var parameters: [PostgresValue] { [.int32(Int32(clamping: retentionDays))] }
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+}
+
+/// Deletes up to `limit` batches of a push. Skips rows that another server is deleting.
+struct DeletePushBatches: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM push_batches
+        WHERE push_id = $1
+            AND number IN (
+                SELECT number
+                FROM push_batches
+                WHERE push_id = $1
+                ORDER BY number
+                LIMIT $2
+                FOR UPDATE SKIP LOCKED
+            )
+        """
+
+    let pushID: UUID
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.uuid(pushID), .int64(Int64(limit))] }
+}
+
+/// Deletes up to `limit` claims of a push. Skips rows that another server is deleting.
+struct DeletePushClaims: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM push_claims
+        WHERE push_id = $1
+            AND number IN (
+                SELECT number
+                FROM push_claims
+                WHERE push_id = $1
+                ORDER BY number
+                LIMIT $2
+                FOR UPDATE SKIP LOCKED
+            )
+        """
+
+    let pushID: UUID
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.uuid(pushID), .int64(Int64(limit))] }
+}
+
+/// Deletes up to `limit` parts of a push. Skips rows that another server is deleting.
+struct DeletePushParts: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM push_parts
+        WHERE push_id = $1
+            AND number IN (
+                SELECT number
+                FROM push_parts
+                WHERE push_id = $1
+                ORDER BY number
+                LIMIT $2
+                FOR UPDATE SKIP LOCKED
+            )
+        """
+
+    let pushID: UUID
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.uuid(pushID), .int64(Int64(limit))] }
+}
+
+/// Deletes a push, its counts and its idempotency keys, unless it still has batches, claims or parts.
+struct DeletePush: PostgresStatement {
+    static let sql: SQL = """
+        WITH push AS (
+            DELETE FROM pushes
+            WHERE id = $1
+                AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1)
+                AND NOT EXISTS (SELECT 1 FROM push_claims WHERE push_id = $1)
+                AND NOT EXISTS (SELECT 1 FROM push_parts WHERE push_id = $1)
+            RETURNING id
+        ),
+        counts AS (
+            DELETE FROM push_counts USING push WHERE push_id = push.id
+        )
+        DELETE FROM idempotency_keys
+        USING push
+        WHERE push_id = push.id
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
 }

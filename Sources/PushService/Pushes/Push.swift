@@ -2,44 +2,12 @@ internal import FoundationEssentials
 package import JSON
 internal import KakaoAPI
 
-/// Where a push stands. `docs/architecture.md` draws the transitions.
-package enum PushState: String, Sendable, CaseIterable {
-    /// Waits for its `send_at`.
-    case scheduled
-    /// Its audience is becoming batches; those that there are already are sent.
-    case preparing
-    /// All of its batches are there.
-    case sending
-    /// Nothing is left to be sent.
-    case done
-    /// An operator has stopped it; it can go on.
-    case paused
-    case canceled
-    /// Its `expires_at` has come.
-    case expired
-    /// Kakao refuses the Admin key, the API or the message: an operator has to see to it.
-    case halted
-
-    /// Whether nothing more becomes of it by itself or by `resume`.
-    package var isFinal: Bool {
-        switch self {
-        case .done, .canceled, .expired: true
-        case .scheduled, .preparing, .sending, .paused, .halted: false
-        }
-    }
-}
-
 /// What is done with a request that was sent and not answered: Kakao's send has no idempotency key.
 package enum Delivery: String, Sendable, CaseIterable {
     /// It is sent again: users may be reached twice.
     case atLeastOnce = "at_least_once"
     /// It is left: users may not be reached.
     case atMostOnce = "at_most_once"
-}
-
-/// Where a batch stands.
-package enum BatchState: String, Sendable, CaseIterable {
-    case waiting, sending, sent, failed, uncertain
 }
 
 /// Whom a push is for.
@@ -156,31 +124,4 @@ struct BatchSummary: Sendable {
     let kakaoMessage: String?
     let nextAttemptAt: Date?
     let finishedAt: Date?
-}
-
-/// One claim of a batch. The batch may be claimed again before the response to the statement that stored this claim's result is read.
-struct BatchID: Hashable, Sendable {
-    let pushID: UUID
-    let number: Int32
-    let claims: Int32
-}
-
-/// A batch that a server has claimed.
-struct BatchClaim: Sendable {
-    let pushID: UUID
-    let number: Int32
-    let userIDs: [Int64]
-    /// The attempts to send it, including the one for which it was claimed.
-    let attempts: Int
-    /// How often it was claimed, including this time. The result counts only for this claim.
-    let claims: Int32
-    /// The rejected batch that this one is a part of.
-    let origin: Int32?
-    /// The result counts only under this lease.
-    let lease: UUID
-    /// The batches that it shares a row of `push_claims` with, as nothing but that it is being sent was ever written of it; `nil` for one
-    /// with a row of its own.
-    let shared: Range<Int32>?
-
-    var id: BatchID { BatchID(pushID: pushID, number: number, claims: claims) }
 }

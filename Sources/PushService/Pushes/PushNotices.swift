@@ -66,7 +66,7 @@ final class PushNotices: Sendable {
         while true {
             await telling.wait(atMost: .seconds(3600))
             guard !isStopping.withLock({ $0 }) else { return }
-            _ = try? await pool.write("SELECT pg_notify($1, $2)", [.text(Self.channel), .text(serverID)])
+            _ = try? await pool.write(SendPushNotice(serverID: serverID))
             try? await pool.loop.sleep(for: Self.interval)
         }
     }
@@ -90,4 +90,18 @@ final class PushNotices: Sendable {
             return news
         }
     }
+}
+
+// MARK: Statements
+
+/// Notifies the other servers that there is something to do.
+struct SendPushNotice: PostgresStatement {
+    static let sql: SQL = """
+        SELECT pg_notify($1, $2)
+        """
+
+    /// The server that sends the notification: it ignores its own.
+    let serverID: String
+
+    var parameters: [PostgresValue] { [.text(PushNotices.channel), .text(serverID)] }
 }

@@ -69,7 +69,7 @@ actor PushPreparer {
     /// While one is being stored the users of the next are read: most of a step's time somebody would wait, for an index or for a disk.
     private func prepare(_ preparation: PreparationStore.Preparation) async throws -> Bool {
         guard !preparation.isRetry else {
-            let isLast = try await store.resetRetriedBatches(of: preparation.pushID)
+            let isLast = try await store.retryBatches(of: preparation.pushID)
             notices.batchesAdded(to: preparation.pushID, areLast: isLast)
             return true
         }

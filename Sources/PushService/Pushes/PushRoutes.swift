@@ -35,7 +35,7 @@ struct PushRoutes: Sendable {
         router.on(.get, "/v1/pushes/{id}", .operator(.read), show)
         router.on(.get, "/v1/pushes/{id}/batches", .operator(.read), batches)
         router.on(.get, "/v1/pushes/{id}/events", .operator(.read), watch)
-        for control in PushStore.Control.allCases {
+        for control in PushControl.allCases {
             router.on(.post, "/v1/pushes/{id}/\(control.rawValue)", .operator(.send)) {
                 try await self.control($0, control)
             }
@@ -195,7 +195,7 @@ struct PushRoutes: Sendable {
 
     // MARK: Controlling
 
-    private func control(_ request: Request, _ control: PushStore.Control) async throws -> Response {
+    private func control(_ request: Request, _ control: PushControl) async throws -> Response {
         let id = try Self.id(request)
         var retriesUncertain = false
         if control == .retry, !request.body.isEmpty {
@@ -208,7 +208,7 @@ struct PushRoutes: Sendable {
             return try await summary(id)
         }
         guard let push = try await store.summary(id) else { throw Self.notFound }
-        guard control.to.contains(push.state) else {
+        guard control.event.after.contains(push.state) else {
             throw Problem(
                 .conflict,
                 kind: "wrong-state",

@@ -3,33 +3,9 @@ internal import Postgres
 
 // Pushes and batches as they are shown.
 extension PushStore {
-    private static let summaryColumns = """
-        push.id, push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
-            push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
-            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches
-        """
-
-    private static let countsJoin = """
-        CROSS JOIN LATERAL (
-            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
-                COALESCE(array_agg(batches), '{}') AS batches
-            FROM push_counts
-            WHERE push_id = push.id
-        ) AS counts
-        """
-
     /// A push and its counts, or `nil`.
     func summary(_ id: UUID) async throws -> PushSummary? {
-        let rows = try await pool.read(
-            """
-            SELECT \(Self.summaryColumns)
-            FROM pushes AS push
-            \(Self.countsJoin)
-            WHERE push.id = $1
-            """,
-            [.uuid(id)]
-        )
-        return try rows.first.map(Self.summary)
+        try await pool.read(ReadPush(id: id)).first
     }
 
     /// Pushes, the latest first, at most `limit` of them.
@@ -38,22 +14,38 @@ extension PushStore {
     ///   - state: Only those in this state.
     ///   - before: Only those that were asked for before this one.
     func list(state: PushState?, before: UUID?, limit: Int) async throws -> [PushSummary] {
-        let rows = try await pool.read(
-            """
-            SELECT \(Self.summaryColumns)
-            FROM pushes AS push
-            \(Self.countsJoin)
-            WHERE ($1::text IS NULL OR push.state = $1)
-                AND ($2::uuid IS NULL OR push.id < $2)
-            ORDER BY push.id DESC
-            LIMIT $3
-            """,
-            [.text(state?.rawValue), .uuid(before), .int64(Int64(limit))]
-        )
-        return try rows.map(Self.summary)
+        try await pool.read(ListPushes(state: state, before: before, limit: limit))
     }
 
-    private static func summary(_ row: PostgresRow) throws -> PushSummary {
+    /// A push's batches in the order of their numbers, at most `limit` of them; `nil` if there is no such push.
+    ///
+    /// - Parameters:
+    ///   - state: Only those in this state.
+    ///   - after: Only those with a higher number.
+    func batches(of id: UUID, state: String?, after: Int32, limit: Int) async throws -> [BatchSummary]? {
+        let batches = try await pool.read(ListPushBatches(pushID: id, state: state, after: after, limit: limit))
+        guard batches.isEmpty else { return batches }
+        return try await pool.read(CheckPushExists(id: id)).isEmpty ? nil : []
+    }
+}
+
+extension PushCounts {
+    /// Adds what was counted for each of `states`.
+    fileprivate mutating func add(_ states: [String], _ numbers: [Int64]) {
+        for (state, number) in zip(states, numbers) {
+            switch state {
+            case "sent": sent += number
+            case "failed": failed += number
+            case "uncertain": uncertain += number
+            default: break
+            }
+        }
+    }
+}
+
+extension PushSummary {
+    /// Decodes the columns of ``ReadPush`` and ``ListPushes``.
+    fileprivate init(_ row: PostgresRow) throws {
         let (
             id, name, state, reason, audience, delivery, usersPerSecond, sendAt, expiresAt, createdAt, startedAt,
             finishedAt, users, skipped, batches, states, stateUsers, stateBatches
@@ -81,7 +73,7 @@ extension PushStore {
         userCounts.add(states, stateUsers)
         var batchCounts = PushCounts(total: Int64(batches))
         batchCounts.add(states, stateBatches)
-        return PushSummary(
+        self.init(
             id: id,
             name: name,
             state: PushState(rawValue: state) ?? .halted,
@@ -98,108 +90,161 @@ extension PushStore {
             batches: batchCounts
         )
     }
+}
 
-    /// A push's batches in the order of their numbers, at most `limit` of them; `nil` if there is no such push.
-    ///
-    /// - Parameters:
-    ///   - state: Only those in this state.
-    ///   - after: Only those with a higher number.
-    func batches(of id: UUID, state: String?, after: Int32, limit: Int) async throws -> [BatchSummary]? {
-        let rows = try await pool.read(
-            """
-            SELECT number, state, COALESCE(user_ids, push_part_users($1, number)), attempts, may_repeat, kakao_status, kakao_code,
-                kakao_message, CASE WHEN state = 'waiting' THEN next_attempt_at END, finished_at
-            FROM (
-                (
-                    SELECT number, state, user_ids, attempts, may_repeat, kakao_status, kakao_code, kakao_message, next_attempt_at,
-                        finished_at
-                    FROM push_batches
-                    WHERE push_id = $1
-                        AND ($2::text IS NULL OR state = $2)
-                        AND number > $3
-                    ORDER BY number
-                    LIMIT $4
-                )
-                UNION ALL
-                (
-                    -- Those at their first attempt, and those that were sent at it.
-                    SELECT number + place, given.state, NULL, 1, false, CASE given.state WHEN 'sent' THEN 200 END, NULL, NULL, NULL,
-                        CASE given.state WHEN 'sent' THEN finished_at END
-                    FROM push_claims AS claim
-                    CROSS JOIN LATERAL generate_series(GREATEST(0, $3 + 1 - number), length(settled) - 1) AS place
-                    CROSS JOIN LATERAL (SELECT CASE get_bit(settled, place) WHEN 1 THEN 'sent' ELSE 'sending' END AS state) AS given
-                    WHERE push_id = $1
-                        AND number > $3 - \(BatchStore.sharing)
-                        AND ($2::text IS NULL OR given.state = $2)
-                        AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1 AND push_batches.number = claim.number + place)
-                    ORDER BY number, place
-                    LIMIT $4
-                )
-                UNION ALL
-                (
-                    -- Those that nobody has claimed yet.
-                    SELECT batch.number, 'waiting', NULL, 0, false, NULL, NULL, NULL, created_at, NULL
-                    FROM push_parts AS part
-                    CROSS JOIN generate_series(GREATEST(number + claimed, $3 + 1), number + batches - 1) AS batch (number)
-                    WHERE push_id = $1
-                        AND claimed < batches
-                        AND ($2::text IS NULL OR $2 = 'waiting')
-                        AND part.number + batches - 1 > $3
-                    ORDER BY part.number, batch.number
-                    LIMIT $4
-                )
-            ) AS batch
-            ORDER BY number
-            LIMIT $4
-            """,
-            [.uuid(id), .text(state), .int32(after), .int64(Int64(limit))]
+// MARK: Statements
+
+/// Reads a push and its counts.
+struct ReadPush: PostgresStatement {
+    static let sql: SQL = """
+        SELECT push.id, push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
+            push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
+            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches
+        FROM pushes AS push
+        CROSS JOIN LATERAL (
+            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
+                COALESCE(array_agg(batches), '{}') AS batches
+            FROM push_counts
+            WHERE push_id = push.id
+        ) AS counts
+        WHERE push.id = $1
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+    static func decode(_ row: PostgresRow) throws -> PushSummary { try PushSummary(row) }
+}
+
+/// Lists pushes and their counts, the latest first.
+struct ListPushes: PostgresStatement {
+    static let sql: SQL = """
+        SELECT push.id, push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
+            push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
+            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches
+        FROM pushes AS push
+        CROSS JOIN LATERAL (
+            SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
+                COALESCE(array_agg(batches), '{}') AS batches
+            FROM push_counts
+            WHERE push_id = push.id
+        ) AS counts
+        WHERE ($1::text IS NULL OR push.state = $1)
+            AND ($2::uuid IS NULL OR push.id < $2)
+        ORDER BY push.id DESC
+        LIMIT $3
+        """
+
+    /// `nil` for all states.
+    let state: PushState?
+    /// The last push of the previous page; `nil` for the first page.
+    let before: UUID?
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.text(state?.rawValue), .uuid(before), .int64(Int64(limit))] }
+    static func decode(_ row: PostgresRow) throws -> PushSummary { try PushSummary(row) }
+}
+
+/// Lists the batches of a push in the order of their numbers.
+struct ListPushBatches: PostgresStatement {
+    static let sql: SQL = """
+        SELECT number, state, COALESCE(user_ids, push_part_users($1, number)), attempts, may_repeat, kakao_status, kakao_code,
+            kakao_message, CASE WHEN state = 'waiting' THEN next_attempt_at END, finished_at
+        FROM (
+            (
+                SELECT number, state, user_ids, attempts, may_repeat, kakao_status, kakao_code, kakao_message, next_attempt_at,
+                    finished_at
+                FROM push_batches
+                WHERE push_id = $1
+                    AND ($2::text IS NULL OR state = $2)
+                    AND number > $3
+                ORDER BY number
+                LIMIT $4
+            )
+            UNION ALL
+            (
+                -- Those at their first attempt, and those that were sent at it.
+                SELECT number + place, given.state, NULL, 1, false, CASE given.state WHEN 'sent' THEN 200 END, NULL, NULL, NULL,
+                    CASE given.state WHEN 'sent' THEN finished_at END
+                FROM push_claims AS claim
+                CROSS JOIN LATERAL generate_series(GREATEST(0, $3 + 1 - number), length(settled) - 1) AS place
+                CROSS JOIN LATERAL (SELECT CASE get_bit(settled, place) WHEN 1 THEN 'sent' ELSE 'sending' END AS state) AS given
+                WHERE push_id = $1
+                    AND number > $3 - $5
+                    AND ($2::text IS NULL OR given.state = $2)
+                    AND NOT EXISTS (SELECT 1 FROM push_batches WHERE push_id = $1 AND push_batches.number = claim.number + place)
+                ORDER BY number, place
+                LIMIT $4
+            )
+            UNION ALL
+            (
+                -- Those that nobody has claimed yet.
+                SELECT batch.number, 'waiting', NULL, 0, false, NULL, NULL, NULL, created_at, NULL
+                FROM push_parts AS part
+                CROSS JOIN generate_series(GREATEST(number + claimed, $3 + 1), number + batches - 1) AS batch (number)
+                WHERE push_id = $1
+                    AND claimed < batches
+                    AND ($2::text IS NULL OR $2 = 'waiting')
+                    AND part.number + batches - 1 > $3
+                ORDER BY part.number, batch.number
+                LIMIT $4
+            )
+        ) AS batch
+        ORDER BY number
+        LIMIT $4
+        """
+
+    let pushID: UUID
+    /// `nil` for all states.
+    let state: String?
+    /// The last number of the previous page.
+    let after: Int32
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [.uuid(pushID), .text(state), .int32(after), .int64(Int64(limit)), .int32(ClaimBatches.sharing)]
+    }
+    static func decode(_ row: PostgresRow) throws -> BatchSummary {
+        let (
+            number, state, userIDs, attempts, mayRepeat, kakaoStatus, kakaoCode, kakaoMessage, nextAttemptAt,
+            finishedAt
+        ) = try row.decode(
+            Int32.self,
+            String.self,
+            [Int64].self,
+            Int32.self,
+            Bool.self,
+            Int32?.self,
+            Int32?.self,
+            String?.self,
+            Date?.self,
+            Date?.self
         )
-        guard !rows.isEmpty else {
-            let known = try await pool.read("SELECT 1 FROM pushes WHERE id = $1", [.uuid(id)])
-            return known.isEmpty ? nil : []
-        }
-        return try rows.map { row in
-            let (
-                number, state, userIDs, attempts, mayRepeat, kakaoStatus, kakaoCode, kakaoMessage, nextAttemptAt,
-                finishedAt
-            ) = try row.decode(
-                Int32.self,
-                String.self,
-                [Int64].self,
-                Int32.self,
-                Bool.self,
-                Int32?.self,
-                Int32?.self,
-                String?.self,
-                Date?.self,
-                Date?.self
-            )
-            return BatchSummary(
-                number: number,
-                state: state,
-                userIDs: userIDs,
-                attempts: attempts,
-                mayRepeat: mayRepeat,
-                kakaoStatus: kakaoStatus,
-                kakaoCode: kakaoCode,
-                kakaoMessage: kakaoMessage,
-                nextAttemptAt: nextAttemptAt,
-                finishedAt: finishedAt
-            )
-        }
+        return BatchSummary(
+            number: number,
+            state: state,
+            userIDs: userIDs,
+            attempts: attempts,
+            mayRepeat: mayRepeat,
+            kakaoStatus: kakaoStatus,
+            kakaoCode: kakaoCode,
+            kakaoMessage: kakaoMessage,
+            nextAttemptAt: nextAttemptAt,
+            finishedAt: finishedAt
+        )
     }
 }
 
-extension PushCounts {
-    /// Adds what was counted for each of `states`.
-    fileprivate mutating func add(_ states: [String], _ numbers: [Int64]) {
-        for (state, number) in zip(states, numbers) {
-            switch state {
-            case "sent": sent += number
-            case "failed": failed += number
-            case "uncertain": uncertain += number
-            default: break
-            }
-        }
-    }
+/// Checks whether a push exists: returns one row if it does.
+struct CheckPushExists: PostgresStatement {
+    static let sql: SQL = """
+        SELECT 1
+        FROM pushes
+        WHERE id = $1
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+    static func decode(_ row: PostgresRow) throws -> Int32 { try row.decode(Int32.self) }
 }

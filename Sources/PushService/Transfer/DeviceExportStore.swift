@@ -14,25 +14,35 @@ struct DeviceExportStore: Sendable {
     ///
     /// A token whose renewal is under way is Kakao's until then, as it was before.
     func devices(after key: DeviceKey?, limit: Int) async throws -> [TransferredDevice] {
-        let rows = try await pool.read(
-            """
-            SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
-                expires_at, kakao_revision = revision OR renewal_revision IS NOT DISTINCT FROM revision
-            FROM devices
-            WHERE (user_id, device_id, push_type) > ($1, $2, $3)
-                AND NOT withdrawn
-            ORDER BY user_id, device_id, push_type
-            LIMIT $4
-            """,
-            [
-                .int64(key?.userID ?? 0), .text(key?.deviceID ?? ""), .text(key?.pushType.storedName ?? ""),
-                .int64(Int64(limit)),
-            ]
-        )
-        return try rows.map(Self.device)
+        try await pool.read(ListDevicesForExport(after: key, limit: limit))
     }
+}
 
-    private static func device(_ row: PostgresRow) throws -> TransferredDevice {
+// MARK: Statements
+
+/// Lists devices in the order of their key, without withdrawn ones.
+struct ListDevicesForExport: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
+            expires_at, kakao_revision = revision OR renewal_revision IS NOT DISTINCT FROM revision
+        FROM devices
+        WHERE (user_id, device_id, push_type) > ($1, $2, $3)
+            AND NOT withdrawn
+        ORDER BY user_id, device_id, push_type
+        LIMIT $4
+        """
+
+    /// The last key of the previous page; `nil` for the first page.
+    let after: DeviceKey?
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [
+            .int64(after?.userID ?? 0), .text(after?.deviceID ?? ""), .text(after?.pushType.storedName ?? ""),
+            .int64(Int64(limit)),
+        ]
+    }
+    static func decode(_ row: PostgresRow) throws -> TransferredDevice {
         let (
             userID, deviceID, storedType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
             expiresAt,

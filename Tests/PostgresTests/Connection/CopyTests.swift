@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct CopyTests {
     private struct ChangeOfMind: Error {}
 
-    private static let statement = "COPY t (n) FROM STDIN"
+    private static let statement: SQL = "COPY t (n) FROM STDIN"
 
     /// The lines of a range of numbers, cut into pieces of so many bytes.
     private func pieces(_ numbers: Range<Int>, of length: Int) -> [[UInt8]] {

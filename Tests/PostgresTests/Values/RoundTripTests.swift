@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import TestSupport
 import Testing
 
 /// Every type goes to the server and comes back as what it was.

@@ -226,7 +226,7 @@ import Testing
             let (api, database) = (service.api, service.database)
             #expect(try await Self.upload(api, "a", [1, 2]) == 201)
             // As long as this is held nobody stores anything.
-            let lock = "LOCK TABLE audience_parts IN EXCLUSIVE MODE"
+            let lock: SQL = "LOCK TABLE audience_parts IN EXCLUSIVE MODE"
             try await database.pool.withTransaction { transaction in
                 try await transaction.execute(script: lock)
                 let body = Self.lines(1...1000)

@@ -201,7 +201,7 @@ import Testing
                 _ = try await transaction.query("SELECT 1 FROM devices WHERE user_id = 1 FOR UPDATE")
                 let delayed = Task { try await app.register(1, "token") }
                 try await eventually("the registration waits") {
-                    try await Self.waits("query LIKE 'UPDATE devices%'", service)
+                    try await Self.waits("query LIKE '%/* RepeatRegistrations */%'", service)
                 }
                 // What a notice does that is stored in between; that the token was revoked is not told.
                 _ = try await transaction.query(
@@ -245,11 +245,11 @@ import Testing
                     try await service.api.with("Bearer \(token)").register(1, "token").status
                 }
                 try await eventually("the registration waits") {
-                    try await Self.waits("query LIKE '%displaced AS%'", service)
+                    try await Self.waits("query LIKE '%/* RegisterDevices */%'", service)
                 }
                 let unlinked = Task { try await Self.kakao(service).post(Self.path, form: Self.notice).status }
                 try await eventually("the notice waits") {
-                    try await Self.waits("query LIKE '%INSERT INTO events%'", service)
+                    try await Self.waits("query LIKE '%/* InsertEvents */%'", service)
                 }
                 return (registered, unlinked)
             }
@@ -272,14 +272,16 @@ import Testing
                     """,
                     [.int64(user), .text(age)]
                 )
-                try await store.write(
-                    """
-                    INSERT INTO events (key, id, type, user_id, payload, received_at, happened_at)
-                    SELECT $1::text, gen_random_uuid(), 'unlink', $1, '{}', received_at, received_at
-                    FROM (SELECT now() - interval '1 hour' AS received_at) AS notice
-                    """,
-                    [.int64(user)]
+                let event = KakaoEvent(
+                    id: UUID(),
+                    key: "\(user)",
+                    type: "unlink",
+                    userID: user,
+                    referrerType: nil,
+                    payload: Array("{}".utf8),
+                    receivedAt: Date() - 3600
                 )
+                #expect(try await EventStore(pool: store).insert([event]) == (user == 1 ? 1 : 0))
             }
             #expect(try await [1, 2, 3].asyncMap { try await Self.active($0, service) } == [0, 1, 1])
         }

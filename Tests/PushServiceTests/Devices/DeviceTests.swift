@@ -235,7 +235,7 @@ import Testing
     }
 
     /// Waits, in the database, until somebody waits for a lock of this transaction; not for ever.
-    static let waitUntilAwaited = """
+    static let waitUntilAwaited: SQL = """
         DO $$
         BEGIN
             FOR turn IN 1..2000 LOOP
@@ -248,8 +248,7 @@ import Testing
                 PERFORM pg_sleep(0.01);
             END LOOP;
         END
-        $$;
-
+        $$
         """
 
     /// Registers the token of user 1 for user 2, and locks the rows of both against the order in which that does.
@@ -263,9 +262,8 @@ import Testing
             try await service.database.pool.withTransaction { transaction in
                 try await transaction.query("UPDATE devices SET locale = 'ko' WHERE user_id = 2")
                 registration = Task { try await service.api.register(2, "shared") }
-                try await transaction.execute(
-                    script: Self.waitUntilAwaited + "UPDATE devices SET locale = 'ko' WHERE user_id = 1"
-                )
+                try await transaction.execute(script: Self.waitUntilAwaited)
+                try await transaction.query("UPDATE devices SET locale = 'ko' WHERE user_id = 1")
             }
             return registration
         } catch let error as PostgresError where error.sqlState == "40P01" {

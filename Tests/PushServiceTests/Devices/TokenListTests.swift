@@ -4,6 +4,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import PushService
+import TestSupport
 import Testing
 
 /// `/v1/push/tokens` beyond what a page holds, and for users of whom nothing is known here.

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import KakaoAPI
 import Postgres
 import TestSupport
 import Testing
@@ -7,6 +8,8 @@ import Testing
 
 /// What servers write about the batches that share a row, whatever happens between two of them.
 @Suite(.timeLimit(.minutes(5))) struct BatchStoreTests {
+    private static let rejection = KakaoError(kind: .refused(status: 400, code: nil, message: "rejected"))
+
     /// A push to the users from 1 on that is prepared, and that no server sends.
     private struct PreparedPush {
         let id = UUID()
@@ -43,11 +46,7 @@ import Testing
         }
 
         func settle(_ claims: some Sequence<BatchClaim>) async throws {
-            try await store.settle(
-                try claims.map { claim in
-                    BatchStore.Settlement(claim: claim, shared: try #require(claim.shared), isSent: true)
-                }
-            )
+            try await store.recordSent(Array(claims))
         }
 
         /// Each batch's number and state, as the batches are shown.
@@ -83,7 +82,7 @@ import Testing
                 // What another server's end of the push, its retry and the reset of its batches come to.
                 try await transaction.query("UPDATE pushes SET retry_end = NULL WHERE id = $1", [.uuid(id)])
                 try await transaction.query("DELETE FROM push_counts WHERE push_id = $1", [.uuid(id)])
-                let end = Task { try await store.endFinished([id]) }
+                let end = Task { try await store.finish([id]) }
                 try await eventually("the end waits for the push") {
                     try await push.database.count(
                         "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -117,7 +116,7 @@ import Testing
             try await push.settle(claims)
             #expect(try await push.counted("sent") == "24950 in 250")
             #expect(try await push.database.count("push_batches") == 0)
-            #expect(try await push.store.endFinished([push.id]) == [push.id])
+            #expect(try await push.store.finish([push.id]) == [push.id])
         }
     }
 
@@ -127,8 +126,8 @@ import Testing
             let claims = try await push.claim(110)
             try await push.settle([claims[0], claims[2], claims[104]])
             let failed = claims[1]
-            try await push.store.giveRow(failed, try #require(failed.shared))
-            try await push.store.finish(BatchResult(claim: failed, state: "failed"))
+            try await push.store.addRow(for: failed)
+            try await push.store.record(.failed(Self.rejection), of: failed)
 
             let sent: Set = [1, 3, 105]
             let all = (1...124).map { number in
@@ -160,14 +159,14 @@ import Testing
         try await PreparedPush.with(users: 12_345, delivery: delivery) { push in
             let claims = try await push.claim(1000)
             try await push.settle(claims[10..<120])
-            try await push.store.giveRow(claims[0], try #require(claims[0].shared))
+            try await push.store.addRow(for: claims[0])
             #expect(try await push.store.renew(push.lease) != nil)
-            #expect(try await push.store.takeOver(except: UUID()) == (0, 0))
+            #expect(try await push.store.reclaim(except: UUID()) == (0, 0))
 
             try await push.database.pool.write("UPDATE push_leases SET ends_at = now() - interval '1 s'")
             // Not by itself: its lease lives as long as its row.
-            #expect(try await push.store.takeOver(except: push.lease) == (0, 0))
-            #expect(try await push.store.takeOver(except: UUID()) == (1, 14))
+            #expect(try await push.store.reclaim(except: push.lease) == (0, 0))
+            #expect(try await push.store.reclaim(except: UUID()) == (1, 14))
             let state = delivery == .atLeastOnce ? "waiting" : "uncertain"
             let left = (1...10).map { "\($0) \(state)" } + (121...124).map { "\($0) \(state)" }
             #expect(try await push.shown(state: state) == left)
@@ -180,8 +179,8 @@ import Testing
             #expect(try await push.store.renew(push.lease) == nil)
             try await push.settle(claims)
             for claim in claims[0..<2] {
-                try await push.store.giveRow(claim, try #require(claim.shared))
-                try await push.store.finish(BatchResult(claim: claim, state: "failed"))
+                try await push.store.addRow(for: claim)
+                try await push.store.record(.failed(Self.rejection), of: claim)
             }
             #expect(try await push.shown(state: state) == left)
             #expect(try await push.counted("sent") == "11000 in 110")

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPClient
 import JSON
+import KakaoAPI
 import KakaoSandbox
 import Logging
 import Postgres
@@ -132,7 +133,7 @@ import Testing
             let other = BatchStore(pool: service.database.pool)
             try await eventually("it is taken over") {
                 try await service.database.endLeases()
-                return try await other.takeOver(except: UUID()).batches > 0
+                return try await other.reclaim(except: UUID()).batches > 0
             }
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(service.log.messages.contains { $0.hasPrefix("Lease lost") })
@@ -163,7 +164,7 @@ import Testing
             try await other.acquire(lease)
             let claims = try await other.claim([BatchStore.Share(pushID: try Self.id(push), batches: 2)], lease: lease)
                 .batches
-            try await other.giveRow(try #require(claims.first), try #require(claims.first?.shared))
+            try await other.addRow(for: try #require(claims.first))
             try await service.database.pool.write("DELETE FROM push_leases WHERE id = $1", [.uuid(lease)])
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(try await service.api.users(push) == counts(1000, sent: 1000))
@@ -193,16 +194,16 @@ import Testing
                 try await store.claim([BatchStore.Share(pushID: push, batches: 10)], lease: lease).batches
             }
             let first = try #require(try await claim().first)
-            let rejected = BatchResult(claim: first, state: "waiting")
-            try await store.split(rejected, isMessageInDoubt: false)
+            let rejection = KakaoError(kind: .refused(status: 400, code: nil, message: "rejected"))
+            try await store.split(first, .split(rejection), isMessageInDoubt: false)
             let halves = try await claim()
             #expect(halves.map(\.userIDs).sorted { $0[0] < $1[0] } == [[1, 2], [3, 4]])
             // The response to the split was lost, and a half has the attempts, the number and the lease of the whole.
-            try await store.split(rejected, isMessageInDoubt: false)
-            try await store.finish(BatchResult(claim: first, state: "failed"))
+            try await store.split(first, .split(rejection), isMessageInDoubt: false)
+            try await store.record(.failed(rejection), of: first)
             #expect(try await database.count("push_batches WHERE state = 'sending'") == 2)
             #expect(try await database.integer("SELECT sum(users) FROM push_batches") == 4)
-            for half in halves { try await store.finish(BatchResult(claim: half, state: "sent")) }
+            for half in halves { try await store.record(.sent, of: half) }
             #expect(try await database.integer("SELECT sum(users)::bigint FROM push_counts WHERE state = 'sent'") == 4)
         }
     }

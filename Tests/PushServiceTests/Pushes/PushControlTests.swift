@@ -306,9 +306,9 @@ import Testing
                 [.uuid(id)]
             )
             let store = BatchStore(pool: database.pool)
-            #expect(try await store.endFinished([id]).isEmpty)
-            #expect(try await PreparationStore(pool: database.pool).resetRetriedBatches(of: id))
-            #expect(try await store.endFinished([id]) == [id])
+            #expect(try await store.finish([id]).isEmpty)
+            #expect(try await PreparationStore(pool: database.pool).retryBatches(of: id))
+            #expect(try await store.finish([id]) == [id])
         }
     }
 

@@ -503,7 +503,7 @@ import Testing
                     }
                     try await eventually("the dry runs wait") {
                         let waiting = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-                        return try await service.database.count("\(waiting) AND query LIKE 'SELECT found, members%'")
+                        return try await service.database.count("\(waiting) AND query LIKE '%/* ReadPhones */%'")
                             == PushRoutes.maximumDryRuns
                     }
                     let refused = try await service.api.post("/v1/pushes", json: body)

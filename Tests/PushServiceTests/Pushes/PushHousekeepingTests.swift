@@ -2,6 +2,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
+import TestSupport
 import Testing
 
 @testable import PushService

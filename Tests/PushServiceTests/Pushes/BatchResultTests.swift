@@ -5,7 +5,7 @@ import Testing
 @testable import PushService
 
 /// What becomes of a batch, by what Kakao answered: `docs/delivery.md` as a table.
-struct BatchOutcomeTests {
+struct BatchResultTests {
     private static func refused(_ status: Int, _ code: Int? = nil, retryAfter: Duration? = nil) -> KakaoError {
         let code = code.map { KakaoErrorCode(rawValue: $0) }
         return KakaoError(kind: .refused(status: status, code: code, message: "words"), retryAfter: retryAfter)
@@ -22,8 +22,8 @@ struct BatchOutcomeTests {
         users: Int = 1,
         delivery: Delivery = .atLeastOnce,
         jitter: Double = 1
-    ) -> BatchOutcome {
-        BatchOutcome(
+    ) -> BatchResult {
+        BatchResult(
             error,
             attempts: attempts,
             users: users,
@@ -33,7 +33,7 @@ struct BatchOutcomeTests {
         )
     }
 
-    private static func delay(_ outcome: BatchOutcome) -> Duration? {
+    private static func delay(_ outcome: BatchResult) -> Duration? {
         guard case .retry(let delay, _, _) = outcome else { return nil }
         return delay
     }

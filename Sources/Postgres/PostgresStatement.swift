@@ -1,0 +1,102 @@
+/// A statement of SQL, declared as a type: its text, its parameters, and the rows that it returns.
+///
+///     /// Reads when an operator key was last used.
+///     struct ReadLastUse: PostgresStatement {
+///         static let sql: SQL = """
+///             SELECT last_used_at
+///             FROM operator_keys
+///             WHERE sha256 = $1
+///             """
+///
+///         let sha256: [UInt8]
+///
+///         var parameters: [PostgresValue] { [.bytes(sha256)] }
+///         static func decode(_ row: PostgresRow) throws -> Date? { try row.decode(Date?.self) }
+///     }
+///
+/// The type's name is the statement's name wherever an operator meets it: in our errors, as the name of the prepared statement in PostgreSQL's
+/// log of slow statements, and as a comment in the text that `pg_stat_statements` and `pg_stat_activity` show. A connection prepares each
+/// statement once.
+package protocol PostgresStatement: Sendable {
+    /// The value of one row. A statement that returns no rows leaves it out.
+    associatedtype Row: Sendable = Never
+
+    /// The text, with `$1` for the first of ``parameters``.
+    static var sql: SQL { get }
+
+    /// The values of `$1`, `$2` and so on. Their types are the same for each value of the statement.
+    var parameters: [PostgresValue] { get }
+
+    /// Decodes one row.
+    ///
+    /// - Throws: ``PostgresError/Code/decoding`` for columns that differ from those expected.
+    static func decode(_ row: PostgresRow) throws -> Row
+}
+
+extension PostgresStatement {
+    /// The name of the type, at most 63 bytes: PostgreSQL truncates longer names.
+    package static var name: String { String(describing: Self.self) }
+
+    package var parameters: [PostgresValue] { [] }
+
+    /// Decodes all rows.
+    ///
+    /// - Throws: ``PostgresError/Code/decoding``, with the name of the statement.
+    static func decode(_ rows: PostgresRows) throws -> [Row] {
+        do {
+            return try rows.map(decode)
+        } catch let error as PostgresError where error.statement == nil {
+            throw PostgresError(error.code, message: error.message, detail: error.detail, statement: name)
+        }
+    }
+}
+
+extension PostgresStatement where Row == Never {
+    package static func decode(_ row: PostgresRow) throws -> Never {
+        throw PostgresError(.decoding, detail: "a row of a statement that returns none", statement: name)
+    }
+}
+
+/// The text of a statement: a literal of our source.
+///
+/// A literal with an interpolation is no `SQL` and does not compile, so that no value can be spliced into a statement.
+package struct SQL: Sendable, ExpressibleByStringLiteral {
+    let text: String
+
+    package init(stringLiteral text: String) {
+        self.text = text
+    }
+}
+
+/// A text as connections prepare and run it.
+struct StatementText: Sendable {
+    let text: String
+    /// The declaration that it belongs to; `nil` for a text that was made at run time.
+    let declaration: (any PostgresStatement.Type)?
+
+    init<Statement: PostgresStatement>(_ statement: Statement.Type) {
+        text = statement.sql.text
+        declaration = statement
+    }
+
+    init(text: String) {
+        self.text = text
+        declaration = nil
+    }
+
+    /// The text with the statement's name behind its first word, where neither `pg_stat_activity`, which cuts texts off, nor a version of
+    /// `pg_stat_statements` that ignores leading comments loses it.
+    var annotated: String {
+        guard let declaration, let end = text.firstIndex(where: \.isWhitespace) else { return text }
+        return "\(text[..<end]) /* \(declaration.name) */\(text[end...])"
+    }
+}
+
+extension StatementText: CustomStringConvertible {
+    /// The name; the text itself if it was made at run time.
+    var description: String { declaration?.name ?? text }
+}
+
+extension StatementText: Equatable {
+    static func == (statement: StatementText, other: StatementText) -> Bool { statement.text == other.text }
+}

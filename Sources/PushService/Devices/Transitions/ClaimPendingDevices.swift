@@ -1,0 +1,71 @@
+internal import FoundationEssentials
+internal import KakaoAPI
+internal import Postgres
+
+extension DeviceStore {
+    /// Leases up to `limit` devices with changes that Kakao has yet to be told of, the longest waiting first.
+    func claimPending(limit: Int) async throws -> [PendingDevice] {
+        try await pool.write(ClaimPendingDevices(limit: Int32(clamping: limit)))
+    }
+}
+
+/// Leases pending devices that are due. A registration waits until the withdrawals of its token are confirmed.
+struct ClaimPendingDevices: PostgresStatement {
+    static let sql: SQL = """
+        WITH claimed AS (
+            SELECT user_id, device_id, push_type
+            FROM devices AS device
+            WHERE kakao_revision < revision
+                AND next_attempt_at <= now()
+                AND (lease_ends_at IS NULL OR lease_ends_at <= now())
+                AND (withdrawn OR NOT EXISTS (
+                    SELECT 1
+                    FROM devices AS other
+                    WHERE other.push_token = device.push_token
+                        AND other.withdrawn
+                        AND other.kakao_revision < other.revision
+                ))
+            ORDER BY next_attempt_at
+            LIMIT $1
+            FOR UPDATE SKIP LOCKED
+        )
+        UPDATE devices AS device
+        SET lease = $2,
+            lease_ends_at = now() + make_interval(secs => $3)
+        FROM claimed
+        WHERE (device.user_id, device.device_id, device.push_type)
+            = (claimed.user_id, claimed.device_id, claimed.push_type)
+        RETURNING device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.revision,
+            device.lease, device.attempts, device.renewal_revision IS NOT DISTINCT FROM device.revision
+        """
+
+    let limit: Int32
+
+    var parameters: [PostgresValue] {
+        [.int32(limit), .uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds)]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> PendingDevice {
+        let (userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, attempts, isRenewal) =
+            try row.decode(
+                Int64.self,
+                String.self,
+                PushType.self,
+                String.self,
+                Bool.self,
+                Int64.self,
+                UUID.self,
+                Int32.self,
+                Bool.self
+            )
+        return PendingDevice(
+            key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+            pushToken: pushToken,
+            isWithdrawn: isWithdrawn,
+            revision: revision,
+            lease: lease,
+            attempts: Int(attempts),
+            isRenewal: isRenewal
+        )
+    }
+}

@@ -1,0 +1,102 @@
+internal import KakaoAPI
+internal import Postgres
+
+/// A device whose state here differs from Kakao's.
+struct DeviceDifference: Sendable {
+    enum Kind: String, Sendable {
+        /// Kakao has yet to be told of the latest change.
+        case pending
+        case missingAtKakao = "missing_at_kakao"
+        case otherTokenAtKakao = "other_token_at_kakao"
+        case unknownHere = "unknown_here"
+    }
+
+    let key: DeviceKey
+    let kind: Kind
+}
+
+extension DeviceStore {
+    /// Compares the devices of a user with Kakao's list, and makes those pending that differ: Kakao is told again of stored devices, and
+    /// deregisters unknown ones.
+    ///
+    /// - Parameter listed: Kakao's list, requested before this call: a device that is registered in between is at worst registered twice.
+    func reconcile(userID: Int64, listed: [PushToken]) async throws -> [DeviceDifference] {
+        try await pool.write(ReconcileDevices(userID: userID, listed: listed))
+    }
+}
+
+/// Makes the devices of a user pending that differ from Kakao's list.
+struct ReconcileDevices: PostgresStatement {
+    static let sql: SQL = """
+        WITH listed AS (
+            SELECT DISTINCT ON (device_id, push_type) *
+            FROM unnest($2::text[], $3::text[], $4::text[]) AS item (device_id, push_type, push_token)
+            ORDER BY device_id, push_type
+        ),
+        held AS (
+            SELECT device_id, push_type, push_token, withdrawn, kakao_revision < revision AS is_pending
+            FROM devices
+            WHERE user_id = $1
+            ORDER BY user_id, device_id, push_type
+            FOR UPDATE
+        ),
+        compared AS (
+            SELECT held.device_id, held.push_type, CASE
+                    WHEN held.is_pending THEN 'pending'
+                    WHEN listed.push_token IS NULL THEN 'missing_at_kakao'
+                    ELSE 'other_token_at_kakao'
+                END AS kind
+            FROM held
+            LEFT JOIN listed USING (device_id, push_type)
+            WHERE held.is_pending
+                OR listed.push_token IS DISTINCT FROM held.push_token
+        ),
+        repeated AS (
+            UPDATE devices AS device
+            SET revision = device.revision + 1,
+                attempts = 0,
+                next_attempt_at = now()
+            FROM compared
+            WHERE device.user_id = $1
+                AND (device.device_id, device.push_type) = (compared.device_id, compared.push_type)
+                AND compared.kind <> 'pending'
+        ),
+        unknown AS (
+            INSERT INTO devices (user_id, device_id, push_type, push_token, withdrawn)
+            SELECT $1, device_id, push_type, push_token, true
+            FROM listed
+            WHERE NOT EXISTS (
+                SELECT 1
+                FROM held
+                WHERE (held.device_id, held.push_type) = (listed.device_id, listed.push_type)
+            )
+            ORDER BY device_id, push_type
+            ON CONFLICT (user_id, device_id, push_type) DO NOTHING
+            RETURNING device_id, push_type, 'unknown_here' AS kind
+        )
+        SELECT $1, device_id, push_type, kind
+        FROM compared
+        UNION ALL
+        SELECT $1, device_id, push_type, kind
+        FROM unknown
+        ORDER BY device_id, push_type
+        """
+
+    let userID: Int64
+    let listed: [PushToken]
+
+    var parameters: [PostgresValue] {
+        [
+            .int64(userID), .texts(listed.map(\.deviceID)), .pushTypes(listed.map(\.pushType)),
+            .texts(listed.map(\.pushToken)),
+        ]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> DeviceDifference {
+        let (userID, deviceID, pushType, kind) = try row.decode(Int64.self, String.self, PushType.self, String.self)
+        guard let kind = DeviceDifference.Kind(rawValue: kind) else {
+            throw PostgresError(.decoding, detail: "an unknown difference: \(kind)")
+        }
+        return DeviceDifference(key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType), kind: kind)
+    }
+}

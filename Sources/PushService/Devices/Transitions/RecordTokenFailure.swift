@@ -1,0 +1,37 @@
+internal import Postgres
+
+extension DeviceStore {
+    /// Counts a failure of a token, and withdraws the device at `limit` failures. Returns whether it was withdrawn.
+    ///
+    /// A report has no effect if it was counted before or is older than the registration, in whatever order reports are stored.
+    func recordFailure(_ failure: TokenFailure, pruneAfter limit: Int) async throws -> Bool {
+        try await pool.write(RecordTokenFailure(failure: failure, limit: Int32(clamping: limit))).contains(true)
+    }
+}
+
+/// Counts a failure of a token, and withdraws the device at the limit.
+struct RecordTokenFailure: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE devices AS device
+        SET failures = failures + 1,
+            last_failure_at = GREATEST(last_failure_at, $3),
+            failure_dates = CASE WHEN failures = 0 THEN ARRAY[$3] ELSE failure_dates || $3 END,
+            (withdrawn, revision, updated_at, attempts, next_attempt_at)
+                = (SELECT * FROM withdrawal(device, device.updated_at, device.failures + 1 >= $4))
+        WHERE user_id = $1
+            AND push_token = $2
+            AND NOT withdrawn
+            AND updated_at <= $3
+            AND (failures = 0 OR last_failure_at IS DISTINCT FROM $3 AND $3 <> ALL (COALESCE(failure_dates, '{}')))
+        RETURNING withdrawn
+        """
+
+    let failure: TokenFailure
+    let limit: Int32
+
+    var parameters: [PostgresValue] {
+        [.int64(failure.userID), .text(failure.pushToken), .timestamp(failure.date), .int32(limit)]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+}

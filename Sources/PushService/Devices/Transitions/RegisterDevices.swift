@@ -1,0 +1,173 @@
+internal import EventLoop
+internal import FoundationEssentials
+internal import HTTPServer
+internal import KakaoAPI
+internal import Postgres
+
+extension DeviceStore {
+    /// Stores a registration, and withdraws other devices with the same token: a phone belongs to one user.
+    ///
+    /// - Returns: The devices to call Kakao about, in this order: a pending withdrawal of the token comes before its registration. Empty if
+    ///   another request or server is calling Kakao about the device, and will go on with this registration.
+    /// - Throws: ``Problem`` 503 if the user has unlinked the app since the access token was verified. ``PostgresError``.
+    func register(_ registration: DeviceRegistration) async throws -> [PendingDevice] {
+        if let repetition = try await `repeat`(registration) { return repetition }
+        guard let pending = try await registrations.submit(registration) else {
+            throw Problem.identityUnavailable(retrySeconds: 1)
+        }
+        return pending
+    }
+}
+
+/// Registers devices and displaces other devices with the same tokens.
+///
+/// Rows are locked in the order of their keys, so that two of these statements do not deadlock. If a statement holds two registrations of one
+/// device or of one token, the later one counts. A user who has unlinked the app since the registration was authorized registers nothing.
+struct RegisterDevices: CoalescedStatement {
+    typealias Item = DeviceRegistration
+
+    static let sql: SQL = """
+        WITH given AS (
+            SELECT *
+            FROM unnest(
+                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[]
+            ) WITH ORDINALITY AS item (
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, age, place
+            )
+        ),
+        admitted AS MATERIALIZED (
+            SELECT *, now() - make_interval(secs => age) AS authorized_at,
+                row_number() OVER (PARTITION BY user_id, device_id, push_type ORDER BY place DESC) = 1 AS is_last,
+                row_number() OVER (PARTITION BY push_token ORDER BY place DESC) = 1 AS holds_token
+            FROM given
+            WHERE age IS NULL
+                OR NOT user_has_left(user_id, now() - make_interval(secs => age))
+        ),
+        displaced AS (
+            UPDATE devices AS device
+            SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (SELECT * FROM withdrawal(device)),
+                lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE $10 END,
+                lease_ends_at = CASE
+                    WHEN device.lease_ends_at > now() THEN device.lease_ends_at
+                    ELSE now() + make_interval(secs => $11)
+                END
+            FROM admitted
+            WHERE admitted.holds_token
+                AND device.push_token = admitted.push_token
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM admitted AS own
+                    WHERE (own.user_id, own.device_id, own.push_type)
+                        = (device.user_id, device.device_id, device.push_type)
+                )
+            RETURNING admitted.place, device.user_id, device.device_id, device.push_type, device.push_token, true AS withdrawn,
+                device.revision, device.lease, device.lease = $10 AS is_ours
+        ),
+        stored AS (
+            INSERT INTO devices AS device (
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, withdrawn, lease, lease_ends_at,
+                authorized_at
+            )
+            SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version,
+                tags::text[], NOT holds_token, $10, now() + make_interval(secs => $11), authorized_at
+            FROM admitted
+            WHERE is_last
+            ORDER BY user_id, device_id, push_type
+            ON CONFLICT (user_id, device_id, push_type) DO UPDATE
+            SET push_token = excluded.push_token,
+                locale = excluded.locale,
+                timezone = excluded.timezone,
+                app_version = excluded.app_version,
+                tags = excluded.tags,
+                authorized_at = CASE
+                    WHEN excluded.authorized_at IS NOT NULL THEN GREATEST(device.authorized_at, excluded.authorized_at)
+                END,
+                created_at = CASE WHEN device.withdrawn THEN now() ELSE device.created_at END,
+                updated_at = now(),
+                withdrawn = excluded.withdrawn,
+                revision = device.revision + 1,
+                attempts = 0,
+                next_attempt_at = now(),
+                failures = 0,
+                last_failure_at = NULL,
+                lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
+                lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END
+            RETURNING device.user_id, device.device_id, device.push_type, device.push_token, device.withdrawn, device.revision,
+                device.lease
+        )
+        SELECT place, user_id, device_id, push_type, push_token, withdrawn, revision, lease, is_ours
+        FROM displaced
+        UNION ALL
+        SELECT admitted.place, stored.user_id, stored.device_id, stored.push_type, stored.push_token, stored.withdrawn,
+            stored.revision, stored.lease, stored.lease = $10
+        FROM stored
+        JOIN admitted USING (user_id, device_id, push_type)
+        WHERE admitted.is_last
+        UNION ALL
+        SELECT place, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        FROM given
+        WHERE NOT EXISTS (SELECT 1 FROM admitted WHERE admitted.place = given.place)
+        """
+
+    let registrations: [DeviceRegistration]
+
+    var parameters: [PostgresValue] {
+        DeviceRegistration.columns(registrations) + [
+            DeviceRegistration.ages(registrations), .uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds),
+        ]
+    }
+
+    /// A device and its place among the registrations, from 1. All but the place are NULL for a user who has unlinked the app.
+    static func decode(
+        _ row: PostgresRow
+    ) throws -> (Int64, Int64?, String?, PushType?, String?, Bool?, Int64?, UUID?, Bool?) {
+        try row.decode(
+            Int64.self,
+            Int64?.self,
+            String?.self,
+            PushType?.self,
+            String?.self,
+            Bool?.self,
+            Int64?.self,
+            UUID?.self,
+            Bool?.self
+        )
+    }
+
+    /// For each registration the devices to call Kakao about; `nil` for a user who has unlinked the app.
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [[PendingDevice]?] {
+        var outputs = [[PendingDevice]?](repeating: [], count: count)
+        // The registrations that call Kakao about the withdrawals of a token, by index; -1 for another request or server.
+        var withdrawals: [String: Set<Int>] = [:]
+        for row in rows {
+            let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs) = try decode(row)
+            let index = Int(place) - 1
+            guard outputs.indices.contains(index) else { continue }
+            guard let userID, let deviceID, let pushType, let pushToken, let isWithdrawn, let revision, let lease,
+                let isOurs
+            else {
+                outputs[index] = nil
+                continue
+            }
+            if isWithdrawn { withdrawals[pushToken, default: []].insert(isOurs ? index : -1) }
+            guard isOurs else { continue }
+            outputs[index]?.append(
+                PendingDevice(
+                    key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                    pushToken: pushToken,
+                    isWithdrawn: isWithdrawn,
+                    revision: revision,
+                    lease: lease
+                )
+            )
+        }
+        return outputs.enumerated().map { index, devices in
+            devices?.sorted { $0.isWithdrawn && !$1.isWithdrawn }.map { device in
+                var device = device
+                let others = withdrawals[device.pushToken, default: []].subtracting([index])
+                device.mustWait = !device.isWithdrawn && !others.isEmpty
+                return device
+            }
+        }
+    }
+}

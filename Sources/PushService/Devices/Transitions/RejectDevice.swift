@@ -1,0 +1,57 @@
+internal import Postgres
+
+extension DeviceStore {
+    /// Stores that Kakao rejects a registration, and releases the lease.
+    ///
+    /// The device is withdrawn, so that the database and Kakao agree, unless the app has changed it meanwhile. A rejected renewal withdraws
+    /// nothing, since Kakao has the token until it expires; it is tried again a day later.
+    func reject(_ device: PendingDevice) async throws {
+        if device.isRenewal {
+            try await pool.write(RejectRenewal(device: device))
+        } else {
+            try await pool.write(RejectRegistration(device: device))
+        }
+    }
+}
+
+/// Withdraws a device that Kakao rejects, unless it was changed or leased since.
+struct RejectRegistration: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE devices AS device
+        SET (withdrawn, revision, updated_at, attempts, next_attempt_at)
+                = (SELECT * FROM withdrawal(device, device.updated_at, device.revision = $5)),
+            lease = NULL,
+            lease_ends_at = NULL
+        WHERE (user_id, device_id, push_type) = ($1, $2, $3)
+            AND lease = $4
+        """
+
+    let device: PendingDevice
+
+    var parameters: [PostgresValue] { device.leasedRevision }
+}
+
+/// Schedules the next attempt to renew a token a day later, unless the device was leased since.
+struct RejectRenewal: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE devices
+        SET kakao_revision = $5,
+            renew_at = now() + interval '1 day',
+            attempts = 0,
+            lease = NULL,
+            lease_ends_at = NULL
+        WHERE (user_id, device_id, push_type) = ($1, $2, $3)
+            AND lease = $4
+        """
+
+    let device: PendingDevice
+
+    var parameters: [PostgresValue] { device.leasedRevision }
+}
+
+extension PendingDevice {
+    /// Key, lease and revision.
+    fileprivate var leasedRevision: [PostgresValue] {
+        [.int64(key.userID), .text(key.deviceID), .pushType(key.pushType), .uuid(lease), .int64(revision)]
+    }
+}

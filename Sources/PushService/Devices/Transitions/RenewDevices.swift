@@ -1,0 +1,70 @@
+internal import Postgres
+
+extension DeviceStore {
+    /// The pending devices at which no more tokens are renewed: what apps ask for comes first, also after an outage of Kakao. Imported devices
+    /// whose turn has not come do not count.
+    static let maximumPending: Int32 = 1200
+    /// Renewals that one server requests in a second: with tokens that live 30 days, 50 million devices.
+    static let renewalsPerSecond = 20.0
+
+    /// Makes devices pending whose tokens are due for renewal, spread over the next minute. Returns their number.
+    ///
+    /// - Parameter activeWithinDays: Devices without a registration for so many days are left to expire.
+    func renew(activeWithinDays: Int) async throws -> Int {
+        Int(try await pool.write(RenewDevices(activeWithinDays: Int32(clamping: activeWithinDays))).first ?? 0)
+    }
+}
+
+/// Makes confirmed devices pending whose tokens are due for renewal.
+///
+/// Only one server takes a row, and its renewal time is unset until Kakao has confirmed the device, so that no token is renewed twice.
+struct RenewDevices: PostgresStatement {
+    static let sql: SQL = """
+        WITH pending AS (
+            SELECT count(*) AS devices
+            FROM (
+                SELECT
+                FROM devices
+                WHERE kakao_revision < revision
+                    AND next_attempt_at < 'infinity'
+                LIMIT $1
+            ) AS pending
+        ),
+        due AS (
+            SELECT user_id, device_id, push_type, renew_at, updated_at >= now() - make_interval(days => $2) AS is_active
+            FROM devices
+            WHERE renew_at <= now()
+                AND kakao_revision = revision
+            ORDER BY renew_at
+            LIMIT (SELECT GREATEST($1 - devices, 0) FROM pending)
+            FOR UPDATE SKIP LOCKED
+        ),
+        placed AS (
+            SELECT *, row_number() OVER (PARTITION BY is_active ORDER BY renew_at) AS place
+            FROM due
+        ),
+        renewed AS (
+            UPDATE devices AS device
+            SET renew_at = NULL,
+                renewal_revision = CASE WHEN placed.is_active THEN device.revision + 1 END,
+                revision = CASE WHEN placed.is_active THEN device.revision + 1 ELSE device.revision END,
+                attempts = 0,
+                next_attempt_at = now() + make_interval(secs => placed.place / $3)
+            FROM placed
+            WHERE (device.user_id, device.device_id, device.push_type)
+                = (placed.user_id, placed.device_id, placed.push_type)
+            RETURNING placed.is_active
+        )
+        SELECT count(*)
+        FROM renewed
+        WHERE is_active
+        """
+
+    let activeWithinDays: Int32
+
+    var parameters: [PostgresValue] {
+        [.int32(DeviceStore.maximumPending), .int32(activeWithinDays), .float64(DeviceStore.renewalsPerSecond)]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+}

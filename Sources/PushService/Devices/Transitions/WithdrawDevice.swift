@@ -1,0 +1,62 @@
+internal import FoundationEssentials
+internal import KakaoAPI
+internal import Postgres
+
+extension DeviceStore {
+    /// Withdraws a device. An unknown one is stored as withdrawn: Kakao may know it.
+    ///
+    /// - Returns: The device to call Kakao about; `nil` while another request or server calls Kakao about it.
+    func withdraw(_ key: DeviceKey) async throws -> PendingDevice? {
+        try await pool.write(WithdrawDevice(key: key)).first ?? nil
+    }
+}
+
+/// Withdraws a device, known or not, and leases it.
+struct WithdrawDevice: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO devices AS device (
+            user_id, device_id, push_type, push_token, withdrawn, lease, lease_ends_at
+        )
+        VALUES ($1, $2, $3, '', true, $4, now() + make_interval(secs => $5))
+        ON CONFLICT (user_id, device_id, push_type) DO UPDATE
+        SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (SELECT * FROM withdrawal(device)),
+            lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
+            lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END
+        RETURNING user_id, device_id, push_type, push_token, revision, lease, lease = $4
+        """
+
+    let key: DeviceKey
+
+    var parameters: [PostgresValue] {
+        [
+            .int64(key.userID), .text(key.deviceID), .pushType(key.pushType), .uuid(.v7()),
+            .float64(DeviceStore.leaseDuration.inSeconds),
+        ]
+    }
+
+    /// `nil` for a device that is leased already.
+    static func decode(_ row: PostgresRow) throws -> PendingDevice? { try PendingDevice(withdrawn: row) }
+}
+
+extension PendingDevice {
+    /// A withdrawn device: key, token, revision, lease, and whether the statement took the lease; `nil` if it did not.
+    init?(withdrawn row: PostgresRow) throws {
+        let (userID, deviceID, pushType, pushToken, revision, lease, isOurs) = try row.decode(
+            Int64.self,
+            String.self,
+            PushType.self,
+            String.self,
+            Int64.self,
+            UUID.self,
+            Bool.self
+        )
+        guard isOurs else { return nil }
+        self.init(
+            key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+            pushToken: pushToken,
+            isWithdrawn: true,
+            revision: revision,
+            lease: lease
+        )
+    }
+}

@@ -1,0 +1,112 @@
+internal import FoundationEssentials
+internal import JSON
+internal import KakaoAPI
+internal import Postgres
+
+/// Stores a push, unless its idempotency key or its audience's name prevents it. Returns its id if it is stored.
+///
+/// A push of a single batch that is sent at once needs no preparation: its batch is stored with it.
+struct CreatePush: PostgresStatement {
+    static let sql: SQL = """
+        WITH stored_audience AS (
+            SELECT parts_id
+            FROM audiences
+            WHERE name = $8
+            FOR SHARE
+        ),
+        audience AS (
+            SELECT parts_id
+            FROM stored_audience
+            UNION ALL
+            SELECT NULL
+            WHERE $8::text IS NULL
+        ),
+        key AS (
+            INSERT INTO idempotency_keys (operator_key, key, sha256, push_id, answer)
+            SELECT $21, $15, $16, $1, $17
+            FROM audience
+            WHERE $15::text IS NOT NULL
+            ON CONFLICT (operator_key, key) DO NOTHING
+            RETURNING key
+        ),
+        own AS MATERIALIZED (
+            SELECT COALESCE(array_agg(item.user_id ORDER BY item.user_id), '{}') AS user_ids
+            FROM unnest($9) AS item (user_id)
+            WHERE $20
+                AND (
+                    cardinality($10) = 0
+                    OR EXISTS (
+                        SELECT 1
+                        FROM devices
+                        WHERE devices.user_id = item.user_id
+                            AND NOT withdrawn
+                            AND push_type = ANY ($10)
+                    )
+                )
+        ),
+        push AS (
+            INSERT INTO pushes (
+                id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
+                batch_users, delivery, users_per_second, send_at, expires_at, created_at, started_at, prepared_at, users,
+                users_skipped, next_number
+            )
+            SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12,
+                $13, $14, $18, $19, CASE WHEN $20 THEN $19 END, CASE WHEN $20 THEN $19 END,
+                CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
+                CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
+                CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END
+            FROM audience
+            CROSS JOIN own
+            WHERE $15::text IS NULL
+                OR EXISTS (SELECT 1 FROM key)
+            RETURNING id
+        ),
+        batch AS (
+            INSERT INTO push_batches (push_id, number, user_ids, users, state)
+            SELECT push.id, 1, own.user_ids, cardinality(own.user_ids), 'waiting'
+            FROM push
+            CROSS JOIN own
+            WHERE cardinality(own.user_ids) > 0
+        )
+        SELECT id
+        FROM push
+        """
+
+    let push: NewPush
+    let idempotency: PushStore.Idempotency?
+    /// The response to the request and to its repetitions.
+    let response: [UInt8]
+    let now: Date
+
+    var parameters: [PostgresValue] {
+        var userIDs: [Int64]?
+        var audienceName: String?
+        switch push.audience {
+        case .users(let ids): userIDs = Set(ids).sorted()
+        case .stored(let name): audienceName = name.text
+        case .tagsAny, .tagsAll, .everyone: break
+        }
+        let state = push.isOneBatch ? .sending : push.initialState
+        return [
+            .uuid(push.id), .text(push.name), .text(state.rawValue),
+            .jsonb(push.audience.json.bytes()), .text(push.message.text), .text(push.message.version.rawValue),
+            .bool(push.bypass), .text(audienceName), .int64s(userIDs), .texts(push.platforms),
+            .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
+            .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
+            .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
+            .bytes(idempotency?.operatorKeyID),
+        ]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+}
+
+extension NewPush {
+    /// Whether it is a single batch that is sent at once.
+    fileprivate var isOneBatch: Bool {
+        guard case .users(let ids) = audience else { return false }
+        return sendAt == nil && ids.count <= Int(batchUsers)
+    }
+
+    var initialState: PushState { sendAt == nil ? .preparing : .scheduled }
+}

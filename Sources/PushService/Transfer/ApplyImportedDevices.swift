@@ -1,0 +1,256 @@
+internal import FoundationEssentials
+internal import Postgres
+
+/// Applies the next lines of an import to the stored devices.
+///
+/// A line counts if it is newer than the stored device and than any other device with its token; a line without a time is older than any device.
+/// The same rule decides between two lines of one step, and the first line between two of the same time.
+///
+/// `candidates` are judged by the devices when the statement began. Devices only become newer, so that the other lines are outdated for certain
+/// and their rows need no lock. The rows of the candidates are then locked, in the order of their keys as by every statement, and their present
+/// values decide. A device that an app registers for the first time meanwhile is not seen and stays as it is: it is newer.
+///
+/// Devices are looked up one by one (`LATERAL`, `OFFSET 0`): PostgreSQL has no statistics of a table while it is filled, and would read all of it
+/// in each step.
+///
+/// A changed device waits at `infinity` for ``ReleaseImportedDevices``, unless it was pending before. A lease stays with its holder, which will
+/// find the device pending. A displaced device is as old as the line that displaced it, so that a newer line brings it back.
+struct ApplyImportedDevices: PostgresStatement {
+    static let sql: SQL = """
+        WITH step AS (
+            SELECT *
+            FROM device_import
+            WHERE line > $1
+            ORDER BY line
+            LIMIT $3
+        ),
+        ranked AS (
+            SELECT *,
+                row_number() OVER (
+                    PARTITION BY user_id, device_id, push_type
+                    ORDER BY updated_at DESC NULLS LAST, line
+                ) = 1 AS is_newest,
+                row_number() OVER (PARTITION BY push_token ORDER BY updated_at DESC NULLS LAST, line) = 1 AS holds_token
+            FROM step
+        ),
+        candidates AS (
+            SELECT *
+            FROM ranked
+            WHERE is_newest
+                AND holds_token
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM devices AS own
+                    WHERE (own.user_id, own.device_id, own.push_type) = (ranked.user_id, ranked.device_id, ranked.push_type)
+                        AND (ranked.updated_at > own.updated_at) IS NOT TRUE
+                )
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM devices AS other
+                    WHERE other.push_token = ranked.push_token
+                        AND (ranked.updated_at > other.updated_at) IS NOT TRUE
+                )
+        ),
+        concerned AS (
+            SELECT user_id, device_id, push_type
+            FROM candidates
+            UNION
+            SELECT other.user_id, other.device_id, other.push_type
+            FROM candidates
+            CROSS JOIN LATERAL (
+                SELECT user_id, device_id, push_type
+                FROM devices
+                WHERE push_token = candidates.push_token
+                OFFSET 0
+            ) AS other
+        ),
+        held AS (
+            SELECT device.*
+            FROM (
+                SELECT user_id, device_id, push_type
+                FROM concerned
+                ORDER BY user_id, device_id, push_type
+                OFFSET 0
+            ) AS concerned
+            CROSS JOIN LATERAL (
+                SELECT user_id, device_id, push_type, push_token, withdrawn, updated_at, last_failure_at,
+                    kakao_revision = revision AS is_confirmed,
+                    expires_at IS NOT NULL AND renew_at IS NULL AS is_left_to_expire
+                FROM devices
+                WHERE (user_id, device_id, push_type) = (concerned.user_id, concerned.device_id, concerned.push_type)
+                FOR UPDATE
+            ) AS device
+        ),
+        applied AS (
+            SELECT given.*,
+                own.user_id IS NULL AS is_new,
+                own.is_confirmed AND given.at_kakao AS is_confirmed,
+                NOT (own.is_confirmed AND given.at_kakao)
+                    AND (
+                        own.withdrawn
+                        OR own.push_token <> given.push_token
+                        OR own.is_confirmed AND own.is_left_to_expire
+                    ) AS is_changed
+            FROM candidates AS given
+            LEFT JOIN held AS own USING (user_id, device_id, push_type)
+            WHERE (
+                    own.user_id IS NULL
+                    OR given.updated_at > GREATEST(
+                        own.updated_at,
+                        CASE WHEN own.push_token = given.push_token THEN own.last_failure_at END
+                    )
+                )
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM held AS other
+                    WHERE other.push_token = given.push_token
+                        AND (other.user_id, other.device_id, other.push_type)
+                            <> (given.user_id, given.device_id, given.push_type)
+                        AND (given.updated_at > other.updated_at) IS NOT TRUE
+                )
+        ),
+        displaced AS (
+            UPDATE devices AS device
+            SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (
+                SELECT withdrawal.withdrawn, withdrawal.revision, withdrawal.updated_at, withdrawal.attempts,
+                    CASE WHEN device.kakao_revision < device.revision THEN device.next_attempt_at ELSE 'infinity' END
+                FROM withdrawal(device, applied.updated_at) AS withdrawal
+            )
+            FROM applied
+            JOIN held USING (push_token)
+            WHERE (device.user_id, device.device_id, device.push_type) = (held.user_id, held.device_id, held.push_type)
+                AND NOT held.withdrawn
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM applied AS own
+                    WHERE (own.user_id, own.device_id, own.push_type) = (held.user_id, held.device_id, held.push_type)
+                )
+            RETURNING 1
+        ),
+        updated AS (
+            UPDATE devices AS device
+            SET push_token = applied.push_token,
+                locale = applied.locale,
+                timezone = applied.timezone,
+                app_version = applied.app_version,
+                tags = applied.tags,
+                created_at = CASE
+                    WHEN device.withdrawn THEN COALESCE(applied.created_at, applied.updated_at)
+                    ELSE device.created_at
+                END,
+                updated_at = applied.updated_at,
+                withdrawn = false,
+                revision = device.revision + CASE WHEN applied.is_changed THEN 1 ELSE 0 END,
+                attempts = CASE WHEN applied.is_changed THEN 0 ELSE device.attempts END,
+                next_attempt_at = CASE
+                    WHEN applied.is_changed AND device.kakao_revision = device.revision THEN 'infinity'
+                    ELSE device.next_attempt_at
+                END,
+                expires_at = CASE WHEN applied.is_confirmed THEN applied.expires_at ELSE device.expires_at END,
+                renew_at = CASE WHEN applied.is_confirmed THEN applied.renew_at ELSE device.renew_at END,
+                failures = 0,
+                last_failure_at = NULL
+            FROM applied
+            WHERE (device.user_id, device.device_id, device.push_type)
+                    = (applied.user_id, applied.device_id, applied.push_type)
+                AND NOT applied.is_new
+            RETURNING 1
+        ),
+        created AS (
+            INSERT INTO devices (
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
+                kakao_revision, next_attempt_at, expires_at, renew_at
+            )
+            SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags,
+                COALESCE(created_at, updated_at, $2), COALESCE(updated_at, $2),
+                CASE WHEN at_kakao THEN 1 ELSE 0 END, CASE WHEN at_kakao THEN now() ELSE 'infinity' END, expires_at, renew_at
+            FROM applied
+            WHERE is_new
+            ORDER BY user_id, device_id, push_type
+            ON CONFLICT (user_id, device_id, push_type) DO NOTHING
+            RETURNING 1
+        )
+        SELECT
+            (SELECT max(line) FROM step),
+            (SELECT count(*) FROM created),
+            (SELECT count(*) FROM updated),
+            (SELECT count(*) FROM displaced)
+        """
+
+    /// The line after which the step begins.
+    let after: Int64
+    let limit: Int64
+    /// The time of the devices that the file gives no time.
+    let start: Date
+
+    var parameters: [PostgresValue] { [.int64(after), .timestamp(start), .int64(limit)] }
+
+    /// The last line of the step, `nil` if there was none; and the numbers of devices.
+    static func decode(_ row: PostgresRow) throws -> (last: Int64?, created: Int64, updated: Int64, displaced: Int64) {
+        try row.decode(Int64?.self, Int64.self, Int64.self, Int64.self)
+    }
+}
+
+/// Finds tokens of imported lines that several devices hold.
+///
+/// A registration and a step whose transactions overlap do not see each other, and one token may then have two devices. This statement begins
+/// after the step is committed. Either it sees the registration, or the later confirmation of the registration sees both.
+struct FindContestedTokens: PostgresStatement {
+    static let sql: SQL = """
+        SELECT device.push_token
+        FROM (
+            SELECT DISTINCT push_token
+            FROM device_import
+            WHERE line > $1
+                AND line <= $2
+            LIMIT $3
+        ) AS step
+        CROSS JOIN LATERAL (
+            SELECT push_token
+            FROM devices
+            WHERE push_token = step.push_token
+                AND NOT withdrawn
+            OFFSET 1
+            LIMIT 1
+        ) AS device
+        """
+
+    let after: Int64
+    let last: Int64
+    let limit: Int64
+
+    var parameters: [PostgresValue] { [.int64(after), .int64(last), .int64(limit)] }
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+}
+
+/// Withdraws all but the latest registered device of each token.
+struct WithdrawContestedDevices: PostgresStatement {
+    static let sql: SQL = """
+        WITH held AS (
+            SELECT device.user_id, device.device_id, device.push_type, device.push_token, device.updated_at
+            FROM devices AS device
+            WHERE device.push_token = ANY ($1::text[])
+                AND NOT device.withdrawn
+            ORDER BY device.user_id, device.device_id, device.push_type
+            FOR UPDATE OF device
+        ),
+        ranked AS (
+            SELECT *,
+                row_number() OVER (
+                    PARTITION BY push_token
+                    ORDER BY updated_at DESC, user_id DESC, device_id DESC, push_type DESC
+                ) > 1 AS loses_token
+            FROM held
+        )
+        UPDATE devices AS device
+        SET (withdrawn, revision, updated_at, attempts, next_attempt_at)
+            = (SELECT * FROM withdrawal(device, device.updated_at))
+        FROM ranked
+        WHERE (device.user_id, device.device_id, device.push_type) = (ranked.user_id, ranked.device_id, ranked.push_type)
+            AND ranked.loses_token
+        """
+
+    let tokens: [String]
+
+    var parameters: [PostgresValue] { [.texts(tokens)] }
+}
