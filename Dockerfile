@@ -1,17 +1,17 @@
-# The server and the sandbox in one image: build with `docker build --tag kakao-push-server .`
+# The server and the sandbox in one image. Build it with `docker build --tag kakao-push-server .`
 
 FROM swift:6.3-bookworm AS build
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends libcurl4-openssl-dev libpq-dev libssl-dev libyaml-dev pkg-config \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
-# The packages first: they change seldom, and Docker keeps what has not changed.
+# Dependencies first: they rarely change, so that Docker can cache them.
 COPY Package.swift ./
 RUN swift package resolve
 COPY Sources Sources
 COPY Tests Tests
-# A static Swift program has 50,000 places to relocate when it starts. Packed, as only lld does it, their list takes a few KiB of
-# memory, otherwise 1 MiB; glibc reads it so since 2.36, Debian 12.
+# A static Swift program has 50,000 relocations at startup. Their packed list takes a few KiB of memory instead of 1
+# MiB. Only lld writes packed relocations; glibc reads them since 2.36 (Debian 12).
 ENV BUILD="--configuration release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs"
 RUN swift build $BUILD --product push-server \
     && swift build $BUILD --product kakao-sandbox \
@@ -33,9 +33,9 @@ WORKDIR /app
 ENV PATH=/app:$PATH \
     HTTP_HOST=0.0.0.0 \
     JOURNAL_DIRECTORY=/var/lib/push-server/journal
-# A crash report says where, and nothing of what was in memory: registers are printed with the bytes that they point to.
+# Crash reports show the location but no memory: registers would be printed with the bytes that they point to.
 ENV SWIFT_BACKTRACE=enable=yes,registers=none,images=none,threads=crashed,sanitize=yes,color=no,interactive=no,swift-backtrace=/app/swift-backtrace-static
-# As a number, so that Kubernetes sees that it is not root (runAsNonRoot).
+# A numeric user, so that Kubernetes can verify that it is not root (runAsNonRoot).
 USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM

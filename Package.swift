@@ -14,7 +14,7 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
-/// A target of ours: the settings above, and the arrows that `docs/architecture.md` draws.
+/// Returns a target of this package with the settings above. `docs/architecture.md` shows the dependencies.
 func target(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
@@ -64,7 +64,7 @@ let package = Package(
         .systemLibrary(name: "CLibssl", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CLibyaml", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
 
-        // The engine: knows nothing of Kakao.
+        // The engine, independent of Kakao.
         target("Locking", []),
         target("EventLoop", ["CLinux", "Locking", deque]),
         target("JSON", []),
@@ -102,12 +102,12 @@ let package = Package(
             ]
         ),
         executable("kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
-        // Measured by scripts/bench.
+        // Used by scripts/bench.
         executable(
             "http-benchmark",
             ["EventLoop", "HTTPServer", "JSON", argumentParser, httpTypes, logging, unixSignals]
         ),
-        // Run by scripts/delivery.
+        // Used by scripts/delivery.
         executable(
             "delivery-proof",
             [
@@ -132,7 +132,7 @@ let package = Package(
         tests("HTTPClientTests", ["CLibcurl", "EventLoop", "HTTPClient", "Locking", httpTypes]),
         tests("PostgresTests", ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging]),
         tests("KakaoAPITests", ["EventLoop", "HTTPClient", "KakaoAPI", "Locking"]),
-        // The programs themselves are started by the tests of what they are made of.
+        // The tests of the library targets also start the programs.
         tests(
             "KakaoSandboxTests",
             ["EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoSandbox", "kakao-sandbox", httpTypes, logging]

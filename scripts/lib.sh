@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by the scripts of this folder; sourced, not run.
+# Functions shared by the scripts of this folder. Sourced, not executed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,15 +9,15 @@ fail() {
     exit 1
 }
 
-# Prints the comment at the top of the calling script, which is its help.
+# Prints the help of the calling script: the comment at its top.
 print_help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" | sed '/^set -\|^\. \|^shellcheck /d'; }
 
-# Runs a command as root: as it is, or through sudo.
+# Runs a command as root: directly, or with sudo.
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# Installs the Debian packages that are missing, and nothing else.
+# Installs the given Debian packages that are missing.
 install_missing() {
     local missing=()
     for package in "$@"; do
@@ -29,19 +29,20 @@ install_missing() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# What the build and everything that runs need.
+# Checks for Swift and installs the packages for building and running, and those given.
 install_requirements() {
-    command -v swift >/dev/null || fail "Swift 6.3 is missing: see https://www.swift.org/install/linux/"
+    command -v swift >/dev/null || fail "Swift 6.3 is missing: install it, see https://www.swift.org/install/linux/"
     install_missing libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev pkg-config \
         postgresql curl ca-certificates "$@"
 }
 
-# Waits until a command succeeds: wait_until SECONDS WHAT COMMAND [ARGUMENT ...]
+# wait_until SECONDS WHAT COMMAND [ARGUMENT ...]: waits until the command succeeds; fails after the given seconds,
+# naming WHAT.
 wait_until() {
     local deadline=$((SECONDS + $1)) what=$2
     shift 2
     until "$@" >/dev/null 2>&1; do
-        [ "$SECONDS" -lt "$deadline" ] || fail "$what did not happen in time"
+        [ "$SECONDS" -lt "$deadline" ] || fail "timed out waiting for $what"
         sleep 0.1
     done
 }

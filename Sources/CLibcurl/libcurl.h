@@ -1,10 +1,11 @@
-// What Swift cannot call of libcurl: functions of variable arguments, once for each type of their argument.
+// Wrappers of libcurl's variadic functions, which Swift cannot call: one per argument type.
 #ifndef CLIBCURL_H
 #define CLIBCURL_H
 
 #include <curl/curl.h>
 
-// libcurl's headers wrap these in macros that check the argument's type; the parameters below do that already.
+// libcurl's headers wrap these functions in macros that check the argument's type. The parameters below already do
+// that.
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 #undef curl_multi_setopt

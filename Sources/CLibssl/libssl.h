@@ -1,4 +1,4 @@
-// OpenSSL 3, and its macros as functions: Swift sees no C macro with arguments.
+// OpenSSL 3, with wrappers of its function-like macros, which Swift does not import.
 #ifndef CLIBSSL_H
 #define CLIBSSL_H
 

@@ -1,8 +1,8 @@
-// The Linux calls that Swift's `Glibc` module does not export.
+// Linux calls that Swift's `Glibc` module does not export.
 #ifndef CLINUX_H
 #define CLINUX_H
 
-// Not under _GNU_SOURCE: it changes the layout of `fd_set`, which the Dispatch module has seen without it.
+// _GNU_SOURCE is not defined: it changes the layout of `fd_set`, which the Dispatch module imports without it.
 #include <errno.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -14,10 +14,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// Declared by <sys/socket.h> under _GNU_SOURCE only.
+// <sys/socket.h> declares this under _GNU_SOURCE only.
 int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 
-// `epoll_data_t` is a union, and `struct epoll_event` is packed: reading and writing it in C keeps Swift out of both.
+// `epoll_data_t` is a union, and `struct epoll_event` is packed. Reading and writing it in C keeps Swift away from
+// both.
 static inline struct epoll_event clinux_epoll_event(uint32_t events, uint64_t tag) {
     struct epoll_event event;
     event.events = events;

@@ -1,10 +1,11 @@
 extension EventLoop {
-    /// Runs `body` in a task of its own on this loop and returns its result, or `nil` if there is none after `limit`: the task is then cancelled
-    /// and not waited for.
+    /// Runs `body` in a new task on this loop and returns its result, or `nil` if the task has not ended after `limit`.
     ///
-    /// The cancellation of the caller makes no difference. The limit is a timer of the loop, which costs next to nothing.
+    /// At the limit the task is cancelled, and this function returns without waiting for it.
     ///
-    /// - Throws: what `body` throws within the limit.
+    /// Cancelling the caller has no effect. The limit is a timer of the loop and costs next to nothing.
+    ///
+    /// - Throws: Any error that `body` throws within the limit.
     package func run<Value: Sendable>(
         within limit: Duration,
         _ body: @escaping @Sendable () async throws -> Value
@@ -34,7 +35,7 @@ extension EventLoop {
 
 /// A task and the timer that ends it.
 private final class TimedAttempt: @unchecked Sendable {
-    // Touched on its loop only: by the timer, by `execute`, and before either.
+    // Accessed on its loop only: by the timer, by `execute`, and before either of them runs.
     var timer: TimerID?
     var task: Task<Void, Never>?
 }

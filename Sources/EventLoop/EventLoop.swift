@@ -7,44 +7,46 @@ internal import Synchronization
 
 /// A loop that waits for sockets, timers and jobs, and runs all of them on one thread.
 ///
-/// A loop is one block on a serial Dispatch queue of its own; beneath it is epoll, and not `DispatchSource`
-/// (`docs/decisions/0001-epoll-beneath-dispatch.md`). It is a Swift executor in both senses. As a `TaskExecutor` it runs the
-/// tasks that prefer it (`Task(executorPreference: loop)`); as a `SerialExecutor` it isolates the actors that name it, so that
-/// whatever lives on a loop is confined to it by the compiler or by ``preconditionOnLoop()``, never by a comment.
+/// A loop is one block on a serial Dispatch queue of its own, and it waits with epoll instead of `DispatchSource`
+/// (`docs/decisions/0001-epoll-beneath-dispatch.md`). It is a Swift executor in both senses. As a `TaskExecutor` it
+/// runs the tasks that prefer it (`Task(executorPreference: loop)`). As a `SerialExecutor` it isolates the actors that
+/// name it. State on a loop is therefore confined to it by the compiler or by ``preconditionOnLoop()``, never by a
+/// comment.
 ///
-/// One tick, in this order: events, jobs, end-of-tick hooks, timers. Hooks are where output that was gathered during the tick
-/// leaves in one system call. The work of one tick is bounded, so that no source of it starves another. Nothing that runs on a
-/// loop may block: host names, `PQcancel` and certificate files go to ``blocking``.
+/// A tick runs events, then jobs, end-of-tick hooks and timers. A hook sends the output that was gathered during the
+/// tick in one system call. The work of one tick is bounded, so that no source of work starves another. Code on a loop
+/// must not block: host name lookups, `PQcancel` and reading certificate files go to ``blocking``.
 ///
-/// A timer fires only after every event that happened before its deadline was handled, however long the process was stopped in
-/// between: a response that arrived in time cancels its time-out.
+/// A timer fires only after the loop has handled every event that happened before the timer's deadline, even if the
+/// process was stopped in between. A response that arrived in time therefore cancels its timeout.
 package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable {
-    // Who owns what: `inbox` is shared and locked. `thread` is written once, before the loop takes its first job. Everything
-    // else is touched by the loop's own thread only, which every method that touches it checks.
+    // Ownership: `inbox` is shared and locked. `thread` is written once, before the loop takes its first job. Only the
+    // loop's own thread accesses the rest, and every method that accesses it checks that.
 
-    /// What other threads hand to the loop.
+    /// Work that other threads have enqueued for the loop.
     private struct Inbox {
         var jobs: [UnownedJob] = []
         var closures: [@Sendable () -> Void] = []
-        /// The eventfd has been written and not yet been read: only the first to enqueue pays for the system call.
+        /// The eventfd is written and not yet read. Only the first thread to enqueue pays for the system call.
         var isWoken = false
         var isStopping = false
-        /// Nothing is taken any more, and nobody will look.
+        /// The loop has ended and ignores new work.
         var hasEnded = false
     }
 
     private static let eventsPerTick = 256
-    /// Jobs that run in one tick before sockets are looked at again.
+    /// Jobs that run in one tick before the loop polls sockets again.
     private static let jobsPerTick = 1024
-    /// Depth of the chains of jobs that run before a timer: from the event that resumes a task to the cancellation of its time-out,
-    /// with several jobs for each function on the way.
+    /// Maximum depth of a chain of jobs that runs before a timer. A chain leads from the event that resumes a task to
+    /// the cancellation of its timeout, with several jobs for each function on the way.
     private static let generationsBeforeTimers = 64
-    /// How often an ending loop looks for something left; whoever goes on giving it work does not keep it.
+    /// Rounds in which an ending loop runs remaining work. The limit ends the loop even if its work keeps enqueuing
+    /// more.
     private static let lastRounds = 100
-    /// Told apart from every registration: no table reaches this slot.
+    /// Tag of the eventfd. It differs from the tag of every registration, because no table reaches this slot.
     private static let wakeTag = UInt64.max
 
-    /// For calls that block: bounded by Dispatch, off every loop.
+    /// Queue for calls that block. Its threads are bounded by Dispatch, and none of them is a loop's.
     package static let blocking = DispatchQueue(label: "blocking", attributes: .concurrent)
 
     package let label: String
@@ -58,21 +60,22 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private var registrations = RegistrationTable()
     private var jobs = Deque<UnownedJob>()
     private var hooks: [EndOfTickHook] = []
-    /// Something was done after the hooks of this tick that they have to see.
+    /// The hooks must run again before the loop sleeps, because something changed after they ran in this tick.
     private var mustNotSleep = false
-    /// The eventfd has spoken in this tick: only then is there something in the inbox, and only then is it locked.
+    /// The eventfd was ready in this tick. Only then does the inbox hold work, and only then is it locked.
     private var isCalled = false
     private var timers: TimerWheel<() -> Void>
 
-    /// The time in milliseconds, read once a tick. See ``milliseconds()``.
+    /// The time in milliseconds, read at the start of each tick. See ``milliseconds()``.
     package private(set) var now: UInt64
 
-    /// Scratch for reading sockets: shared by everything on the loop, valid until whoever reads returns.
+    /// A scratch buffer for reading sockets. All code on the loop shares it; its contents are valid until the reader
+    /// returns.
     package let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 16)
 
-    /// A loop that is not yet running: see ``start()``.
+    /// Creates a loop that is not yet running. Call ``start()`` to run it.
     ///
-    /// - Throws: ``SystemError`` when the process has no descriptor left.
+    /// - Throws: ``SystemError`` when the process has no descriptors left.
     package init(label: String) throws {
         self.label = label
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
@@ -99,14 +102,14 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         queue.async(group: finished) { self.run() }
     }
 
-    /// Lets the loop end after the tick in hand. What it has been given by then still runs; jobs that come later never do: stop what
-    /// lives on a loop first.
+    /// Ends the loop after the current tick. Work enqueued before this call still runs; jobs enqueued later never run,
+    /// so stop everything that lives on a loop first.
     package func stop() {
         inbox.withLock { $0.isStopping = true }
         interrupt()
     }
 
-    /// Waits until the loop has ended. Not to be called from a loop.
+    /// Blocks until the loop has ended. Must not be called on a loop.
     package func join() {
         finished.wait()
     }
@@ -119,7 +122,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         thread.store(0, ordering: .releasing)
     }
 
-    /// Runs what has been left, and lets go of everything: what is held here mostly holds the loop.
+    /// Runs the remaining work, then releases everything that the loop holds: most of it holds the loop.
     private func finish() {
         var rounds = 0
         repeat {
@@ -133,7 +136,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         registrations = RegistrationTable()
     }
 
-    /// Takes nothing any more from here on. Returns whether that is so: not while there is something left.
+    /// Stops accepting work if none is left, or unconditionally in the last round. Returns whether the loop has ended.
     private func end(unconditionally isLast: Bool) -> Bool {
         inbox.withLock { inbox in
             inbox.hasEnded = isLast || jobs.isEmpty && inbox.jobs.isEmpty && inbox.closures.isEmpty
@@ -141,7 +144,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         }
     }
 
-    /// One turn. Returns whether there shall be another.
+    /// Runs one tick. Returns whether another one must follow.
     private func tick(_ events: inout [epoll_event]) -> Bool {
         let ready = poll(&events, waitMilliseconds())
         now = Self.milliseconds()
@@ -157,23 +160,24 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         for hook in hooks where hook.isActive { hook.run() }
         let due = timers.advance(to: now)
         for id in due { timers.cancel(id)?() }
-        // What a timer has left for the hooks must not wait for the next event.
+        // Timers may leave work for the hooks, which must not wait for the next event.
         if !due.isEmpty { mustNotSleep = true }
         return !isStopping
     }
 
-    /// Waits for events. Returns how many there are: none after `limit` milliseconds, or when a signal ended the wait.
+    /// Waits for events for up to `limit` milliseconds. Returns their number, which is 0 at the limit or if a signal
+    /// ended the wait.
     private func poll(_ events: inout [epoll_event], _ limit: Int32) -> Int {
         events.withUnsafeMutableBufferPointer {
             max(0, Int(epoll_wait(epoll.rawValue, $0.baseAddress, Int32($0.count), limit)))
         }
     }
 
-    /// Dispatches the events that happened before ``now`` and were not reported yet.
+    /// Dispatches the events that happened before ``now`` and were not yet reported.
     ///
-    /// The poll of this tick may have missed them: it ended before the clock was read, and in between the process may have been
-    /// stopped; a signal ends a poll without events; and one poll reports at most `eventsPerTick`. The kernel reports ready
-    /// descriptors in turn, so that the number of registrations bounds the number of polls.
+    /// The poll of this tick may have missed events for three reasons. The process may have been stopped between the
+    /// poll and reading the clock. A signal ends a poll without events. One poll reports at most `eventsPerTick`
+    /// events. The kernel reports ready descriptors in turn, so the number of registrations bounds the number of polls.
     private func dispatchEventsBeforeTimers(_ events: inout [epoll_event]) {
         for _ in 0...(registrations.count / Self.eventsPerTick) {
             let ready = poll(&events, 0)
@@ -182,7 +186,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         }
     }
 
-    /// How long epoll may wait: not at all with jobs in hand or hooks to run, until the next timer otherwise, for ever without one.
+    /// The timeout of the next poll: 0 with jobs or hooks to run, otherwise the time until the next timer, or -1
+    /// (unlimited) without a timer.
     private func waitMilliseconds() -> Int32 {
         guard jobs.isEmpty, !mustNotSleep else { return 0 }
         guard let deadline = timers.nextDeadline else { return -1 }
@@ -197,12 +202,12 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
             isCalled = true
             return
         }
-        // A slot of another generation: the descriptor was deregistered by a handler earlier in this tick.
+        // The generation does not match if a handler deregistered the descriptor earlier in this tick.
         guard let slot = registrations[Registration(tag: tag)] else { return }
         slot.handler?(Readiness(rawValue: event.events))
     }
 
-    /// Brings over what other threads have left. Returns whether the loop shall end.
+    /// Moves the work that other threads enqueued to this loop. Returns whether the loop must stop.
     private func takeInbox() -> Bool {
         isCalled = false
         var closures: [@Sendable () -> Void] = []
@@ -217,8 +222,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         return isStopping
     }
 
-    /// Runs the jobs in hand, those that they enqueue, and so on: all that a response needs until it has cancelled its time-out,
-    /// but not for ever with a task that always enqueues another job.
+    /// Runs the pending jobs, the jobs that they enqueue, and so on. A response thus gets as far as cancelling its
+    /// timeout. The number of generations is bounded, because a task may keep enqueuing jobs for ever.
     private func runJobsBeforeTimers() {
         for _ in 0..<Self.generationsBeforeTimers where !jobs.isEmpty { runJobs(atMost: jobs.count) }
     }
@@ -236,8 +241,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         _ = write(wake.rawValue, &one, 8)
     }
 
-    /// The time in milliseconds since the machine started, read now. Includes the time for which it was suspended, as leases do,
-    /// and never steps back.
+    /// The current time in milliseconds since the machine started. It includes the time for which the machine was
+    /// suspended, as leases do, and never steps back.
     package static func milliseconds() -> UInt64 {
         MonotonicTime.now.milliseconds
     }
@@ -249,9 +254,9 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         thread.load(ordering: .relaxed) == UInt(pthread_self())
     }
 
-    /// Traps unless the caller runs on this loop: how loop-confined classes check that they are.
+    /// Traps unless the caller runs on this loop. Classes confined to a loop call this to check that they are.
     package func preconditionOnLoop() {
-        precondition(isOnLoop, "to be called on loop \(label) only")
+        precondition(isOnLoop, "Call this on loop \(label) only.")
     }
 
     package func checkIsolated() {
@@ -279,7 +284,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         UnownedTaskExecutor(ordinary: self)
     }
 
-    /// Runs `body` on the loop: at once if the caller is on it, in its next tick otherwise. Callable from any thread.
+    /// Runs `body` on the loop: at once if the caller is on it, otherwise in the next tick. Callable from any thread.
     package func execute(_ body: @escaping @Sendable () -> Void) {
         if isOnLoop {
             body()
@@ -302,10 +307,10 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     /// Waits for `descriptor`, level-triggered, and calls `handler` on the loop each time it is ready.
     ///
-    /// The descriptor stays the caller's. Deregister it first, close it last: the kernel forgets a closed descriptor silently,
-    /// and its number comes back as somebody else's.
+    /// The caller keeps ownership of the descriptor and must deregister it before closing it. The kernel silently
+    /// forgets a closed descriptor, and its number is reused for another one.
     ///
-    /// - Throws: ``SystemError`` when epoll refuses the descriptor.
+    /// - Throws: ``SystemError`` when epoll rejects the descriptor.
     package func register(
         _ descriptor: Int32,
         interest: Interest,
@@ -322,17 +327,17 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         return registration
     }
 
-    /// Changes what a descriptor is waited on for. Costs a system call only if that differs.
+    /// Changes the events that the loop waits for on a descriptor. Makes a system call only if they differ.
     package func setInterest(_ interest: Interest, of registration: Registration) {
         preconditionOnLoop()
         guard let slot = registrations[registration], slot.interest != interest else { return }
         registrations.setInterest(interest, of: registration)
         var event = clinux_epoll_event(interest.rawValue, registration.tag)
         let result = epoll_ctl(epoll.rawValue, EPOLL_CTL_MOD, slot.descriptor, &event)
-        precondition(result == 0, "a registered descriptor was closed before it was deregistered")
+        precondition(result == 0, "A registered descriptor was closed. Deregister it before closing it.")
     }
 
-    /// Stops waiting for a descriptor. Its handler is not called again, not even for an event of this tick.
+    /// Stops waiting for a descriptor. Its handler is not called again, not even for a pending event of this tick.
     package func deregister(_ registration: Registration) {
         preconditionOnLoop()
         guard let slot = registrations[registration] else { return }
@@ -343,22 +348,23 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     // MARK: Timers and hooks
 
-    /// Calls `handler` on the loop once, `delay` from now, to the millisecond.
+    /// Calls `handler` on the loop once, after `delay`, to the millisecond.
     @discardableResult
     package func schedule(after delay: Duration, _ handler: @escaping () -> Void) -> TimerID {
         preconditionOnLoop()
-        // From the clock and not from `now`, which a long tick leaves behind; one more, because the clock is read rounded down.
+        // Counts from the clock, because `now` is stale late in a long tick. Adds 1 ms, because the clock is rounded
+        // down.
         let ticks = delay > .zero ? delay.wholeMilliseconds + 1 : 0
         return timers.schedule(at: Self.milliseconds() + ticks, handler)
     }
 
-    /// Cancels a timer. One that has fired or was cancelled before is left alone.
+    /// Cancels a timer. Has no effect on a timer that has fired or was cancelled before.
     package func cancel(_ timer: TimerID) {
         preconditionOnLoop()
         timers.cancel(timer)
     }
 
-    /// Calls `hook` at the end of each tick, after its events and jobs, until it is removed.
+    /// Calls `run` at the end of each tick, after its events and jobs, until the hook is removed.
     package func addEndOfTickHook(_ run: @escaping () -> Void) -> EndOfTickHook {
         preconditionOnLoop()
         mustNotSleep = true
@@ -388,11 +394,11 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     }
 }
 
-/// What ``EventLoop/addEndOfTickHook(_:)`` returned, to be removed by.
+/// A hook added by ``EventLoop/addEndOfTickHook(_:)``, for removing it.
 package final class EndOfTickHook: @unchecked Sendable {
-    // Touched by its loop only, which both methods that take it check.
+    // Accessed on its loop only, which both methods that take a hook check.
     fileprivate let run: () -> Void
-    /// One hook may remove another in the same tick.
+    /// False once the hook is removed, which another hook may do in the same tick.
     fileprivate var isActive = true
 
     fileprivate init(_ run: @escaping () -> Void) {
@@ -402,7 +408,7 @@ package final class EndOfTickHook: @unchecked Sendable {
 
 /// One task that sleeps on a loop.
 private final class Sleeper: @unchecked Sendable {
-    // Touched on its loop only: `EventLoop.sleep` enters through `execute`.
+    // Accessed on its loop only: `EventLoop.sleep` enters through `execute`.
     private let loop: EventLoop
     private var timer: TimerID?
     private var continuation: CheckedContinuation<Void, any Error>?
@@ -435,11 +441,11 @@ private final class Sleeper: @unchecked Sendable {
 }
 
 extension Duration {
-    /// Rounded up, so that a timer never fires early; a negative duration is none.
+    /// The duration in milliseconds, rounded up so that a timer never fires early. A negative duration is 0.
     package var wholeMilliseconds: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }
-        // Thirty thousand years, lest a longer one overflow.
+        // Clamped to about 30,000 years, so that a longer duration does not overflow.
         return UInt64(min(seconds, 1_000_000_000_000)) * 1000 + UInt64(attoseconds + 999_999_999_999_999)
             / 1_000_000_000_000_000
     }

@@ -1,30 +1,32 @@
 internal import CLinux
 internal import Glibc
 
-/// The loops of a process: as many as it has cores.
+/// The event loops of a process, one per core.
 package final class EventLoopGroup: Sendable {
     package let loops: [EventLoop]
 
-    /// The processors that this process may use.
+    /// The number of online processors.
     package static var coreCount: Int {
         max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
     }
 
-    /// Makes the loops and starts them.
+    /// Creates and starts the loops.
     ///
-    /// Also has the process ignore SIGPIPE: a peer that closes while we write is an error of that write, not the end of us. And has it
-    /// give large buffers back to the system when they are freed.
+    /// Also makes the process ignore SIGPIPE: a write to a closed connection fails with an error instead of ending the
+    /// process. And makes the C library return large buffers to the system when they are freed.
     ///
     /// - Throws: ``SystemError`` when the process has no descriptors left.
     package init(count: Int = EventLoopGroup.coreCount) throws {
         _ = signal(SIGPIPE, SIG_IGN)
-        // Set to its default, so that it stays: otherwise the C library keeps buffers as large as any that was freed once.
+        // Setting the default value fixes it. Otherwise the C library raises the threshold and keeps buffers as large
+        // as the largest that was freed once.
         _ = mallopt(M_MMAP_THRESHOLD, 128 * 1024)
         loops = try (0..<count).map { try EventLoop(label: "loop-\($0)") }
         for loop in loops { loop.start() }
     }
 
-    /// Ends the loops and waits until they have. Whatever lives on them must have been stopped. Not to be called from a loop.
+    /// Ends the loops and blocks until they have ended. Stop everything that lives on them first. Must not be called on
+    /// a loop.
     package func shutdown() {
         for loop in loops { loop.stop() }
         for loop in loops { loop.join() }

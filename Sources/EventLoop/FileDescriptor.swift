@@ -1,11 +1,12 @@
 internal import CLinux
 internal import Glibc
 
-/// A file descriptor with one owner: it is closed when its owner lets go of it, and never twice.
+/// A file descriptor with one owner, closed exactly once, when its owner releases it.
 ///
-/// A descriptor that is registered with an ``EventLoop`` is deregistered before its owner drops it (`docs/decisions/0001`).
+/// A descriptor that is registered with an ``EventLoop`` must be deregistered before its owner releases it
+/// (`docs/decisions/0001`).
 package struct FileDescriptor: ~Copyable, Sendable {
-    /// The number that the kernel knows it by.
+    /// The descriptor's number in the kernel.
     package let rawValue: Int32
 
     /// Takes ownership of a descriptor that the caller has opened.
@@ -20,9 +21,9 @@ package struct FileDescriptor: ~Copyable, Sendable {
 
 /// A system call that failed.
 package struct SystemError: Error, Sendable, CustomStringConvertible {
-    /// The call, by its name in the manual: `bind`, `epoll_ctl`.
+    /// The name of the call in the manual: `bind`, `epoll_ctl`.
     package let call: String
-    /// `errno` as the call left it.
+    /// The `errno` that the call set.
     package let code: Int32
 
     package init(call: String, code: Int32 = errno) {

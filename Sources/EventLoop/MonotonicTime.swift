@@ -1,11 +1,12 @@
 internal import Glibc
 
-/// A point in time on the clock that never steps back and includes the time for which the machine was suspended (`CLOCK_BOOTTIME`).
+/// A point in time on a clock that never steps back and includes the time for which the machine was suspended
+/// (`CLOCK_BOOTTIME`).
 ///
-/// `ContinuousClock` reads the same clock, but the layout of its instants is known only at run time: each copy of a structure that holds
-/// one calls Swift's runtime, which a request can tell.
+/// `ContinuousClock` reads the same clock, but the layout of its instants is known only at run time. Copying a
+/// structure that holds one calls Swift's runtime, at a cost that is measurable per request.
 package struct MonotonicTime: Comparable, Sendable {
-    /// Since the machine was started.
+    /// Nanoseconds since the machine started.
     private let nanoseconds: Int64
 
     package static var now: MonotonicTime {
@@ -18,7 +19,7 @@ package struct MonotonicTime: Comparable, Sendable {
         self.nanoseconds = nanoseconds
     }
 
-    /// Saturates some three hundred years away.
+    /// Adds a duration. Saturates about 300 years away.
     package static func + (time: MonotonicTime, duration: Duration) -> MonotonicTime {
         let (seconds, attoseconds) = duration.components
         let (whole, isWholeTooLong) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
@@ -34,10 +35,10 @@ package struct MonotonicTime: Comparable, Sendable {
         .nanoseconds(end.nanoseconds) - .nanoseconds(start.nanoseconds)
     }
 
-    /// Whole milliseconds since the machine was started; 0 for a time before that.
+    /// Whole milliseconds since the machine started, or 0 for a time before that.
     package var milliseconds: UInt64 { UInt64(clamping: nanoseconds) / 1_000_000 }
 
-    /// The seconds from here to `other`, negative if that is earlier.
+    /// Returns the seconds from this time to `other`, negative if `other` is earlier.
     package func seconds(to other: MonotonicTime) -> Double {
         (Double(other.nanoseconds) - Double(nanoseconds)) / 1e9
     }

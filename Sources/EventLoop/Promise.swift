@@ -1,21 +1,21 @@
-/// One answer that one task waits for.
+/// A result that one task waits for.
 ///
-/// The task may go away before the answer comes, when it is cancelled: the answer is then dropped, and whoever was to
-/// answer does so all the same. So a statement that is on its way to PostgreSQL keeps its place.
+/// If the task is cancelled before the result comes, the operation still runs to its end and its result is dropped. A
+/// statement that was sent to PostgreSQL thus keeps its place in the pipeline.
 package final class Promise<Value: Sendable>: @unchecked Sendable {
-    // Touched on its loop only: every method checks.
+    // Accessed on its loop only: every method checks.
 
-    // The continuation is an unsafe one, since the checked one's layout is known only at run time, which cost every statement a dozen
-    // lookups in Swift's runtime. That it is resumed once is for `State` to see to: only `waiting` holds it.
+    // The continuation is unsafe because the layout of a checked one is known only at run time, which cost every
+    // statement a dozen lookups in Swift's runtime. `State` ensures that it is resumed once: only `waiting` holds it.
 
     private enum State {
-        /// Nobody waits yet. Can transition to `waiting`, `abandoned`, `answered`.
+        /// No task waits yet. Can transition to `waiting`, `abandoned`.
         case new
         /// A task is suspended. Can transition to `abandoned`, `answered`.
         case waiting(UnsafeContinuation<Value, any Error>)
-        /// The task was cancelled and has been told so, or will be as soon as it waits.
+        /// The task was cancelled. It has received `CancellationError`, or receives it as soon as it waits.
         case abandoned
-        /// The answer has been given.
+        /// The promise is complete.
         case answered
     }
 
@@ -27,7 +27,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// Nobody wants the answer any more.
+    /// Whether no task waits for the result any more.
     package var isAbandoned: Bool {
         loop.preconditionOnLoop()
         switch state {
@@ -36,10 +36,10 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         }
     }
 
-    /// Suspends the task, runs `begin` on the loop, and returns what the promise is answered with.
+    /// Suspends the task, runs `begin` on the loop, and returns the result with which the promise is completed.
     ///
-    /// - Throws: what it is failed with; `CancellationError` as soon as the task is cancelled. `begin` is not run for a
-    ///   task that was cancelled before.
+    /// - Throws: The error with which the promise is completed, or `CancellationError` as soon as the task is
+    ///   cancelled. `begin` is not run if the task was cancelled before.
     package static func value(on loop: EventLoop, begin: @escaping @Sendable (Promise) -> Void) async throws -> Value {
         let promise = Promise(loop: loop)
         return try await withTaskCancellationHandler {
@@ -53,7 +53,8 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         }
     }
 
-    /// The same for a task that may not be interrupted: its cancellation makes no difference.
+    /// Runs `begin` on the loop and returns the result with which the promise is completed, even if the task is
+    /// cancelled meanwhile.
     package static func uninterruptedValue(
         on loop: EventLoop,
         begin: @escaping @Sendable (Promise) -> Void
@@ -66,9 +67,10 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         }
     }
 
-    /// The same for `limit` at most.
+    /// Runs `begin` on the loop and returns the result with which the promise is completed within `limit`, even if the
+    /// task is cancelled meanwhile.
     ///
-    /// - Throws: what the promise is failed with, or `timeout`.
+    /// - Throws: The error with which the promise is completed, or `timeout` at the limit.
     package static func uninterruptedValue(
         on loop: EventLoop,
         within limit: Duration,
@@ -81,7 +83,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         }
     }
 
-    /// Answers. The first answer counts.
+    /// Completes the promise. Only the first result counts.
     package func complete(_ result: Result<Value, any Error>) {
         loop.preconditionOnLoop()
         guard case .waiting(let continuation) = state else { return }

@@ -1,6 +1,6 @@
 internal import CLinux
 
-/// What a descriptor is waited on for.
+/// The events that a loop waits for on a descriptor.
 package struct Interest: OptionSet, Sendable {
     package let rawValue: UInt32
 
@@ -8,18 +8,18 @@ package struct Interest: OptionSet, Sendable {
         self.rawValue = rawValue
     }
 
-    /// Either, both or neither, without the cost of building a set from a list.
+    /// Creates a set from two flags, without the cost of building it from a list.
     package init(reading: Bool, writing: Bool) {
         rawValue = (reading ? EPOLLIN.rawValue : 0) | (writing ? EPOLLOUT.rawValue : 0)
     }
 
-    /// There are bytes to read, a connection to accept, or the peer has closed.
+    /// Bytes to read, a connection to accept, or the end of input.
     package static let read = Interest(rawValue: EPOLLIN.rawValue)
-    /// There is room to write.
+    /// Room to write.
     package static let write = Interest(rawValue: EPOLLOUT.rawValue)
 }
 
-/// What a descriptor has become ready for.
+/// The events for which a descriptor is ready.
 package struct Readiness: OptionSet, Sendable {
     package let rawValue: UInt32
 
@@ -27,30 +27,30 @@ package struct Readiness: OptionSet, Sendable {
         self.rawValue = rawValue
     }
 
-    /// A read will not block: bytes, the end, or an error to be fetched.
+    /// A read does not block: it returns bytes, the end of input or an error.
     package static let read = Readiness(rawValue: EPOLLIN.rawValue)
-    /// A write will not block.
+    /// A write does not block.
     package static let write = Readiness(rawValue: EPOLLOUT.rawValue)
-    /// The socket has an error: the next call on it returns it. Told whatever was asked for.
+    /// The socket has an error, which the next call on it returns. Reported regardless of the interest.
     package static let error = Readiness(rawValue: EPOLLERR.rawValue)
-    /// Both directions are shut. Told whatever was asked for.
+    /// Both directions are shut down. Reported regardless of the interest.
     package static let hangUp = Readiness(rawValue: EPOLLHUP.rawValue)
 
-    /// A read tells more: bytes, the end, or an error.
+    /// Whether to read: there are bytes, the end of input or an error.
     package var concernsInput: Bool {
         rawValue & (EPOLLIN.rawValue | EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0
     }
 }
 
-/// A descriptor that a loop waits on, as ``EventLoop/register(_:interest:_:)`` returned it.
+/// A descriptor's registration with a loop, returned by ``EventLoop/register(_:interest:_:)``.
 ///
-/// The generation tells this registration from a later one in the same slot, so that an event which the kernel had reported
-/// before the descriptor was deregistered reaches nobody.
+/// The generation distinguishes this registration from a later one in the same slot. An event that the kernel reported
+/// before the descriptor was deregistered therefore reaches no handler.
 package struct Registration: Equatable, Sendable {
     let slot: UInt32
     let generation: UInt32
 
-    /// The 64 bits that epoll hands back with each event.
+    /// The 64 bits that epoll returns with each event.
     var tag: UInt64 { UInt64(generation) << 32 | UInt64(slot) }
 
     init(slot: UInt32, generation: UInt32) {
@@ -64,7 +64,7 @@ package struct Registration: Equatable, Sendable {
     }
 }
 
-/// The descriptors that one loop waits on, each in a slot that is used again.
+/// The descriptors that one loop waits on, in reusable slots.
 struct RegistrationTable {
     struct Slot {
         var generation: UInt32 = 0
@@ -76,7 +76,7 @@ struct RegistrationTable {
     private var slots: [Slot] = []
     private var free: [UInt32] = []
 
-    /// Registrations in force.
+    /// The number of active registrations.
     var count: Int { slots.count - free.count }
 
     mutating func insert(
@@ -97,7 +97,7 @@ struct RegistrationTable {
         return Registration(slot: index, generation: slots[Int(index)].generation)
     }
 
-    /// The slot of a registration that is still in force.
+    /// The slot of a registration, or `nil` if it was deregistered.
     subscript(registration: Registration) -> Slot? {
         let index = Int(registration.slot)
         guard index < slots.count, slots[index].generation == registration.generation, slots[index].descriptor >= 0

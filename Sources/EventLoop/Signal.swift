@@ -1,8 +1,9 @@
-/// Lets a background task wait until there is something to do, or until it is time to look anyway.
+/// A wake-up signal for a background task. The task waits until there is work to do, or at most until a time limit.
 ///
-/// A signal that comes while nobody waits is kept for the next wait, so that none is lost between looking and waiting.
+/// A signal that arrives while no task waits is kept for the next wait, so that none is lost between checking for work
+/// and waiting.
 package final class Signal: @unchecked Sendable {
-    // Touched on its loop only: every method enters through `execute`.
+    // Accessed on its loop only: every method enters through `execute`.
     private let loop: EventLoop
     private var isSignalled = false
     private var waiting: CheckedContinuation<Void, Never>?
@@ -12,7 +13,7 @@ package final class Signal: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// Wakes who waits. Callable from any thread, as often as one likes.
+    /// Wakes the waiting task. Callable from any thread, any number of times.
     package func send() {
         loop.execute {
             self.isSignalled = true
@@ -20,14 +21,15 @@ package final class Signal: @unchecked Sendable {
         }
     }
 
-    /// Wakes who waits, `delay` from now.
+    /// Wakes the waiting task after `delay`.
     package func send(after delay: Duration) {
         loop.execute {
             self.loop.schedule(after: delay) { self.send() }
         }
     }
 
-    /// Waits for a signal, at most for `limit`. One task waits at a time. Also returns when that task is cancelled.
+    /// Waits for a signal, for up to `limit`. Also returns when the waiting task is cancelled. Only one task may wait
+    /// at a time.
     package func wait(atMost limit: Duration) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -39,7 +41,7 @@ package final class Signal: @unchecked Sendable {
     }
 
     private func begin(_ continuation: CheckedContinuation<Void, Never>, _ limit: Duration) {
-        precondition(waiting == nil, "one task waits at a time")
+        precondition(waiting == nil, "Only one task may wait for a signal at a time.")
         waiting = continuation
         if isSignalled {
             resume()

@@ -1,22 +1,23 @@
-/// A timer that was scheduled: names it for ``TimerWheel/cancel(_:)``. A name that has fired or was cancelled is harmless.
+/// The identifier of a scheduled timer, for ``TimerWheel/cancel(_:)``. Cancelling a timer that has fired or was
+/// cancelled has no effect.
 package struct TimerID: Equatable, Sendable {
     fileprivate let index: UInt32
     fileprivate let generation: UInt32
 }
 
-/// Timers in a hierarchical wheel: scheduling and cancelling cost the same however many there are.
+/// A hierarchical timing wheel: scheduling and cancelling cost the same for any number of timers.
 ///
-/// Six levels of 64 slots each: a slot of level 0 is one tick wide, a slot of level n is 64^n ticks wide. A timer waits in the
-/// level where its deadline first differs from now, and falls to a finer one as its time draws near. One bit a slot says
-/// whether anything is in it, so that the next deadline is found without a search. (Varghese and Lauck, "Hashed and
-/// Hierarchical Timing Wheels", 1987, scheme 7.)
+/// The wheel has six levels of 64 slots each. A slot of level 0 is one tick wide, a slot of level n is 64^n ticks wide.
+/// A timer waits in the level where its deadline first differs from the current tick, and moves to a finer level as its
+/// deadline approaches. One bit per slot says whether the slot is occupied, so that the next deadline is found without
+/// a search. (Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7.)
 ///
-/// The wheel has no clock: a tick is whatever its owner counts. ``EventLoop`` counts milliseconds.
+/// The wheel has no clock: its owner defines the length of a tick. ``EventLoop`` counts milliseconds.
 package struct TimerWheel<Payload> {
     private static var levels: Int { 6 }
     private static var none: UInt32 { .max }
-    /// The farthest deadline from now, in ticks (63 slots of the last level, two years of milliseconds); a later one is brought to
-    /// it. With one slot more it could fall into the slot that is now, and would look as if it were due.
+    /// The farthest deadline from now, in ticks: 63 slots of the last level, or two years of milliseconds. A later
+    /// deadline is clamped to it. With one more slot the deadline could fall into the current slot and would look due.
     private static var horizon: UInt64 { 63 << (6 * UInt64(levels - 1)) }
 
     private struct Entry {
@@ -24,7 +25,7 @@ package struct TimerWheel<Payload> {
         var generation: UInt32 = 0
         var previous: UInt32 = .max
         var next: UInt32 = .max
-        /// `level * 64 + slot`, or -1 when the entry is in no list.
+        /// `level * 64 + slot`, or -1 if the entry is in no list.
         var list: Int16 = -1
         var payload: Payload?
     }
@@ -35,15 +36,15 @@ package struct TimerWheel<Payload> {
     private var occupied = [UInt64](repeating: 0, count: 6)
     private var elapsed: UInt64
 
-    /// The number of timers that are waiting.
+    /// The number of timers in the wheel, including due timers that the caller has not yet taken.
     package private(set) var count = 0
 
-    /// An empty wheel whose time is `start`.
+    /// Creates an empty wheel whose time is `start`.
     package init(start: UInt64 = 0) {
         elapsed = start
     }
 
-    /// Schedules `payload` for `deadline`, in ticks. A deadline that has passed is due at the next ``advance(to:)``.
+    /// Schedules `payload` for `deadline`, in ticks. A deadline in the past is due at the next ``advance(to:)``.
     package mutating func schedule(at deadline: UInt64, _ payload: Payload) -> TimerID {
         let index: UInt32
         if let reused = free.popLast() {
@@ -59,7 +60,7 @@ package struct TimerWheel<Payload> {
         return TimerID(index: index, generation: entries[Int(index)].generation)
     }
 
-    /// Removes a timer and returns what it held, or `nil` if it has fired or was cancelled before.
+    /// Removes a timer and returns its payload, or `nil` if it has fired or was cancelled before.
     @discardableResult
     package mutating func cancel(_ id: TimerID) -> Payload? {
         guard Int(id.index) < entries.count, entries[Int(id.index)].generation == id.generation else { return nil }
@@ -67,15 +68,16 @@ package struct TimerWheel<Payload> {
         return release(id.index)
     }
 
-    /// A tick no later than the earliest deadline, and later than now unless that is due; `nil` when no timer waits.
+    /// The next tick at which to call ``advance(to:)``, or `nil` without timers. It is never later than the earliest
+    /// deadline, and later than now unless that deadline is due.
     package var nextDeadline: UInt64? {
         nextSlot()?.deadline
     }
 
-    /// Moves time on to `now` and returns the timers that have come due, earliest first.
+    /// Advances the time to `now` and returns the timers that are due, earliest first.
     ///
-    /// They are returned by name and stay cancellable until the caller takes each with ``cancel(_:)``, so that one that fires may
-    /// still cancel the next.
+    /// The timers stay cancellable until the caller takes each with ``cancel(_:)``, so that a timer that fires can
+    /// still cancel the next one.
     package mutating func advance(to now: UInt64) -> [TimerID] {
         var due: [TimerID] = []
         while let (level, slot, deadline) = nextSlot(), deadline <= now {
@@ -96,12 +98,12 @@ package struct TimerWheel<Payload> {
         return due
     }
 
-    /// The occupied slot that comes next, and the tick at which it begins.
+    /// The next occupied slot, and the tick at which it begins.
     private func nextSlot() -> (level: Int, slot: Int, deadline: UInt64)? {
         for level in 0..<Self.levels where occupied[level] != 0 {
             let shift = UInt64(6 * level)
             let current = Int((elapsed >> shift) & 63)
-            // Rotated so that bit 0 is the current slot; the lowest bit that is set is then the next slot in time.
+            // Rotated so that bit 0 is the current slot. The lowest set bit is then the next slot in time.
             let rotated = occupied[level] >> UInt64(current) | occupied[level] << UInt64((64 - current) & 63)
             let distance = rotated.trailingZeroBitCount
             let slot = (current + distance) & 63

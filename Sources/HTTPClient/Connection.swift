@@ -1,30 +1,30 @@
 internal import EventLoop
 internal import HTTPTypes
 
-/// A connection, and the one request that is under way on it.
+/// A connection to one origin. It carries at most one request at a time.
 final class Connection {
-    /// What a request has come to.
+    /// The outcome of a request.
     enum End {
         /// - keepsAlive: Whether another request may follow.
         case response(ResponseParser, keepsAlive: Bool)
-        /// - isUnheard: Nothing of an answer had come.
+        /// - isUnheard: Whether no byte of a response was received.
         case failure(HTTPClientError.Code, String, isUnheard: Bool)
     }
 
-    /// Bytes read at a time.
+    /// The maximum number of bytes read at a time.
     private static let readBytes = 16 * 1024
-    /// An output that was larger is not kept.
+    /// The largest output buffer that is kept for the next request.
     private static let keptOutputBytes = 64 * 1024
 
     let handle: EasyHandle
     let origin: Origin
-    /// Called on the loop when a request has been answered, or will not be.
+    /// Called on the loop when the request has ended, with or without a response.
     var onEnd: (Connection, End) -> Void = { _, _ in }
-    /// Called on the loop when it has ended while no request was under way.
+    /// Called on the loop when the connection ends while no request is in flight.
     var onIdleEnd: (Connection) -> Void = { _ in }
-    /// A request has been answered on it: the host may close it at any time.
+    /// Whether the connection has carried a response. If so, the host may close it at any time.
     private(set) var wasUsed = false
-    /// When it had nothing more to do, in the loop's milliseconds.
+    /// The time at which the connection became idle, in the loop's milliseconds.
     var idleSince: UInt64 = 0
 
     private let loop: EventLoop
@@ -41,7 +41,7 @@ final class Connection {
         self.loop = loop
     }
 
-    /// The connection stands: from now on its socket is watched. Returns whether that is possible.
+    /// Starts to watch the socket of an established connection. Returns whether that succeeded.
     func start() -> Bool {
         let socket = handle.socket
         guard socket >= 0 else { return false }
@@ -49,14 +49,14 @@ final class Connection {
         return registration != nil
     }
 
-    /// The connection is about to be closed.
+    /// Stops watching the socket. Called just before the connection is closed.
     func stop() {
         if let registration { loop.deregister(registration) }
         registration = nil
         transfer = nil
     }
 
-    /// Whether nothing has come since the last response: neither an end nor anything that nobody asked for.
+    /// Whether nothing has arrived since the last response: neither the end of the connection nor unsolicited bytes.
     var isFresh: Bool {
         withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { buffer in
             guard case .again = handle.receive(into: buffer) else { return false }
@@ -66,7 +66,7 @@ final class Connection {
 
     // MARK: Requests
 
-    /// Gets a request ready, for ``send()``.
+    /// Encodes a request. ``send()`` then sends it.
     func prepare(_ transfer: Transfer, _ encoder: inout RequestEncoder, maximumResponseBytes: Int) {
         self.transfer = transfer
         if output.capacity > Self.keptOutputBytes { output = [] } else { output.removeAll(keepingCapacity: true) }
@@ -77,16 +77,16 @@ final class Connection {
 
     private func ready(_ readiness: Readiness) {
         guard transfer != nil else {
-            // TLS has things to say of its own.
+            // TLS exchanges messages of its own, which are not unsolicited data.
             if !isFresh { onIdleEnd(self) }
             return
         }
-        // An answer may come before the request has left.
+        // A response may arrive before the whole request is sent.
         if readiness != .write { read() }
         if waitsToSend, readiness.contains(.write) { send() }
     }
 
-    /// Sends what is left of the request, as far as that goes. The request may be over when this returns.
+    /// Sends as much of the remaining request as the socket accepts. The request may have ended when this returns.
     func send() {
         while sent < output.count {
             let result = output.withUnsafeBytes { handle.send(UnsafeRawBufferPointer(rebasing: $0[sent...])) }
@@ -95,15 +95,15 @@ final class Connection {
                 sent += count
                 transfer?.recordSent(sent)
             case .again:
-                // A part of it may have left, as a part of a record.
+                // A part of it may have left already, inside a TLS record.
                 if origin.isSecure { transfer?.recordSent(output.count) }
                 return waitToSend(true)
             case .end, .failure:
                 if origin.isSecure { transfer?.recordSent(output.count) }
-                // The answer may say why it was not read.
+                // A response that is already here may say why the host stopped reading.
                 waitToSend(false)
                 read()
-                return fail(.connectionLost, "the connection broke")
+                return fail(.connectionLost, "the connection was lost")
             }
         }
         waitToSend(false)
@@ -127,24 +127,25 @@ final class Connection {
                 case .end:
                     _ = parser?.receiveEnd()
                     look(hasMore: false)
-                    return fail(.connectionLost, "the connection broke")
+                    return fail(.connectionLost, "the connection was lost")
                 case .failure:
-                    return fail(.connectionLost, "the connection broke")
+                    return fail(.connectionLost, "the connection was lost")
                 }
             }
         }
     }
 
-    /// Looks at what has come of the response.
+    /// Ends the request if its response is complete or has failed.
     private func look(hasMore: Bool) {
         guard let parser else { return }
         switch parser.state {
         case .complete:
             wasUsed = true
-            // Who answers before the request is there will not read the rest of it; and more than was asked for belongs to nobody.
+            // A host that responds before it has the whole request will not read the rest. Extra bytes belong to no
+            // request.
             let isClean = sent == output.count && !hasMore
             end(.response(parser, keepsAlive: parser.keepsConnection && isClean))
-        case .failed(.tooLarge): fail(.responseTooLarge, "the response is longer than is allowed")
+        case .failed(.tooLarge): fail(.responseTooLarge, "the response exceeds the size limit")
         case .failed(.malformed(let what)): fail(.badResponse, what)
         default: break
         }

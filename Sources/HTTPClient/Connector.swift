@@ -1,32 +1,33 @@
 internal import CLibcurl
 internal import EventLoop
 
-/// libcurl's handle of many connections, driven by a loop: the loop says which sockets are ready and when time is up
-/// (`curl_multi_socket_action`), libcurl says what it waits for. It has done its part when a connection stands.
+/// Establishes connections through libcurl's multi handle, driven by an event loop. The loop reports ready sockets and
+/// expired timers (`curl_multi_socket_action`); libcurl says which events it waits for. libcurl's part ends when a
+/// connection is established.
 ///
-/// libcurl must not be entered from its own callbacks. So nobody is told of an end from within: ends are collected after libcurl has
+/// libcurl must not be entered from its own callbacks. Outcomes are therefore collected and reported after libcurl has
 /// returned.
 final class Connector {
-    /// Called on the loop when a connection stands, or cannot be made.
+    /// Called on the loop when a connection is established or has failed.
     var onEnd: (Connection, Failure?) -> Void = { _, _ in }
 
-    /// Why a connection cannot be made.
+    /// The reason why a connection could not be established.
     struct Failure {
         let code: HTTPClientError.Code
-        /// Names hosts and certificates.
+        /// A message for people. It names hosts and certificates.
         let message: String
     }
 
     private let settings: HTTPClientSettings
     private let loop: EventLoop
-    /// `nil` once closed.
+    /// `nil` after ``close()``.
     private var multi: UnsafeMutableRawPointer?
     private var sockets: CurlSockets?
     private var timer: TimerID?
     private var connections: [UnsafeMutableRawPointer: Connection] = [:]
 
-    /// - Throws: ``HTTPClientError`` with `invalidSettings` when the file of certificates cannot be read, with
-    ///   `internalFailure` when libcurl is out of memory.
+    /// - Throws: ``HTTPClientError`` with `invalidSettings` if the certificate file cannot be read, with
+    ///   `internalFailure` if libcurl is out of memory.
     init(settings: HTTPClientSettings, loop: EventLoop) throws(HTTPClientError) {
         self.settings = settings
         self.loop = loop
@@ -39,7 +40,8 @@ final class Connector {
     }
 
     private func configure(_ multi: UnsafeMutableRawPointer) {
-        // The results say only that an option is unknown, which in the libcurl that this was built with is not so.
+        // The results are ignored: they only report unknown options, and the libcurl that this is built with knows
+        // these.
         let context = Unmanaged.passUnretained(self).toOpaque()
         _ = clibcurl_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context)
         _ = clibcurl_multi_set_socket_function(multi) { _, socket, wanted, context, _ in
@@ -53,16 +55,18 @@ final class Connector {
         }
     }
 
-    /// The connector that a callback was given: it closes libcurl's handle before it goes.
+    /// Returns the connector that was passed to a callback. It is alive: it closes libcurl's handle before it is
+    /// destroyed.
     private static func from(_ pointer: UnsafeMutableRawPointer?) -> Connector? {
         pointer.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
     }
 
     // MARK: Connections
 
-    /// Begins to make a connection.
+    /// Starts to establish a connection.
     ///
-    /// - Throws: ``HTTPClientError`` when libcurl is out of memory, or closed; nothing has begun then.
+    /// - Throws: ``HTTPClientError`` if libcurl is out of memory or the connector is closed. Nothing has been started
+    ///   then.
     func open(_ origin: Origin) throws(HTTPClientError) -> Connection {
         guard let multi, let sockets else { throw Curl.failure(CURLE_FAILED_INIT) }
         let handle = try EasyHandle(origin, settings: settings, sockets: sockets)
@@ -74,14 +78,14 @@ final class Connector {
         return connection
     }
 
-    /// Ends a connection, in whatever state it is.
+    /// Closes a connection in any state.
     func close(_ connection: Connection) {
         guard connections.removeValue(forKey: connection.handle.pointer) != nil else { return }
         connection.stop()
         _ = curl_multi_remove_handle(multi, connection.handle.pointer)
     }
 
-    /// Ends all connections, for good.
+    /// Closes all connections and the connector, permanently.
     func close() {
         for connection in connections.values { close(connection) }
         guard let multi else { return }
@@ -90,9 +94,10 @@ final class Connector {
         setTimer(-1)
     }
 
-    // MARK: The loop
+    // MARK: Event loop
 
-    /// Asked for by libcurl: call back in so many milliseconds, 0 for as soon as it has returned, -1 for not at all.
+    /// Sets libcurl's timer: call back after this many milliseconds. 0 means as soon as libcurl has returned, -1
+    /// cancels the timer.
     private func setTimer(_ milliseconds: Int) {
         if let timer { loop.cancel(timer) }
         timer = nil
@@ -110,14 +115,14 @@ final class Connector {
         collect(multi)
     }
 
-    /// Tells of every connection that libcurl is done with.
+    /// Reports every connection that libcurl has finished with.
     private func collect(_ multi: UnsafeMutableRawPointer) {
         var left: Int32 = 0
         while let message = curl_multi_info_read(multi, &left) {
-            // The message goes with its handle.
+            // The fields are copied first: removing the handle invalidates the message.
             let (kind, pointer, code) = (message.pointee.msg, message.pointee.easy_handle, message.pointee.data.result)
             guard kind == CURLMSG_DONE, let pointer, let connection = connections[pointer] else { continue }
-            // From here on the socket is the connection's to watch.
+            // From here on, the connection watches its own socket.
             sockets?.watch(connection.handle.socket, for: CURL_POLL_REMOVE)
             if code == CURLE_OK, connection.start() {
                 onEnd(connection, nil)
@@ -129,7 +134,7 @@ final class Connector {
         }
     }
 
-    /// libcurl's results that making a connection can have (libcurl-errors(3)).
+    /// Maps the libcurl results that establishing a connection can have (libcurl-errors(3)).
     private static func code(_ result: CURLcode) -> HTTPClientError.Code {
         switch result {
         case CURLE_URL_MALFORMAT: .invalidRequest

@@ -1,17 +1,17 @@
 internal import CLibcurl
 internal import Glibc
 
-/// libcurl as a whole.
+/// Process-wide state of libcurl.
 enum Curl {
-    /// libcurl's own state, made once a process. It is safe to use from many threads afterwards.
+    /// Initializes libcurl once per process. After that, libcurl may be used from several threads.
     private static let initialization = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
-    /// - Throws: ``HTTPClientError/Code/internalFailure`` when libcurl, or the libssl beneath it, cannot start.
+    /// - Throws: ``HTTPClientError/Code/internalFailure`` if libcurl or its libssl cannot be initialized.
     static func initialize() throws(HTTPClientError) {
         guard initialization == CURLE_OK else { throw failure(initialization) }
     }
 
-    /// A failure that has to do with no peer and no request.
+    /// Returns an error that is caused by neither a peer nor a request.
     static func failure(_ code: CURLcode) -> HTTPClientError {
         HTTPClientError(
             code: .internalFailure,
@@ -22,8 +22,8 @@ enum Curl {
 }
 
 extension HTTPClientSettings {
-    /// - Throws: ``HTTPClientError/Code/invalidSettings`` when the file of certificates cannot be read: libcurl would
-    ///   say so only with the first request.
+    /// - Throws: ``HTTPClientError/Code/invalidSettings`` if the certificate file cannot be read. libcurl would report
+    ///   that only with the first request.
     func validate() throws(HTTPClientError) {
         guard let caCertificateFile, access(caCertificateFile, R_OK) != 0 else { return }
         throw HTTPClientError(

@@ -2,17 +2,17 @@ internal import CLibcurl
 internal import EventLoop
 internal import Glibc
 
-/// libcurl's sockets as its loop sees them: opened and closed here, waited on as libcurl asks.
+/// Opens, closes and watches libcurl's sockets on the event loop.
 ///
-/// They are numbers and not ``FileDescriptor``s, for their owner is libcurl. The house's rule is to deregister first
-/// and close last. libcurl closes a connection when it sees fit, long after the request that made it; so that goes
-/// through ``close(_:)``, which looks. Only a socket that never came to be connected is closed by libcurl itself,
-/// before it says that it need not be watched (7.88, `cf_socket_close`); ``open(_:)`` and ``watch(_:for:)`` allow for
-/// that.
+/// Sockets are plain numbers, not ``FileDescriptor``s, because libcurl owns them. A socket must be deregistered before
+/// it is closed. libcurl closes connections when it chooses, long after the request that opened them, so it closes them
+/// through ``close(_:)``, which deregisters first. The exception is a socket that never connected: libcurl closes it
+/// itself, before it reports that the socket need not be watched (7.88, `cf_socket_close`). ``open(_:)`` and
+/// ``watch(_:for:)`` allow for that.
 final class CurlSockets {
     private struct Watch {
         let registration: Registration
-        /// In libcurl's words.
+        /// The events, as a `CURL_POLL_…` value.
         let wanted: Int32
     }
 
@@ -20,20 +20,19 @@ final class CurlSockets {
     private let onReady: (Int32, Int32) -> Void
     private var watches: [Int32: Watch] = [:]
 
-    /// - Parameter onReady: Called on the loop with a socket that is ready, and libcurl's word for what it is ready
-    ///   for.
+    /// - Parameter onReady: Called on the loop with a ready socket and its events as `CURL_CSELECT_…` flags.
     init(loop: EventLoop, onReady: @escaping (Int32, Int32) -> Void) {
         self.loop = loop
         self.onReady = onReady
     }
 
-    /// The sockets that a callback was given; whoever gave them keeps them alive.
+    /// Returns the sockets that were passed to a callback. The caller that registered them keeps them alive.
     static func from(_ pointer: UnsafeMutableRawPointer?) -> CurlSockets? {
         pointer.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Opens a socket. One that libcurl has closed without a word may have had the same number: libcurl then says no
-    /// more of what it wants to know of the new one than it had said of the old.
+    /// Opens a socket. Its number may be that of a socket that libcurl closed itself. libcurl then reports only changes
+    /// relative to the old socket's events. The old events are therefore watched on the new socket.
     func open(_ address: curl_sockaddr) -> Int32 {
         let flags = Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
         let descriptor = socket(address.family, address.socktype | flags, address.protocol)
@@ -46,13 +45,13 @@ final class CurlSockets {
         _ = Glibc.close(descriptor)
     }
 
-    /// Waits on a socket for what libcurl wants (CURLMOPT_SOCKETFUNCTION). Not all of libcurl's sockets were opened
-    /// here: a look-up's thread wakes it through a pair of its own.
+    /// Watches a socket for the events that libcurl wants (CURLMOPT_SOCKETFUNCTION). Some sockets were not opened here:
+    /// the thread of a name lookup wakes libcurl through a socket pair.
     ///
-    /// A socket that the kernel will not watch (it is out of memory) is left to the request's time-out. The callback's
-    /// own way to report a failure would end every request of the client.
+    /// If the kernel cannot watch the socket (out of memory), the request ends by its timeout. An error from libcurl's
+    /// callback would end every request of the client.
     func watch(_ descriptor: Int32, for wanted: Int32) {
-        // Not `EventLoop.setInterest`: it may be another socket of the same number.
+        // Not `EventLoop.setInterest`: this may be a new socket with a reused number.
         ignore(descriptor)
         guard let interest = Self.interest(wanted) else { return }
         let registration = try? loop.register(descriptor, interest: interest) { [onReady] readiness in

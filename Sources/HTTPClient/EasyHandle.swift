@@ -1,17 +1,17 @@
 internal import CLibcurl
 internal import EventLoop
 
-/// libcurl's handle of one connection (CURLOPT_CONNECT_ONLY): libcurl looks the name up, connects, and speaks TLS; what is said over the
-/// connection is ours.
+/// libcurl's easy handle of one connection (CURLOPT_CONNECT_ONLY). libcurl resolves the name, connects and speaks TLS;
+/// this module speaks HTTP over the connection.
 final class EasyHandle {
-    /// What libcurl calls it.
+    /// The handle as libcurl knows it.
     let pointer: UnsafeMutableRawPointer
     private let errorText: UnsafeMutableBufferPointer<CChar>
 
     /// - Parameters:
-    ///   - origin: Where it connects to.
-    ///   - sockets: What opens and closes sockets; must outlive this.
-    /// - Throws: ``HTTPClientError`` with `internalFailure` when libcurl is out of memory.
+    ///   - origin: The origin to connect to.
+    ///   - sockets: Opens and closes the sockets. Must outlive this handle.
+    /// - Throws: ``HTTPClientError`` with `internalFailure` if libcurl is out of memory.
     init(_ origin: Origin, settings: HTTPClientSettings, sockets: CurlSockets) throws(HTTPClientError) {
         guard let pointer = curl_easy_init() else { throw Curl.failure(CURLE_OUT_OF_MEMORY) }
         self.pointer = pointer
@@ -26,20 +26,20 @@ final class EasyHandle {
         try setSockets(Unmanaged.passUnretained(sockets).toOpaque())
     }
 
-    /// The handle must have been taken from libcurl's multi handle.
+    /// The handle must have been removed from libcurl's multi handle.
     deinit {
         curl_easy_cleanup(pointer)
         errorText.deallocate()
     }
 
-    // MARK: A connection that stands
+    // MARK: Established connection
 
     enum Result {
-        /// So many bytes were sent or received, at least one.
+        /// The number of bytes sent or received, at least 1.
         case count(Int)
-        /// Not now: the socket says when.
+        /// Not possible now. The socket becomes ready when it is.
         case again
-        /// The other side has ended; or the connection broke.
+        /// The peer closed the connection, or the connection was lost.
         case end
         case failure
     }
@@ -50,7 +50,7 @@ final class EasyHandle {
         return clibcurl_get_socket(pointer, CURLINFO_ACTIVESOCKET, &socket) == CURLE_OK ? socket : -1
     }
 
-    /// Sends what can be sent at once. After ``Result/again`` the same bytes must be given again, from the same place.
+    /// Sends as many bytes as the socket accepts. After ``Result/again``, the next call must pass the same bytes again.
     func send(_ bytes: UnsafeRawBufferPointer) -> Result {
         var count = 0
         switch curl_easy_send(pointer, bytes.baseAddress, bytes.count, &count) {
@@ -60,7 +60,7 @@ final class EasyHandle {
         }
     }
 
-    /// Receives what is there.
+    /// Receives the bytes that are available.
     func receive(into buffer: UnsafeMutableRawBufferPointer) -> Result {
         var count = 0
         switch curl_easy_recv(pointer, buffer.baseAddress, buffer.count, &count) {
@@ -72,7 +72,7 @@ final class EasyHandle {
 
     // MARK: Failures
 
-    /// What libcurl said of a connection that could not be made: names hosts and certificates.
+    /// Returns libcurl's explanation why a connection could not be established. It names hosts and certificates.
     func explanation(of code: CURLcode) -> String {
         let text = errorText.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
         return text.isEmpty ? String(cString: curl_easy_strerror(code)) : String(decoding: text, as: UTF8.self)
@@ -80,16 +80,15 @@ final class EasyHandle {
 
     // MARK: Options
 
-    /// Nothing that the environment or libcurl's long list of features could add to a plain connection.
+    /// Disables features that the environment or libcurl's defaults could add to a plain connection.
     private func setSafety() throws(HTTPClientError) {
         try set(CURLOPT_NOSIGNAL, 1)
-        // Otherwise a time-out that strikes during a name's look-up waits for the look-up's thread, and with it the
-        // loop.
+        // Otherwise a timeout during a name lookup blocks the loop until the lookup's thread ends.
         try set(CURLOPT_QUICK_EXIT, 1)
         try set(CURLOPT_PROTOCOLS_STR, "http,https")
         try set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         try set(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
-        // The empty text also keeps `http_proxy` and its like from being read.
+        // The empty string also keeps libcurl from reading `http_proxy` and similar variables.
         try set(CURLOPT_PROXY, "")
         try set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
     }
@@ -98,7 +97,7 @@ final class EasyHandle {
         try set(CURLOPT_SSL_VERIFYPEER, settings.verifiesServer ? 1 : 0)
         try set(CURLOPT_SSL_VERIFYHOST, settings.verifiesServer ? 2 : 0)
         try set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
-        // One file, and no folder: with a folder, libcurl reads all certificates anew for each connection.
+        // One file, no folder: with a folder, libcurl reads all certificates again for each connection.
         try set(CURLOPT_CAPATH, nil)
         if let file = settings.caCertificateFile { try set(CURLOPT_CAINFO, file) }
     }
@@ -124,7 +123,7 @@ final class EasyHandle {
         try check(clibcurl_set_long(pointer, option, value))
     }
 
-    /// libcurl copies the text; `nil` takes its default away.
+    /// Sets a text option. libcurl copies the text; `nil` removes libcurl's default.
     private func set(_ option: CURLoption, _ value: String?) throws(HTTPClientError) {
         try check(clibcurl_set_string(pointer, option, value))
     }

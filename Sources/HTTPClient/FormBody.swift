@@ -1,12 +1,12 @@
-/// The body of a form, `application/x-www-form-urlencoded` (WHATWG URL, §5.2).
+/// A form body, `application/x-www-form-urlencoded` (WHATWG URL, §5.2).
 ///
-/// Every byte that is not unreserved (RFC 3986 §2.3) is percent-encoded, a space too, so that what one decoder and
-/// another make of `+` does not matter. JSON text goes in as a value like any other.
+/// Every byte that is not unreserved (RFC 3986 §2.3) is percent-encoded, including a space, because decoders differ
+/// about `+`. JSON text is encoded like any other value.
 package struct FormBody: Sendable {
-    /// What `Content-Type` says of it.
+    /// The value of `Content-Type` for this body.
     package static let contentType = "application/x-www-form-urlencoded;charset=utf-8"
 
-    /// The form as it travels.
+    /// The encoded form.
     package private(set) var bytes: [UInt8] = []
 
     package init() {}
@@ -18,19 +18,20 @@ package struct FormBody: Sendable {
         value.withUTF8 { appendEncoded($0) }
     }
 
-    /// Adds a field whose value is text already in UTF-8.
+    /// Adds a field with a value that is UTF-8 already.
     package mutating func append(_ name: String, utf8 value: [UInt8]) {
         appendName(name)
         value.withUnsafeBufferPointer { appendEncoded($0) }
     }
 
-    /// Adds a field whose value is percent-encoded already.
+    /// Adds a field with a value that is percent-encoded already.
     package mutating func append(_ name: String, encoded value: [UInt8]) {
         appendName(name)
         bytes += value
     }
 
-    /// Adds the fields of another form as they are, so that what is sent often is encoded once.
+    /// Adds the fields of another form without encoding them again. A part that is sent often needs to be encoded only
+    /// once.
     package mutating func append(_ other: FormBody) {
         if !bytes.isEmpty && !other.bytes.isEmpty { bytes.append(UInt8(ascii: "&")) }
         bytes += other.bytes
@@ -70,7 +71,7 @@ package struct FormBody: Sendable {
         }
     }
 
-    /// The digit of a value from 0 to 15, in capitals (RFC 3986 §2.1).
+    /// Returns the digit of a value from 0 to 15, in capitals (RFC 3986 §2.1).
     private static func digit(_ value: UInt8) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "A") + value - 10
     }

@@ -1,42 +1,43 @@
 package import EventLoop
 
-/// Calls other servers over HTTP/1.1, with or without TLS, on one loop.
+/// An HTTP/1.1 client, with or without TLS, on one event loop.
 ///
-/// Connections are libcurl's, whose multi interface the loop drives: it looks names up, connects, and speaks TLS. What is said over them
-/// is ours (docs/decisions/0005). A client belongs to one loop: each loop of a process
-/// has its own, with connections of its own, so that a request is made and answered without a lock or a hop.
-/// ``send(_:)`` may be called from any task; from one that runs on the loop it costs no thread switch.
+/// libcurl's multi interface, driven by the loop, resolves names, connects and speaks TLS. The HTTP messages are
+/// written and parsed here (docs/decisions/0005). Each loop of a process has its own client with its own connections,
+/// so a request needs neither a lock nor a hop. ``send(_:)`` may be called from any task; a task on the client's loop
+/// pays for no thread switch.
 ///
-/// Connections are kept and used again. Hosts are verified, redirects are not followed, nothing is unpacked, no proxy,
-/// cookie or password of the environment is used.
+/// Connections are kept alive and reused. Hosts are verified, redirects are not followed, bodies are not decompressed.
+/// No proxy, cookie or password from the environment is used.
 ///
-/// A client is shut down with ``shutdown()`` before its loop is stopped; one that is dropped shuts itself down.
+/// Call ``shutdown()`` before the loop is stopped. A client that is released without it shuts itself down.
 package final class HTTPClient: Sendable {
     private let loop: EventLoop
     private let transfers: TransferQueue
 
-    /// A client with no connections yet. Callable from any thread.
+    /// Creates a client without connections. May be called from any thread.
     ///
-    /// - Throws: ``HTTPClientError`` with `invalidSettings` when the file of certificates cannot be read, with
-    ///   `internalFailure` when libcurl is out of memory.
+    /// - Throws: ``HTTPClientError`` with `invalidSettings` if the certificate file cannot be read, with
+    ///   `internalFailure` if libcurl is out of memory.
     package init(settings: HTTPClientSettings = HTTPClientSettings(), loop: EventLoop) throws(HTTPClientError) {
         self.loop = loop
         transfers = try TransferQueue(settings: settings, loop: loop)
     }
 
     deinit {
-        // The last of the callers is gone, and nobody else has this queue.
+        // No caller is left, and nothing else references this queue.
         loop.execute { [transfers] in transfers.shutDown() }
     }
 
-    /// Sends a request and returns its response, of whatever status.
+    /// Sends a request and returns its response, whatever its status.
     ///
-    /// A request is sent once, or not at all: what had left is never sent again, unless it only reads or says that it may be
-    /// (``HTTPClientRequest/isIdempotent``). A cancelled task takes its request along at once, and closes the connection that it
-    /// was on.
+    /// If a kept-alive connection is lost before any byte of a response, the request is sent again on a new connection.
+    /// A request that may already have left (``HTTPClientError/bodyBytesLeft``) is only sent again if it is idempotent
+    /// (``HTTPClientRequest/isIdempotent``), or a GET or HEAD without a body. Cancelling the task ends the request at
+    /// once and closes its connection.
     ///
-    /// - Throws: ``HTTPClientError`` when there is no response; its ``HTTPClientError/bodyBytesLeft`` tells whether the
-    ///   host may have acted on the request all the same.
+    /// - Throws: ``HTTPClientError`` if there is no response. Its ``HTTPClientError/bodyBytesLeft`` says whether the
+    ///   host may have acted on the request nevertheless.
     package func send(_ request: HTTPClientRequest) async throws(HTTPClientError) -> HTTPClientResponse {
         let transfer = Transfer(request)
         let outcome = await withTaskCancellationHandler {
@@ -49,7 +50,8 @@ package final class HTTPClient: Sendable {
         return try outcome.get()
     }
 
-    /// Ends every request with the error `shutDown` and closes all connections. Later requests fail in the same way.
+    /// Ends every request with the error `shutDown` and closes all connections. Later requests fail with the same
+    /// error.
     package func shutdown() async {
         await withCheckedContinuation { continuation in
             loop.execute { [transfers] in

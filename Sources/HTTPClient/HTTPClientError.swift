@@ -1,47 +1,46 @@
-/// A request that got no response.
+/// The reason why a request got no response.
 ///
-/// A response of any status is no error here.
+/// A response is never an error here, whatever its status.
 package struct HTTPClientError: Error, Sendable, CustomStringConvertible {
-    /// What went wrong, stable for programs.
+    /// A stable code for programs.
     package enum Code: String, Sendable, Hashable {
-        /// The request cannot be sent as it is: its URL, a header field that frames the message, a body with `HEAD`.
+        /// The request is invalid: its URL, a header field that frames the message, or a body with `HEAD`.
         case invalidRequest
-        /// The settings cannot be used: the file of certificates cannot be read.
+        /// The settings are invalid: the certificate file cannot be read.
         case invalidSettings
-        /// The host's name has no address.
+        /// The host name has no address.
         case cannotResolve
-        /// No connection was made: refused, or unreachable.
+        /// The connection was refused, or the host is unreachable.
         case cannotConnect
-        /// The TLS handshake failed, or the host could not prove who it is.
+        /// The TLS handshake failed, or the host's certificate is not trusted.
         case tls
-        /// Not done in time; before or after the request had left.
+        /// The timeout expired, before or after the request was sent.
         case timedOut
-        /// It could not begin to leave before ``HTTPClientRequest/latestStart``: no byte of it has left.
+        /// The request could not start before ``HTTPClientRequest/latestStart``. No byte of it was sent.
         case expired
-        /// The connection broke before the response was whole.
+        /// The connection was lost before the response was complete.
         case connectionLost
-        /// The response's head or body is longer than is allowed.
+        /// The response's head or body exceeds the size limit.
         case responseTooLarge
-        /// What came back is not HTTP/1.
+        /// The response is not valid HTTP/1.
         case badResponse
         /// The calling task was cancelled.
         case canceled
-        /// Too many requests wait for a connection already.
+        /// Too many requests are waiting for a connection.
         case overloaded
         /// The client was shut down.
         case shutDown
-        /// libcurl failed in a way that says nothing of the peer: it is out of memory.
+        /// libcurl failed for a reason unrelated to the peer, such as lack of memory.
         case internalFailure
     }
 
     package let code: Code
-    /// Whether any byte of the request's body may have left this machine; of its head, when it has no body.
+    /// Whether any byte of the request's body (or of its head, if it has no body) may have left this machine.
     ///
-    /// Never `false` when a byte may have left: a request of which this is `false` is always safe to send again. It is
-    /// `false` when no connection came to stand, or no TLS, or not in time, and when a kept connection turned out to be
-    /// dead.
+    /// Never `false` when a byte may have left, so a request with `false` is always safe to send again. It is `false`
+    /// if no connection or TLS session was established in time, and if a kept-alive connection turned out to be closed.
     package let bodyBytesLeft: Bool
-    /// What happened, for people. Names the host at most: never a path, a query, a header field or a body.
+    /// A message for people. It names at most the host, never a path, query, header field or body.
     package let message: String
 
     package init(code: Code, bodyBytesLeft: Bool, message: String) {

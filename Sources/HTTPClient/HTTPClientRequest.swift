@@ -1,21 +1,21 @@
 package import HTTPTypes
 
-/// A request, whole: the body is in memory.
+/// A complete request, with its body in memory.
 package struct HTTPClientRequest: Sendable {
     package var method: HTTPRequest.Method
-    /// An absolute URL of scheme `http` or `https`, percent-encoded, without a user's name.
+    /// An absolute URL with scheme `http` or `https`, percent-encoded, without user information.
     package var url: String
-    /// The fields of the head. Those that frame the message (`Content-Length`, `Transfer-Encoding`, `Expect`) are the
-    /// client's own, and are refused here.
+    /// The header fields. Those that frame the message (`Content-Length`, `Transfer-Encoding`, `Expect`) are set by the
+    /// client and rejected here.
     package var headerFields: HTTPFields
     package var body: [UInt8]
-    /// To make the request twice comes to the same as to make it once (RFC 9110 §9.2.2), whatever the method says. It is sent again when
-    /// a kept connection dies under it, and its head and body leave together.
+    /// Whether sending the request twice has the effect of sending it once (RFC 9110 §9.2.2), whatever its method. Such
+    /// a request is sent again if it is lost with a kept-alive connection, and its head and body are sent together.
     package var isIdempotent: Bool
-    /// The time in which this request must be answered, instead of ``HTTPClientSettings/totalTimeout``.
+    /// The time limit for the whole response, in place of ``HTTPClientSettings/totalTimeout``.
     package var totalTimeout: Duration?
-    /// When the request must have begun to leave, in milliseconds of the loop's clock (``EventLoop/milliseconds()``); `nil` for no bound. A
-    /// request that waits for a connection until then fails with ``HTTPClientError/Code/expired``.
+    /// The latest time to start sending, in milliseconds of the loop's clock (``EventLoop/milliseconds()``). `nil`
+    /// means no limit. A request that still waits for a connection then fails with ``HTTPClientError/Code/expired``.
     package var latestStart: UInt64?
 
     package init(

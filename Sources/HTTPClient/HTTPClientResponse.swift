@@ -1,15 +1,16 @@
 package import HTTPTypes
 
-/// A response, whole.
+/// A complete response.
 package struct HTTPClientResponse: Sendable {
-    /// The status code, 200 to 999. A redirect is a response like any other: it is not followed.
+    /// The status code, 200 to 999. Redirects are returned, not followed.
     package var status: Int
-    /// The lines of the head as they came, without the status line; most callers want the body alone.
+    /// The header lines as received, without the status line. They are parsed on demand, since most callers need only
+    /// the body.
     let head: [UInt8]
-    /// The body as it was sent: chunks are put together, compression is left as it is.
+    /// The body as sent: chunks are joined, compression is not decoded.
     package var body: [UInt8]
 
-    /// The fields of the head; what follows a chunked body is left out.
+    /// The header fields. Trailer fields are not included.
     package var headerFields: HTTPFields {
         var fields = HTTPFields()
         for line in head.split(separator: UInt8(ascii: "\n")) {
@@ -23,7 +24,7 @@ package struct HTTPClientResponse: Sendable {
         return fields
     }
 
-    /// Without white space and line ends at either end.
+    /// Returns the text without leading and trailing white space and line ends.
     private static func trimmed(_ text: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
         let isSpace: (UInt8) -> Bool = { $0 == 0x20 || (0x09...0x0D).contains($0) }
         guard let first = text.firstIndex(where: { !isSpace($0) }), let last = text.lastIndex(where: { !isSpace($0) })

@@ -1,21 +1,23 @@
-/// How an ``HTTPClient`` calls: its time-outs, its bounds, and whom it trusts.
+/// The settings of an ``HTTPClient``: timeouts, limits and trusted certificates.
 package struct HTTPClientSettings: Sendable {
-    /// The time in which a connection must stand, from the name's look-up to the end of the TLS handshake.
+    /// The time limit for establishing a connection, from the name lookup to the end of the TLS handshake.
     package var connectTimeout: Duration
-    /// The time in which a request must be answered in full, from the call on: waiting for a connection is part of it.
+    /// The time limit for the whole response, counted from the call. It includes waiting for a connection.
     package var totalTimeout: Duration
-    /// Connections to one host at a time; requests beyond that wait in turn. At least 1.
+    /// The maximum number of connections to one origin. Further requests wait in order. At least 1.
     package var maximumConnections: Int
-    /// Requests that may wait for a connection; one more fails at once with ``HTTPClientError/Code/overloaded``.
+    /// The maximum number of requests that wait for a connection to one origin. One more fails at once with
+    /// ``HTTPClientError/Code/overloaded``.
     package var maximumWaitingRequests: Int
-    /// The longest body of a response, in bytes; one more fails with ``HTTPClientError/Code/responseTooLarge``.
+    /// The maximum length of a response body, in bytes. A longer one fails with
+    /// ``HTTPClientError/Code/responseTooLarge``.
     package var maximumResponseBytes: Int
-    /// A file of certificates in PEM form that are trusted instead of the system's; `nil` for the system's.
+    /// A PEM file of certificates to trust instead of the system's. `nil` trusts the system's.
     package var caCertificateFile: String?
-    /// Whether a server's certificate and its name are verified. Not for a server on this machine that is sent nothing secret, and whose
-    /// certificate is for another name.
+    /// Whether the server's certificate and name are verified. Only disable this for a server on this machine that
+    /// receives no secrets and whose certificate has another name.
     package var verifiesServer = true
-    /// What `User-Agent` says, unless a request says otherwise.
+    /// The value of `User-Agent`, unless the request sets its own.
     package var userAgent: String
 
     package init(

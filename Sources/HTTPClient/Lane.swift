@@ -1,39 +1,39 @@
-/// The requests of one origin: how many are under way, and which wait for one of those to end, first come, first
-/// served; and the connections that none of them needs now.
+/// The requests to one origin: the number in flight, the first-come, first-served queue for a connection, and the idle
+/// connections.
 struct HostQueue {
-    /// Requests that have a connection or are getting one.
+    /// The number of requests that have a connection or for which one is being established.
     private(set) var activeCount = 0
-    /// The one that was used last comes first: it is the least likely to have been closed.
+    /// The idle connections. The most recently used one is reused first: it is the least likely to have been closed.
     private var idle: [Connection] = []
     private var waiting: [Transfer] = []
-    /// Where in `waiting` the next one stands. What is before it is done with.
+    /// The index of the next request in `waiting`. Earlier elements are finished.
     private var head = 0
 
-    /// Nothing to remember.
+    /// Whether the queue has no requests and no connections.
     var isEmpty: Bool { activeCount == 0 && head == waiting.count && idle.isEmpty }
 
-    /// Places taken in the line. A request that was cancelled or timed out keeps its place until its turn comes.
+    /// The number of queued requests. A cancelled or timed-out request is counted until its turn comes.
     var waitingCount: Int { waiting.count - head }
 
-    /// Counts one more request under way, if there may be one more.
+    /// Counts one more request in flight, unless the limit is reached. Returns whether it was counted.
     mutating func enter(limit: Int) -> Bool {
         guard activeCount < limit else { return false }
         activeCount += 1
         return true
     }
 
-    /// Puts a request at the end of the line.
+    /// Appends a request to the queue.
     mutating func wait(_ transfer: Transfer) {
         waiting.append(transfer)
     }
 
-    /// Counts one request less under way, and returns the request whose turn it is; that one is counted.
+    /// Counts one request less in flight. Returns the next waiting request, if any, and counts it as in flight.
     mutating func leave() -> Transfer? {
         activeCount -= 1
         while head < waiting.count {
             let next = waiting[head]
             head += 1
-            // Copying what is left only once it is the smaller part costs each request a constant.
+            // Removing only when the finished part is at least half keeps the cost per request constant.
             if head * 2 >= waiting.count {
                 waiting.removeFirst(head)
                 head = 0
@@ -51,17 +51,17 @@ struct HostQueue {
         idle.append(connection)
     }
 
-    /// A connection that was kept.
+    /// Removes and returns the most recently used idle connection.
     mutating func takeIdle() -> Connection? {
         idle.popLast()
     }
 
-    /// Forgets a connection that was kept.
+    /// Removes an idle connection.
     mutating func removeIdle(_ connection: Connection) {
         idle.removeAll { $0 === connection }
     }
 
-    /// Empties the line and returns those who stood in it.
+    /// Empties the queue and returns the requests that were in it.
     mutating func removeWaiting() -> [Transfer] {
         defer { waiting.removeAll() }
         head = 0

@@ -1,15 +1,16 @@
-/// Where a request goes: scheme, host and port, as they stand in its URL. Requests of one origin share connections.
+/// The origin of a request: scheme, host and port, as written in its URL. Requests to the same origin share
+/// connections.
 struct Origin: Hashable, Sendable {
-    /// `https://kapi.kakao.com`: safe to show.
+    /// The origin as text, for example `https://kapi.kakao.com`. It is safe to show.
     let text: String
-    /// What the field `Host` says: the authority, without a port that is the scheme's own (RFC 9110 §4.2).
+    /// The value of `Host`: the authority, without the scheme's default port (RFC 9110 §4.2).
     let host: String
     let isSecure: Bool
 
-    /// Reads the origin of an absolute URL, or returns `nil` for a URL that this client does not call.
+    /// Parses the origin of an absolute URL. Returns `nil` for a URL that this client does not support.
     ///
-    /// The URL must be printable ASCII through and through: a space, a line end or a NUL would come to stand in the
-    /// request's head. It must not carry a user's name, which would be a secret in a place where nobody looks for one.
+    /// The URL must consist of printable ASCII: a space, line end or NUL would be copied into the request's head. It
+    /// must not contain user information, which would be a secret in an unexpected place.
     init?(url: String) {
         var url = url
         let range: Range<Int>? = url.withUTF8 { bytes in
@@ -32,20 +33,20 @@ struct Origin: Hashable, Sendable {
         )
     }
 
-    /// What stands behind the origin in one of its URLs: path and query, without a fragment (RFC 9112 §3.2.1).
+    /// Returns the request target for a URL of this origin: path and query, without the fragment (RFC 9112 §3.2.1).
     func target(of url: String) -> String {
         let target = url.utf8.dropFirst(text.utf8.count).prefix { $0 != UInt8(ascii: "#") }
         let start = target.first == UInt8(ascii: "/") ? "" : "/"
         return start + String(decoding: target, as: UTF8.self)
     }
 
-    /// What ends an authority (RFC 3986 §3.2), and the backslash that some take for a slash.
+    /// The characters that end an authority (RFC 3986 §3.2), plus the backslash, which some parsers treat as a slash.
     private static let endOfAuthority = Array("/?#\\".utf8)
     private static let schemes = ["https://", "http://"].map { Array($0.utf8) }
 
     private static func lengthOfScheme(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
         for scheme in schemes where bytes.count > scheme.count {
-            // 0x20 makes a letter small; `:` and `/` have it already.
+            // 0x20 converts a letter to lower case; `:` and `/` have that bit already.
             if zip(bytes, scheme).allSatisfy({ $0 | 0x20 == $1 }) { return scheme.count }
         }
         return nil

@@ -1,16 +1,16 @@
 internal import HTTPTypes
 
-/// Writes requests as they go over the wire (RFC 9112 §2.1).
+/// Serializes requests (RFC 9112 §2.1).
 struct RequestEncoder {
     private let userAgent: String
-    /// The head that was written last, but for the body's length: one request after another has the same.
+    /// The previous request's head without `Content-Length`. Consecutive requests often have the same one.
     private var latest: (method: HTTPRequest.Method, url: String, fields: HTTPFields, head: [UInt8])?
 
     init(userAgent: String) {
         self.userAgent = userAgent
     }
 
-    /// Writes a request of this origin to the end of `output`. Returns the length of its head.
+    /// Appends a request for this origin to `output`. Returns the length of its head in bytes.
     mutating func encode(_ request: HTTPClientRequest, to origin: Origin, into output: inout [UInt8]) -> Int {
         let start = output.count
         if let latest, latest.method == request.method, latest.url == request.url,
@@ -22,7 +22,7 @@ struct RequestEncoder {
             output += head
             latest = (request.method, request.url, request.headerFields, head)
         }
-        // With a length even when it is 0, where a body is expected (RFC 9110 §8.6).
+        // `Content-Length: 0` is sent for methods that expect a body (RFC 9110 §8.6).
         if !request.body.isEmpty || [.post, .put, .patch].contains(request.method) {
             output += "Content-Length: \(request.body.count)\r\n".utf8
         }

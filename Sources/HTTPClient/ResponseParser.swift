@@ -1,8 +1,9 @@
-/// Reads one response from the bytes of its connection, in whatever pieces they come (RFC 9112).
+/// Parses one response from a connection's bytes, in pieces of any size (RFC 9112).
 ///
-/// Pure: no I/O, no clock. Interim responses are passed over, chunks are put together, trailer fields are left out.
+/// It is pure: no I/O, no clock. Interim responses are skipped, chunks are joined, trailer fields are dropped.
 struct ResponseParser {
-    /// As many header fields, and as many bytes of them, as any server has reason to send.
+    /// The maximum number of header fields. Like ``maximumHeadBytes``, it is far above what a server has reason to
+    /// send.
     private static let maximumFields = 128
     private static let maximumHeadBytes = 64 * 1024
     private static let version = Array("HTTP/1.".utf8)
@@ -10,55 +11,56 @@ struct ResponseParser {
     enum State: Equatable {
         case statusLine
         case fields
-        /// So many bytes of the body are to come.
+        /// The body, with this many bytes still expected.
         case body(Int)
         case bodyUntilEnd
         case chunkSize
         case chunk(Int)
         case chunkEnd
         case trailerFields
-        /// The response is whole. Final.
+        /// The response is complete. Final.
         case complete
-        /// Final.
+        /// The response is invalid or too large. Final.
         case failed(Failure)
     }
 
     enum Failure: Equatable {
         case tooLarge
-        /// In words for people, that quote nothing of it.
+        /// The response is invalid. The message is for people and quotes nothing of the response.
         case malformed(String)
     }
 
     private(set) var state = State.statusLine
-    /// Whether anything has come.
+    /// Whether any byte was received.
     private(set) var hasBegun = false
     private(set) var status = 0
-    /// The lines of the head, each with a line feed behind it.
+    /// The header lines, each followed by a line feed.
     private(set) var head: [UInt8] = []
     private(set) var body: [UInt8] = []
-    /// Whether another request may follow on the connection, once this response is whole (RFC 9112 §9.3).
+    /// Whether another request may follow on the connection after this response (RFC 9112 §9.3).
     private(set) var keepsConnection = true
 
     private let isHead: Bool
     private let maximumBodyBytes: Int
-    /// Of heads and trailer fields, interim responses' too: a host that goes on with them would never be done.
+    /// The bytes of all heads and trailers, including interim responses. Without this limit a host could send them
+    /// forever.
     private var headBytes = 0
     private var fieldCount = 0
-    /// The beginning of a line whose end has not come.
+    /// The start of a line whose end has not been received.
     private var line: [UInt8] = []
     private var contentLength: Int?
     private var hasTransferEncoding = false
     private var isChunked = false
 
-    /// - Parameter isHead: The request's method was HEAD, so that there is no body, whatever the head says.
+    /// - Parameter isHead: Whether the request's method is HEAD. The response then has no body, whatever its head says.
     init(isHead: Bool, maximumBodyBytes: Int) {
         self.isHead = isHead
         self.maximumBodyBytes = maximumBodyBytes
     }
 
-    /// Takes what has come. What follows a response that is whole is left.
+    /// Parses received bytes. Bytes after the end of the response are not consumed.
     ///
-    /// - Returns: How many bytes were taken.
+    /// - Returns: The number of bytes consumed.
     mutating func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
         if !bytes.isEmpty { hasBegun = true }
         var position = 0
@@ -84,10 +86,10 @@ struct ResponseParser {
         return position
     }
 
-    /// The other side has ended. Returns whether the response is whole.
+    /// Handles the end of the connection. Returns whether the response is complete.
     mutating func receiveEnd() -> Bool {
         if state == .bodyUntilEnd { state = .complete }
-        if state == .statusLine, !line.isEmpty { state = .failed(.malformed("not an answer of HTTP/1")) }
+        if state == .statusLine, !line.isEmpty { state = .failed(.malformed("the response is not HTTP/1")) }
         return state == .complete
     }
 
@@ -102,7 +104,7 @@ struct ResponseParser {
 
     // MARK: Lines
 
-    /// Takes a line, or as much of it as is there. Returns how many bytes.
+    /// Consumes a line, or the available part of it. Returns the number of bytes consumed.
     private mutating func receiveLine(_ bytes: UnsafeRawBufferPointer) -> Int {
         let end = bytes.firstIndex(of: 0x0A)
         let count = end.map { $0 + 1 } ?? bytes.count
@@ -114,7 +116,7 @@ struct ResponseParser {
         guard let end else {
             line.append(contentsOf: bytes)
             if state == .statusLine, !zip(line, Self.version).allSatisfy(==) {
-                state = .failed(.malformed("not an answer of HTTP/1"))
+                state = .failed(.malformed("the response is not HTTP/1"))
             }
             return count
         }
@@ -129,7 +131,7 @@ struct ResponseParser {
         return count
     }
 
-    /// A line ends with CRLF, or with LF alone (RFC 9112 §2.2).
+    /// Removes the CR of a CRLF. A line may also end with LF alone (RFC 9112 §2.2).
     private static func withoutReturn(_ line: Slice<UnsafeRawBufferPointer>) -> Slice<UnsafeRawBufferPointer> {
         line.last == 0x0D ? line.dropLast() : line
     }
@@ -140,13 +142,13 @@ struct ResponseParser {
         case .fields where line.isEmpty: endHead()
         case .fields: receiveField(line)
         case .chunkSize: receiveChunkSize(line)
-        case .chunkEnd: state = line.isEmpty ? .chunkSize : .failed(.malformed("a chunk is longer than it says"))
+        case .chunkEnd: state = line.isEmpty ? .chunkSize : .failed(.malformed("a chunk exceeds its size"))
         case .trailerFields where line.isEmpty: state = .complete
         case .trailerFields, .body, .bodyUntilEnd, .chunk, .complete, .failed: break
         }
     }
 
-    /// RFC 9112 §4.
+    /// Parses the status line (RFC 9112 §4).
     private mutating func receiveStatusLine(_ line: Slice<UnsafeRawBufferPointer>) {
         let digits = line.dropFirst(9).prefix(3)
         let minor = line.dropFirst(7).first
@@ -154,12 +156,12 @@ struct ResponseParser {
             line.dropFirst(8).first == UInt8(ascii: " "), digits.count == 3, digits.allSatisfy(Self.isDigit),
             line.dropFirst(12).first ?? UInt8(ascii: " ") == UInt8(ascii: " ")
         else {
-            state = .failed(.malformed("not an answer of HTTP/1"))
+            state = .failed(.malformed("the response is not HTTP/1"))
             return
         }
         status = digits.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
         keepsConnection = minor == UInt8(ascii: "1")
-        state = status >= 100 ? .fields : .failed(.malformed("an answer without a status"))
+        state = status >= 100 ? .fields : .failed(.malformed("the status code is below 100"))
     }
 
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
@@ -172,7 +174,7 @@ struct ResponseParser {
             state = .failed(.tooLarge)
             return
         }
-        // What continues a line (RFC 9112 §5.2) is passed over: nobody sends that any more.
+        // Continuation lines are skipped: they are obsolete (RFC 9112 §5.2).
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), line.first != 0x20, line.first != 0x09 else { return }
         head.append(contentsOf: UnsafeRawBufferPointer(rebasing: line))
         head.append(0x0A)
@@ -192,24 +194,24 @@ struct ResponseParser {
 
     private mutating func receiveContentLength(_ value: Slice<UnsafeRawBufferPointer>) {
         let digits = Self.trimmed(value)
-        // The length has a place to overflow in; no body is so long.
+        // 18 digits cannot overflow an `Int`; no body is longer.
         guard (1...18).contains(digits.count), digits.allSatisfy(Self.isDigit) else {
-            state = .failed(.malformed("a length that is no number"))
+            state = .failed(.malformed("Content-Length is not a valid number"))
             return
         }
         let length = digits.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
         guard contentLength == nil || contentLength == length else {
-            state = .failed(.malformed("two lengths"))
+            state = .failed(.malformed("there are two different Content-Length values"))
             return
         }
         contentLength = length
     }
 
-    /// Where the body ends (RFC 9112 §6.3).
+    /// Determines how the body ends (RFC 9112 §6.3).
     private mutating func endHead() {
         if (100..<200).contains(status) {
             guard status != 101 else {
-                state = .failed(.malformed("a protocol that nobody asked for"))
+                state = .failed(.malformed("the host switched to another protocol unasked (status 101)"))
                 return
             }
             head.removeAll(keepingCapacity: true)
@@ -220,7 +222,7 @@ struct ResponseParser {
         if isHead || status == 204 || status == 304 {
             state = .complete
         } else if isChunked {
-            // Whoever says a length besides may mean something else.
+            // A host that also sends a length may frame the body differently.
             if contentLength != nil { keepsConnection = false }
             state = .chunkSize
         } else if let contentLength, !hasTransferEncoding {
@@ -236,19 +238,19 @@ struct ResponseParser {
         }
     }
 
-    /// RFC 9112 §7.1; extensions are passed over.
+    /// Parses a chunk's size (RFC 9112 §7.1). Extensions are ignored.
     private mutating func receiveChunkSize(_ line: Slice<UnsafeRawBufferPointer>) {
         let digits = Self.trimmed(line.prefix { $0 != UInt8(ascii: ";") })
         var size = 0
         for digit in digits {
             guard let value = Character(Unicode.Scalar(digit)).hexDigitValue, size <= Int.max >> 8 else {
-                state = .failed(.malformed("the length of a chunk is no number"))
+                state = .failed(.malformed("a chunk size is not a valid hexadecimal number"))
                 return
             }
             size = size << 4 | value
         }
         guard !digits.isEmpty else {
-            state = .failed(.malformed("the length of a chunk is no number"))
+            state = .failed(.malformed("a chunk size is not a valid hexadecimal number"))
             return
         }
         state = size == 0 ? .trailerFields : .chunk(size)
@@ -258,7 +260,7 @@ struct ResponseParser {
 
     private static func equal(_ text: Slice<UnsafeRawBufferPointer>, _ name: StaticString) -> Bool {
         guard text.count == name.utf8CodeUnitCount else { return false }
-        // 0x20 makes a letter small; `-` has it already.
+        // 0x20 converts a letter to lower case; `-` has that bit already.
         return zip(text, UnsafeBufferPointer(start: name.utf8Start, count: text.count)).allSatisfy { $0 | 0x20 == $1 }
     }
 

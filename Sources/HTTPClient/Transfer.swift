@@ -1,21 +1,23 @@
 internal import EventLoop
 internal import HTTPTypes
 
-/// One request on its way, and who waits for the outcome.
+/// A request in flight and the continuation of its caller.
 ///
-/// A kept connection may die under a request without a byte of an answer. The request may go out on another one as long as nothing of
-/// its body had left; after that, the host may have acted on it. So it keeps count of what has left.
+/// A kept-alive connection may be lost before any byte of the response. The request may be sent again on another
+/// connection unless some of its body has left; after that, the host may have acted on it. A transfer therefore tracks
+/// what has been sent.
 final class Transfer: @unchecked Sendable {
-    // Owned by the loop of its client: made anywhere, touched only there.
+    // Owned by the client's loop: created on any thread, used only on the loop.
 
     enum State {
-        /// Not handed to the client yet. Can transition to waiting, running and finished.
+        /// Not passed to the client yet. Can transition to waiting, running and finished.
         case new
-        /// In the lane of its origin, for want of a connection. Can transition to running and finished.
+        /// In the queue of its origin, until a connection is available. Can transition to running and finished.
         case waiting
-        /// It has a connection, or one is being made for it. Can transition to running on another one, and to finished.
+        /// A connection carries it or is being established for it. Can transition to running on another connection, and
+        /// to finished.
         case running(Connection)
-        /// Its caller has the outcome. Final.
+        /// The caller has the outcome. Final.
         case finished
     }
 
@@ -24,27 +26,27 @@ final class Transfer: @unchecked Sendable {
     var origin: Origin?
     var timer: TimerID?
     var continuation: CheckedContinuation<Result<HTTPClientResponse, HTTPClientError>, Never>?
-    /// The length of the request without its body.
+    /// The length of the encoded request without its body.
     var headBytes = 0
-    /// See ``HTTPClientError/bodyBytesLeft``.
+    /// The value of ``HTTPClientError/bodyBytesLeft``.
     private(set) var mayHaveLeft = false
 
     init(_ request: HTTPClientRequest) {
         self.request = request
     }
 
-    /// So many bytes of it have left, or may have.
+    /// Records that the first `count` bytes of the request have left or may have left.
     func recordSent(_ count: Int) {
         if count > (request.body.isEmpty ? 0 : headBytes) { mayHaveLeft = true }
     }
 
-    /// Whether it may go out again. Reading twice is harmless, whatever had left.
+    /// Whether the request may be sent again. GET and HEAD without a body are harmless to repeat.
     var mayBeSentAgain: Bool {
         !mayHaveLeft || request.isIdempotent
             || (request.body.isEmpty && (request.method == .get || request.method == .head))
     }
 
-    /// An error of this transfer, as far as it has come.
+    /// Returns an error for this transfer that reports whether bytes may have left.
     func failure(_ code: HTTPClientError.Code, _ message: String) -> HTTPClientError {
         HTTPClientError(
             code: code,

@@ -1,22 +1,22 @@
 internal import EventLoop
 
-/// The requests of a client: which are under way, which wait for a connection, and when each has had its time.
+/// The requests of a client: those in flight, those that wait for a connection, and their timeouts.
 ///
-/// Waiting is done here and not in libcurl, whose own queue has neither bound nor time-out.
+/// Requests wait here and not in libcurl, whose queue has neither a limit nor a timeout.
 final class TransferQueue: @unchecked Sendable {
-    // Owned by its loop: made anywhere, and touched only there, which every method that enters from outside checks.
+    // Owned by its loop: created on any thread, used only on the loop. Every method called from outside checks that.
 
     typealias Outcome = Result<HTTPClientResponse, HTTPClientError>
 
-    /// A connection that had nothing to do for longer is not used again: shorter than the idle time-out of common servers (60 s, 75 s), so that
-    /// it is seldom they who hang up first.
+    /// A connection that was idle for longer is not reused. Common servers have longer idle timeouts (60 s, 75 s), so
+    /// they seldom close the connection first.
     private static let maximumIdleMilliseconds: UInt64 = 30_000
 
     private let settings: HTTPClientSettings
     private let loop: EventLoop
     private let connector: Connector
     private var encoder: RequestEncoder
-    /// What is under way, or waits for its connection to stand.
+    /// Requests in flight, or whose connection is being established.
     private var running: [ObjectIdentifier: Transfer] = [:]
     private var hosts: [Origin: HostQueue] = [:]
     private var isShutDown = false
@@ -29,13 +29,13 @@ final class TransferQueue: @unchecked Sendable {
         connector.onEnd = { [unowned self] connection, failure in connected(connection, failure) }
     }
 
-    // MARK: From outside
+    // MARK: Calls from outside
 
-    /// Takes a request on. The continuation is resumed once, with the response or with what went wrong.
+    /// Starts a request. The continuation is resumed exactly once, with the response or an error.
     func begin(_ transfer: Transfer, _ continuation: CheckedContinuation<Outcome, Never>) {
         loop.preconditionOnLoop()
         guard case .new = transfer.state else {
-            // The task was cancelled before it came here.
+            // The task was cancelled before it got here.
             continuation.resume(returning: .failure(transfer.failure(.canceled, "the task was cancelled")))
             return
         }
@@ -51,18 +51,18 @@ final class TransferQueue: @unchecked Sendable {
         }
     }
 
-    /// Takes a request back, at once.
+    /// Ends a request at once, with the error `canceled`.
     func cancel(_ transfer: Transfer) {
         loop.preconditionOnLoop()
         finish(transfer, .failure(transfer.failure(.canceled, "the task was cancelled")))
     }
 
-    /// Ends every request and closes every connection; nothing begins any more.
+    /// Ends every request and closes every connection. No request starts afterwards.
     func shutDown() {
         loop.preconditionOnLoop()
         guard !isShutDown else { return }
         isShutDown = true
-        // The lines first, lest a request that ends lets the next one begin.
+        // The queues are emptied first, so that a request that ends cannot start the next one.
         let waiting = hosts.keys.flatMap { hosts[$0]?.removeWaiting() ?? [] }
         for transfer in waiting + Array(running.values) {
             finish(transfer, .failure(transfer.failure(.shutDown, "the client was shut down")))
@@ -76,7 +76,7 @@ final class TransferQueue: @unchecked Sendable {
     private func setTimer(_ transfer: Transfer) {
         let time = transfer.request.totalTimeout ?? settings.totalTimeout
         transfer.timer = loop.schedule(after: time) { [unowned self] in
-            finish(transfer, .failure(transfer.failure(.timedOut, "not done within \(time.wholeMilliseconds) ms")))
+            finish(transfer, .failure(transfer.failure(.timedOut, "timed out after \(time.wholeMilliseconds) ms")))
         }
     }
 
@@ -87,11 +87,11 @@ final class TransferQueue: @unchecked Sendable {
             transfer.state = .waiting
             hosts[origin]?.wait(transfer)
         } else {
-            throw transfer.failure(.overloaded, "too many requests wait for a connection")
+            throw transfer.failure(.overloaded, "too many requests are waiting for a connection")
         }
     }
 
-    /// Sends a request that its lane has let in.
+    /// Sends a request that its origin's queue has admitted.
     private func start(_ transfer: Transfer, _ origin: Origin) {
         while let connection = hosts[origin]?.takeIdle() {
             if send(transfer, on: connection) { return }
@@ -99,10 +99,11 @@ final class TransferQueue: @unchecked Sendable {
         connect(transfer, origin)
     }
 
-    /// Sends a request on a connection that was kept. Returns whether that is possible; the connection is closed otherwise.
+    /// Sends a request on a kept-alive connection. Returns `false`, and closes the connection, if that is not possible.
     private func send(_ transfer: Transfer, on connection: Connection) -> Bool {
         let isYoung = loop.now < connection.idleSince + Self.maximumIdleMilliseconds
-        // What may not be sent twice must not find out with its body that the other side has hung up.
+        // A request that must not be sent twice must not be the one to discover that the peer has closed the
+        // connection.
         guard isYoung, transfer.request.isIdempotent || connection.isFresh else {
             connector.close(connection)
             return false
@@ -111,7 +112,7 @@ final class TransferQueue: @unchecked Sendable {
         return true
     }
 
-    /// Makes a connection for a request.
+    /// Establishes a connection for a request.
     private func connect(_ transfer: Transfer, _ origin: Origin) {
         transfer.state = .waiting
         do throws(HTTPClientError) {
@@ -141,9 +142,9 @@ final class TransferQueue: @unchecked Sendable {
     private func run(_ transfer: Transfer, on connection: Connection) {
         transfer.state = .running(connection)
         running[ObjectIdentifier(connection)] = transfer
-        // Read anew: the loop's own time may be from before a stall.
+        // Read the clock again: the loop's cached time may be from before a stall.
         if let latestStart = transfer.request.latestStart, EventLoop.milliseconds() >= latestStart {
-            return finish(transfer, .failure(transfer.failure(.expired, "waited too long for a connection")))
+            return finish(transfer, .failure(transfer.failure(.expired, "no connection became available in time")))
         }
         connection.prepare(transfer, &encoder, maximumResponseBytes: settings.maximumResponseBytes)
         connection.send()
@@ -162,7 +163,7 @@ final class TransferQueue: @unchecked Sendable {
             leave(connection.origin, keepsAlive ? connection : nil)
         case .failure(let code, let message, let isUnheard):
             connector.close(connection)
-            // The host hung up as the request came. On a connection of its own that does not happen again.
+            // The host closed the connection as the request was sent. On a new connection, that does not happen again.
             if connection.wasUsed, isUnheard, code == .connectionLost, transfer.mayBeSentAgain {
                 connect(transfer, connection.origin)
             } else {
@@ -171,7 +172,8 @@ final class TransferQueue: @unchecked Sendable {
         }
     }
 
-    /// Gives the place of a request that is over to the next in line, and its connection, if that is of use.
+    /// Passes a finished request's place to the next waiting request, and keeps its connection if there is one to
+    /// reuse.
     private func leave(_ origin: Origin, _ connection: Connection? = nil) {
         let next = hosts[origin]?.leave()
         if let connection {
@@ -185,7 +187,7 @@ final class TransferQueue: @unchecked Sendable {
         }
     }
 
-    /// Ends a request without a response, whatever state it is in: once. Its connection goes with it.
+    /// Ends a request without a response, once, in any state. Its connection is closed.
     private func finish(_ transfer: Transfer, _ outcome: Outcome) {
         let state = transfer.state
         if case .finished = state { return }

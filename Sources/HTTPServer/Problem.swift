@@ -1,20 +1,22 @@
 package import HTTPTypes
 package import JSON
 
-/// An error that is shown to the caller, as `application/problem+json` (RFC 9457) with Kakao's own two members beside it.
+/// An error that is shown to the caller as `application/problem+json` (RFC 9457), with Kakao's members `code` and `msg`
+/// added.
 ///
-/// A handler throws it; ``Application`` makes it a ``Response``.
+/// A handler throws it; ``Application`` converts it to a ``Response``.
 package struct Problem: Error, Sendable {
     package var status: HTTPResponse.Status
-    /// Stable and listed in `docs/errors.md`. Kakao's number where Kakao has one for the case, else `-(1000 + status)`.
+    /// A stable number, listed in `docs/errors.md`. It is Kakao's number if Kakao has one for the case, otherwise
+    /// `-(1000 + status)`.
     package var code: Int
-    /// A short name of the kind of problem; the last part of `type`: `invalid-field`.
+    /// A short name for the kind of problem, such as `invalid-field`. It is the last part of `type`.
     package var kind: String
-    /// What was wrong and what to do, in a sentence. Holds no secret and no push token.
+    /// A sentence that says what is wrong and what to do. It contains no secret and no push token.
     package var detail: String
-    /// Further members: `field` and `allowed` of a field error.
+    /// Additional members, such as `field` and `allowed` of a field error.
     package var members: JSONObject
-    /// Fields of the response: `Retry-After`, `Allow`, `WWW-Authenticate`.
+    /// Header fields of the response, such as `Retry-After`, `Allow` and `WWW-Authenticate`.
     package var headerFields: HTTPFields
 
     package init(
@@ -41,7 +43,7 @@ package struct Problem: Error, Sendable {
         )
     }
 
-    /// The number that a client written for Kakao's API expects with a status.
+    /// Returns the number that a client written for Kakao's API expects with a status.
     private static func code(of status: HTTPResponse.Status) -> Int {
         switch status.code {
         case 400: -2
@@ -54,7 +56,7 @@ package struct Problem: Error, Sendable {
         }
     }
 
-    /// The answer that says it.
+    /// The response that shows the problem.
     package var response: Response {
         var json = JSONWriter()
         json.object { json in

@@ -1,40 +1,42 @@
 package import EventLoop
 package import HTTPTypes
 
-/// A request as its handler sees it: the head, the whole body, and what routing found in the path.
+/// A request as its handler sees it: the head, the whole body, and the path parameters.
 ///
-/// A class, so that handing it on costs one reference count and not one for each of its parts.
+/// A class, so that passing it on costs one reference count and not one per property.
 package final class Request: @unchecked Sendable {
-    // `body` and `pathParameters` are written by the request's connection, `principal`, `authenticatedAt` and `exemptsConnection` by the route's check, all on
-    // the request's loop and before the handler is called; everything else is never changed.
+    // `body` and `pathParameters` are written by the request's connection; `principal`, `authenticatedAt` and
+    // `exemptsConnection` by the route's check. All writes happen on the request's loop, before the handler is called.
+    // Everything else is immutable.
 
-    /// The loop that the request came in on, and that its handler runs on.
+    /// The loop that received the request and runs its handler.
     package let loop: EventLoop
-    /// The request line and the fields.
+    /// The request line and the header fields.
     package let head: RequestHead
-    /// The target's path as it was sent: see ``RequestHead/path``.
+    /// The target's path as sent: see ``RequestHead/path``.
     package let path: String
-    /// Who is at the other end of the connection.
+    /// The peer of the connection.
     package let remoteAddress: SocketAddress
-    /// Who is trusted to say where the request comes from, if that is who is at the other end.
+    /// The trusted proxies, if the peer is one of them. Their `X-Forwarded-For` is believed.
     private let proxies: TrustedProxies?
     /// Whether the connection is encrypted.
     package let isSecure: Bool
-    /// The whole body, without its framing; empty until the handler is called.
+    /// The whole body, without its framing. Empty until the handler is called.
     package internal(set) var body: [UInt8] = []
-    /// What stands in the places that the route's pattern named, decoded.
+    /// The decoded values of the named segments in the route's pattern.
     package internal(set) var pathParameters: [(name: String, value: String)] = []
-    /// The caller's number in the service, as found by the route's check; `nil` without a check that finds it.
+    /// The caller's id in this service, as found by the route's check. `nil` without a check that sets it.
     package var principal: Int64?
-    /// When the caller's credential was verified, if the route's check has found that; it may have been revoked since.
+    /// The time at which the caller's credential was verified, if the route's check sets it. The credential may have
+    /// been revoked since.
     package var authenticatedAt: MonotonicTime?
-    /// Whether the route's check has found a caller whose connections do not count towards the limit of their address.
+    /// Whether the route's check has exempted the connection from the limit of its address.
     package var exemptsConnection = false
-    /// The milliseconds of the loop's clock when the head was complete.
+    /// The time at which the head was complete, in milliseconds of the loop's clock.
     package let startedAt: UInt64
     let requestID: RequestID
 
-    /// - Parameter proxies: `nil` when `remoteAddress` is none of them.
+    /// - Parameter proxies: `nil` if `remoteAddress` is not one of them.
     init(
         loop: EventLoop,
         head: RequestHead,
@@ -54,43 +56,43 @@ package final class Request: @unchecked Sendable {
 
     package var method: HTTPRequest.Method { head.method }
 
-    /// Where the request comes from: the other end of the connection, or what a trusted proxy there says (`X-Forwarded-For`). Read
-    /// anew each time.
+    /// The client's address: the peer's, or the one that a trusted proxy reports in `X-Forwarded-For`. It is parsed on
+    /// each access.
     package var clientAddress: SocketAddress {
         guard let proxies else { return remoteAddress }
         return proxies.client(self[.forwardedFor], through: remoteAddress)
     }
 
-    /// Names this request in every log line and in `X-Request-Id`: the caller's id, if it sent a sane one.
+    /// The id of this request in every log line and in `X-Request-Id`. It is the caller's id, if that is valid.
     package var id: String { requestID.text }
 
-    /// Does something to its end, even if the client goes away meanwhile and this request's task is cancelled: for what will not be
-    /// told again.
+    /// Runs `body` to its end, even if the client goes away and this request's task is cancelled. Use it for events
+    /// that are sent only once.
     package func uninterrupted<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         try await Task(executorPreference: loop, operation: body).value
     }
 
-    /// The value of a header field, or `nil`. Several fields of that name are joined with commas.
+    /// The value of a header field, or `nil`. Several fields with this name are joined with commas.
     package subscript(name: HTTPField.Name) -> String? { head[name] }
 
-    /// What stands in `{name}` of the route's pattern; empty for a name that the pattern does not have.
+    /// Returns the value of `{name}` in the route's pattern, or an empty string if the pattern has no such name.
     package func pathParameter(_ name: String) -> String {
         pathParameters.first { $0.name == name }?.value ?? ""
     }
 
-    /// The query's names and values in order, decoded.
+    /// Returns the decoded names and values of the query, in order.
     ///
     /// - Throws: ``FormURLEncoded/ParseError``.
     package func queryItems() throws(FormURLEncoded.ParseError) -> [(name: String, value: String)] {
         try FormURLEncoded.parse(head.query)
     }
 
-    /// The media type of `Content-Type` in lower case and without its parameters, or `nil`.
+    /// The media type of `Content-Type`, in lower case and without parameters, or `nil`.
     package var contentType: String? {
         self[.contentType].map { value in
-            // Most clients send nothing but the type.
+            // Most clients send only the type.
             let isPlain = value.utf8.allSatisfy { octet in
                 (0x61...0x7A).contains(octet) || octet == UInt8(ascii: "/") || octet == UInt8(ascii: "-")
             }

@@ -1,18 +1,20 @@
 package import HTTPTypes
 
-/// What is answered to a request. `Date`, `X-Request-Id`, the framing and `Connection` are the server's to write.
+/// A response. The server itself writes `Date`, `X-Request-Id`, the framing and `Connection`.
 package struct Response: Sendable {
     package var status: HTTPResponse.Status
     /// The media type of the body, for `Content-Type`.
     package var contentType: String?
-    /// Fields beside that one.
+    /// The header fields other than `Content-Type`.
     package var headerFields: HTTPFields
-    /// The body, if it is known before the first byte is sent: the response has a `Content-Length` and leaves at once.
+    /// The body, if it is known before the first byte is sent. The response then has a `Content-Length` and is sent at
+    /// once.
     package var body: [UInt8]
-    /// Writes the body in pieces while it is sent, of any length: chunked to HTTP/1.1, ended by closing to HTTP/1.0.
+    /// Writes a body of any length in pieces while it is sent: chunked for HTTP/1.1, ended by closing the connection
+    /// for HTTP/1.0.
     ///
-    /// Runs in a task on the request's loop, which is cancelled when the client goes away. If it throws, the connection is cut
-    /// off without the end of the body, so that no client takes a part for the whole. Not run for HEAD.
+    /// Runs in a task on the request's loop, which is cancelled if the client goes away. If it throws, the connection
+    /// is closed before the end of the body, so that no client mistakes a part for the whole. Not called for HEAD.
     package let pieces: (@Sendable (ResponseBodyWriter) async throws -> Void)?
 
     package init(
@@ -28,7 +30,7 @@ package struct Response: Sendable {
         pieces = nil
     }
 
-    /// A response whose body is written while it is sent.
+    /// Creates a response with a body that is written while it is sent.
     package init(
         _ status: HTTPResponse.Status,
         contentType: String? = nil,
@@ -42,26 +44,26 @@ package struct Response: Sendable {
         self.pieces = pieces
     }
 
-    /// A body that is JSON text already.
+    /// Returns a response whose body is JSON text.
     package static func json(_ body: [UInt8], status: HTTPResponse.Status = .ok) -> Response {
         Response(status, contentType: "application/json;charset=UTF-8", body: body)
     }
 
-    /// A JSON text that is written in pieces.
+    /// Returns a response whose body is JSON text written in pieces.
     package static func json(writing pieces: @escaping @Sendable (ResponseBodyWriter) async throws -> Void) -> Response
     {
         Response(.ok, contentType: "application/json;charset=UTF-8", writing: pieces)
     }
 
-    /// A short text for people.
+    /// Returns a response with a short plain text for people.
     package static func text(_ text: String, status: HTTPResponse.Status = .ok) -> Response {
         Response(status, contentType: "text/plain;charset=UTF-8", body: Array(text.utf8))
     }
 }
 
-/// Thrown by a handler or middleware to close the connection without an answer.
+/// An error that makes the server close the connection without a response. Thrown by a handler or middleware.
 ///
-/// For the faults that the sandbox plays; a server that serves people has no use for it.
+/// The sandbox uses it to simulate faults; a production server has no use for it.
 package struct ConnectionAbort: Error {
     package init() {}
 }

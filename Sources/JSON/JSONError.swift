@@ -1,10 +1,10 @@
-/// Why a text is not the JSON that was asked for, and where.
+/// A JSON parsing error: what is wrong, and where.
 ///
-/// The message says what was expected and never quotes the text, so that it is safe to show and to log.
+/// The message never quotes the text, so that it is safe to show and to log.
 package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The byte at which reading stopped, counted from 0; the text's length if it ended too early.
+    /// The offset in bytes at which parsing failed, counted from 0; the text's length if it ended too early.
     package let offset: Int
-    /// What was expected: "expected ',' or '}'".
+    /// A description of the error: "expected ',' or '}'".
     package let message: String
 
     package init(offset: Int, message: String) {
@@ -12,7 +12,7 @@ package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
         self.message = message
     }
 
-    /// "expected ',' or '}' at byte 17".
+    /// The message and the offset: "expected ',' or '}' at byte 17".
     package var description: String {
         "\(message) at byte \(offset)"
     }

@@ -1,17 +1,17 @@
-/// A number as it was written.
+/// A JSON number that keeps its text.
 ///
-/// The text is kept and never passes through `Double`: 2^63-1 stays what it is, and a `1.0` or `1E400` leaves as it came.
-/// Numbers are therefore equal when their texts are.
+/// The text never passes through `Double`: 2^63-1 stays exact, and `1.0` or `1E400` is written as it was read. Numbers
+/// are therefore equal if their texts are equal.
 package struct JSONNumber: Equatable, Sendable {
-    /// The number in the grammar of RFC 8259 §6.
+    /// The text of the number in the grammar of RFC 8259 §6.
     package let text: String
 
-    /// A text that is known to follow the grammar.
+    /// Creates a number from a text that is known to follow the grammar.
     init(verified text: String) {
         self.text = text
     }
 
-    /// A number in the grammar of RFC 8259 §6, or `nil` if `text` is none.
+    /// Creates a number from a text in the grammar of RFC 8259 §6, or returns `nil` if the text is invalid.
     package init?(_ text: String) {
         var text = text
         let isNumber = text.withUTF8 { JSONScanner.isNumber(UnsafeRawBufferPointer($0)) }
@@ -23,19 +23,19 @@ package struct JSONNumber: Equatable, Sendable {
         text = String(value)
     }
 
-    /// A rate or ratio of our own making; `nil` for infinity and NaN, which JSON cannot say.
+    /// Creates a number from a computed rate or ratio. Returns `nil` for infinity and NaN, which JSON cannot represent.
     package init?(_ value: Double) {
         guard value.isFinite else { return nil }
         text = value.description
     }
 
-    /// The integer, if the number is written as one (no fraction, no exponent: neither `1.0` nor `1e3`) and fits. `-0` is 0.
+    /// The integer, if the number has neither fraction nor exponent (not `1.0` or `1e3`) and fits. `-0` is 0.
     package var int64: Int64? {
         var digits = text.utf8[...]
         let isNegative = digits.first == UInt8(ascii: "-")
         if isNegative { digits.removeFirst() }
         guard !digits.isEmpty else { return nil }
-        // Counted downward, because Int64 reaches one further below zero than above.
+        // Accumulated as a negative number, because the range of Int64 is larger by one below zero.
         var negated: Int64 = 0
         for byte in digits {
             guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }

@@ -1,26 +1,26 @@
-/// The members of an object, in the order in which they were written, each name once.
+/// A JSON object: its members in the order of the text, each name once.
 ///
-/// Names are the same when their bytes are (RFC 8259 §8.3). Swift would also call a precomposed and a decomposed "한" the same,
-/// which another reader of the same text would not.
+/// Names are equal if their bytes are equal (RFC 8259 §8.3). Swift's `String` would also treat a precomposed and a
+/// decomposed "한" as equal, which other JSON parsers do not.
 package struct JSONObject: Sendable {
-    /// Beyond this many members names are found by hash: below it comparing them all is faster.
+    /// The number of members above which names are found by hash. Up to this number, comparing them all is faster.
     private static let indexedBeyond = 16
 
-    /// The members in order.
+    /// The members in the order of the text.
     package private(set) var members: [(name: String, value: JSONValue)] = []
-    /// Where each name stands, once there are more than ``indexedBeyond``.
+    /// The index of each name, if there are more than ``indexedBeyond`` members.
     private var positions: [Name: Int]?
 
-    /// An object without members.
+    /// Creates an object without members.
     package init() {}
 
     package var count: Int { members.count }
 
     package var isEmpty: Bool { members.isEmpty }
 
-    /// The value of a member, or `nil` if there is none of that name.
+    /// The value of a member, or `nil` if there is no member of that name.
     ///
-    /// Setting replaces the value where it stands or appends a member; setting `nil` removes the member.
+    /// Setting a value replaces it in place or appends a member. Setting `nil` removes the member.
     package subscript(name: String) -> JSONValue? {
         get {
             position(of: name).map { members[$0].value }
@@ -38,14 +38,14 @@ package struct JSONObject: Sendable {
         }
     }
 
-    /// Appends a member. Returns false, and changes nothing, if there is one of that name.
+    /// Appends a member. Returns false and changes nothing if there is already a member of that name.
     mutating func append(_ name: String, _ value: JSONValue) -> Bool {
         guard position(of: name) == nil else { return false }
         appendNew(name, value)
         return true
     }
 
-    /// Removes a member and returns its value, or `nil` if there was none of that name.
+    /// Removes a member and returns its value, or returns `nil` if there is no member of that name.
     @discardableResult
     package mutating func removeValue(forName name: String) -> JSONValue? {
         guard let position = position(of: name) else { return nil }
@@ -54,9 +54,10 @@ package struct JSONObject: Sendable {
         return value
     }
 
-    /// Gives a member another name and leaves it where it stands.
+    /// Renames a member in place.
     ///
-    /// - Returns: false, with nothing changed, if there is no member `name` or already another one named `newName`.
+    /// - Returns: False, with nothing changed, if there is no member `name` or another member is already named
+    ///   `newName`.
     @discardableResult
     package mutating func rename(_ name: String, to newName: String) -> Bool {
         guard let position = position(of: name) else { return false }
@@ -93,14 +94,14 @@ package struct JSONObject: Sendable {
 }
 
 extension JSONObject: ExpressibleByDictionaryLiteral {
-    /// The members in the order written; of a name written twice the last value stays.
+    /// Creates an object with the members in the order given. If a name is repeated, the last value counts.
     package init(dictionaryLiteral elements: (String, JSONValue)...) {
         for (name, value) in elements { self[name] = value }
     }
 }
 
 extension JSONObject: Equatable {
-    /// Whether both have the same members in the same order.
+    /// Returns whether both have the same members in the same order.
     package static func == (left: JSONObject, right: JSONObject) -> Bool {
         left.members.elementsEqual(right.members) { Name(text: $0.name) == Name(text: $1.name) && $0.value == $1.value }
     }

@@ -1,9 +1,9 @@
-/// The grammar of RFC 8259 above the tokens: values, arrays, objects.
+/// A recursive parser of the grammar of RFC 8259: values, arrays and objects.
 ///
-/// Valid only as long as the bytes that it was given.
+/// Valid only as long as the bytes passed to its initializer.
 struct JSONParser {
     private var scanner: JSONScanner
-    /// Arrays and objects that may still be opened.
+    /// The number of arrays and objects that may still be opened.
     private var depthLeft: Int
 
     init(_ bytes: UnsafeRawBufferPointer, maximumDepth: Int) {
@@ -11,12 +11,12 @@ struct JSONParser {
         depthLeft = maximumDepth
     }
 
-    /// The one value of the text, with nothing but white space around it.
+    /// Parses a text with one value, surrounded by nothing but white space.
     mutating func document() throws(JSONError) -> JSONValue {
         scanner.skipWhiteSpace()
         let value = try value()
         scanner.skipWhiteSpace()
-        guard scanner.isAtEnd else { throw scanner.error("expected the end") }
+        guard scanner.isAtEnd else { throw scanner.error("expected the end of the text") }
         return value
     }
 
@@ -74,13 +74,13 @@ struct JSONParser {
         }
         while true {
             let nameOffset = scanner.offset
-            guard scanner.peek == UInt8(ascii: "\"") else { throw scanner.error("expected a name") }
+            guard scanner.peek == UInt8(ascii: "\"") else { throw scanner.error("expected a member name") }
             let name = try scanner.string()
             scanner.skipWhiteSpace()
             guard scanner.skip(UInt8(ascii: ":")) else { throw scanner.error("expected ':'") }
             scanner.skipWhiteSpace()
             guard object.append(name, try value()) else {
-                throw JSONError(offset: nameOffset, message: "the object already has this name")
+                throw JSONError(offset: nameOffset, message: "duplicate member name")
             }
             scanner.skipWhiteSpace()
             if scanner.skip(UInt8(ascii: ",")) {
@@ -94,7 +94,7 @@ struct JSONParser {
         }
     }
 
-    /// Steps over the bracket that opens an array or an object, and the white space after it.
+    /// Skips the bracket that opens an array or an object, and the white space after it.
     private mutating func open() throws(JSONError) {
         guard depthLeft > 0 else { throw scanner.error("nested too deeply") }
         depthLeft -= 1

@@ -1,12 +1,12 @@
-/// The tokens of RFC 8259: the one file of this target that reads through a pointer.
+/// A scanner of the tokens of RFC 8259. It is the only file of this target that reads through a pointer.
 ///
-/// Valid only as long as the bytes that it was given. Every read is behind a comparison with `end`, made where the position
-/// moves; ``peek`` answers 0 at the end, a byte that no token begins with.
+/// Valid only as long as the bytes passed to its initializer. Every read follows a comparison with `end` where the
+/// position moves. ``peek`` returns 0 at the end, a byte with which no token begins.
 struct JSONScanner {
     private let bytes: UnsafeRawBufferPointer
     private let end: Int
     private var position = 0
-    /// Where strings with escapes are put together.
+    /// A buffer for unescaping strings.
     private var unescaped: [UInt8] = []
 
     init(_ bytes: UnsafeRawBufferPointer) {
@@ -14,7 +14,7 @@ struct JSONScanner {
         end = bytes.count
     }
 
-    /// Whether `bytes` are one number and nothing else.
+    /// Returns whether `bytes` are one number and nothing else.
     static func isNumber(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var scanner = JSONScanner(bytes)
         return (try? scanner.skipNumber()) != nil && scanner.isAtEnd
@@ -29,12 +29,12 @@ struct JSONScanner {
     /// The byte at the position, or 0 at the end.
     var peek: UInt8 { position < end ? bytes[position] : 0 }
 
-    /// Steps over the byte at the position, which is not the end.
+    /// Skips the byte at the position. The position must not be the end.
     mutating func advance() {
         position += 1
     }
 
-    /// Steps over `byte` if it comes next, and says whether it did.
+    /// Skips `byte` if it comes next. Returns whether it did.
     mutating func skip(_ byte: UInt8) -> Bool {
         guard position < end, bytes[position] == byte else { return false }
         position += 1
@@ -56,7 +56,7 @@ struct JSONScanner {
 
     // MARK: Words and numbers
 
-    /// Steps over `true`, `false` or `null`.
+    /// Skips `true`, `false` or `null`.
     mutating func word(_ word: StaticString) throws(JSONError) {
         let length = word.utf8CodeUnitCount
         guard end - position >= length else { throw error("expected a value") }
@@ -75,7 +75,7 @@ struct JSONScanner {
     private mutating func skipNumber() throws(JSONError) {
         _ = skip(UInt8(ascii: "-"))
         if skip(UInt8(ascii: "0")) {
-            guard !isDigit(peek) else { throw error("a number may not begin with 0") }
+            guard !isDigit(peek) else { throw error("leading zero in a number") }
         } else {
             try skipDigits()
         }
@@ -86,7 +86,7 @@ struct JSONScanner {
         }
     }
 
-    /// Steps over one digit or more.
+    /// Skips one or more digits.
     private mutating func skipDigits() throws(JSONError) {
         guard isDigit(peek) else { throw error("expected a digit") }
         repeat { position += 1 } while isDigit(peek)
@@ -98,7 +98,7 @@ struct JSONScanner {
 
     // MARK: Strings
 
-    /// Reads the string whose opening quote is at the position.
+    /// Parses the string whose opening quote is at the position.
     mutating func string() throws(JSONError) -> String {
         let start = position + 1
         var hasEscapes = false
@@ -110,35 +110,37 @@ struct JSONScanner {
                 position += 1
                 return try text(in: content, hasEscapes: hasEscapes)
             case UInt8(ascii: "\\"):
-                // Whatever follows belongs to the escape, even a quote; `unescape` judges it.
+                // The next byte belongs to the escape, even if it is a quote. `unescape` validates it.
                 hasEscapes = true
                 position = special(from: position + 2)
             default:
-                throw error("a control character in a string")
+                throw error("unescaped control character in a string")
             }
         }
         position = end
-        throw error("a string without an end")
+        throw error("unterminated string")
     }
 
-    /// The string in `content`, unless that is not UTF-8: overlong forms, surrogates, what lies beyond U+10FFFF.
+    /// Returns the string in `content`. Throws if it is not UTF-8: overlong forms, surrogates, or code points above
+    /// U+10FFFF.
     private mutating func text(in content: Range<Int>, hasEscapes: Bool) throws(JSONError) -> String {
         do {
             let text = try UTF8Span(validating: bytes.bindMemory(to: UInt8.self).extracting(content).span)
             if !hasEscapes { return String(copying: text) }
         } catch {
-            throw JSONError(offset: content.lowerBound + error.byteOffsets.lowerBound, message: "not UTF-8")
+            throw JSONError(offset: content.lowerBound + error.byteOffsets.lowerBound, message: "invalid UTF-8")
         }
         return try unescape(content)
     }
 
-    /// The first quote, backslash or control character at or after `start`, or a position not before the end.
+    /// Returns the position of the first quote, backslash or control character at or after `start`, or a position at or
+    /// beyond the end.
     private func special(from start: Int) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let highBits: UInt64 = 0x8080_8080_8080_8080
         var index = start
-        // Eight bytes at a time. `(x - 1) & ~x` has the high bit of each byte that is zero; a byte above a true one may be
-        // flagged wrongly (the subtraction borrows), the lowest never is.
+        // Scans eight bytes at a time. `(x - 1) & ~x` has the high bit of each byte that is zero. Because the
+        // subtraction borrows, a byte above a match may be flagged wrongly, but the lowest flag is always right.
         while index + 8 <= end {
             let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
             let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
@@ -157,7 +159,8 @@ struct JSONScanner {
         return index
     }
 
-    /// The string in `content` with its escapes undone. Its bytes are UTF-8, and after each backslash there is one.
+    /// Returns the string in `content` with its escapes decoded. The bytes must be UTF-8, with a byte after each
+    /// backslash.
     private mutating func unescape(_ content: Range<Int>) throws(JSONError) -> String {
         unescaped.removeAll(keepingCapacity: true)
         var index = content.lowerBound
@@ -178,14 +181,14 @@ struct JSONScanner {
             case UInt8(ascii: "n"): unescaped.append(0x0A)
             case UInt8(ascii: "r"): unescaped.append(0x0D)
             case UInt8(ascii: "t"): unescaped.append(0x09)
-            default: throw JSONError(offset: index, message: "an unknown escape")
+            default: throw JSONError(offset: index, message: "unknown escape sequence")
             }
             index += 2
         }
         return String(decoding: unescaped, as: UTF8.self)
     }
 
-    /// Appends the character of a `\uXXXX`, or of a pair of them, and returns the position after it.
+    /// Appends the character of a `\uXXXX` escape or of a surrogate pair of them. Returns the position after it.
     private mutating func unescapeUnicode(at start: Int, end: Int) throws(JSONError) -> Int {
         guard let unit = codeUnit(at: start, end: end) else {
             throw JSONError(offset: start, message: "expected four hexadecimal digits after '\\u'")
@@ -197,13 +200,13 @@ struct JSONScanner {
         guard UTF16.isLeadSurrogate(unit), let trail = codeUnit(at: start + 6, end: end), UTF16.isTrailSurrogate(trail),
             let scalar = Unicode.Scalar(0x1_0000 + (UInt32(unit) & 0x3FF) << 10 + (UInt32(trail) & 0x3FF))
         else {
-            throw JSONError(offset: start, message: "a surrogate without its other half")
+            throw JSONError(offset: start, message: "unpaired surrogate")
         }
         unescaped.append(contentsOf: scalar.utf8)
         return start + 12
     }
 
-    /// The UTF-16 code unit that a `\uXXXX` at `index` stands for, or `nil` if there is none before `end`.
+    /// Returns the UTF-16 code unit of the `\uXXXX` escape at `index`, or `nil` if there is none before `end`.
     private func codeUnit(at index: Int, end: Int) -> UInt16? {
         guard end - index >= 6, bytes[index] == UInt8(ascii: "\\"), bytes[index + 1] == UInt8(ascii: "u") else {
             return nil

@@ -1,4 +1,4 @@
-// So that handlers and tests may write `["id": 5, "tags": ["a", "b"], "note": nil]`.
+// Literals for handlers and tests: `["id": 5, "tags": ["a", "b"], "note": nil]`.
 
 extension JSONValue: ExpressibleByNilLiteral {
     package init(nilLiteral: ()) {
@@ -31,7 +31,7 @@ extension JSONValue: ExpressibleByArrayLiteral {
 }
 
 extension JSONValue: ExpressibleByDictionaryLiteral {
-    /// The members in the order written; of a name written twice the last value stays.
+    /// Creates an object with the members in the order given. If a name is repeated, the last value counts.
     package init(dictionaryLiteral elements: (String, JSONValue)...) {
         var object = JSONObject()
         for (name, value) in elements { object[name] = value }

@@ -1,36 +1,37 @@
 extension JSONValue {
-    /// The longest text that is read, in bytes, unless the caller says otherwise.
+    /// The default limit of a text's length, in bytes.
     ///
-    /// A value takes up to some 25 times the room of its text (`[[0],[0],…`); whoever takes texts from the network bounds
-    /// them far below this.
+    /// In memory, a value takes up to about 25 times the size of its text (`[[0],[0],…`). Callers limit texts from the
+    /// network to much less than this.
     package static let maximumBytes = 16 * 1024 * 1024
 
-    /// The deepest nesting that any caller may allow: reading, writing, comparing and freeing a value recur once a level.
+    /// The deepest nesting that a caller can allow. Parsing, writing, comparing and freeing a value recurse once per
+    /// level.
     package static let greatestDepth = 512
 
-    /// Reads one JSON text (RFC 8259), strictly.
+    /// Parses one JSON text (RFC 8259), strictly.
     ///
-    /// Refused beyond what the grammar refuses: a name twice in one object, a lone surrogate, bytes that are not UTF-8, a byte
-    /// order mark.
+    /// Rejects more than the grammar does: duplicate names in one object, unpaired surrogates, bytes that are not
+    /// UTF-8, and a byte order mark.
     ///
     /// - Parameters:
-    ///   - bytes: The whole text. White space around the value is allowed, anything else is not.
-    ///   - maximumDepth: How many arrays and objects may be open at once, 0 to ``greatestDepth``.
-    ///   - maximumBytes: The longest text that is read.
-    /// - Throws: ``JSONError`` with the first byte that is wrong.
+    ///   - bytes: The whole text. Only white space may surround the value.
+    ///   - maximumDepth: The number of arrays and objects that may be open at once, from 0 to ``greatestDepth``.
+    ///   - maximumBytes: The maximum length of the text in bytes.
+    /// - Throws: ``JSONError`` with the offset of the first invalid byte.
     package init(
         parsing bytes: UnsafeRawBufferPointer,
         maximumDepth: Int = 64,
         maximumBytes: Int = JSONValue.maximumBytes
     ) throws(JSONError) {
         guard bytes.count <= maximumBytes else {
-            throw JSONError(offset: max(0, maximumBytes), message: "longer than \(maximumBytes) bytes")
+            throw JSONError(offset: max(0, maximumBytes), message: "text longer than \(maximumBytes) bytes")
         }
         var parser = JSONParser(bytes, maximumDepth: min(maximumDepth, Self.greatestDepth))
         self = try parser.document()
     }
 
-    /// Reads one JSON text: see ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
+    /// Parses one JSON text. See ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
     package init(
         parsing bytes: RawSpan,
         maximumDepth: Int = 64,
@@ -41,7 +42,7 @@ extension JSONValue {
         }
     }
 
-    /// Reads one JSON text: see ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
+    /// Parses one JSON text. See ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
     package init(
         parsing bytes: Span<UInt8>,
         maximumDepth: Int = 64,
@@ -50,7 +51,7 @@ extension JSONValue {
         try self.init(parsing: bytes.bytes, maximumDepth: maximumDepth, maximumBytes: maximumBytes)
     }
 
-    /// Reads one JSON text: see ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
+    /// Parses one JSON text. See ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
     package init(
         parsing bytes: [UInt8],
         maximumDepth: Int = 64,
@@ -59,7 +60,7 @@ extension JSONValue {
         try self.init(parsing: bytes.span, maximumDepth: maximumDepth, maximumBytes: maximumBytes)
     }
 
-    /// Reads one JSON text: see ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
+    /// Parses one JSON text. See ``init(parsing:maximumDepth:maximumBytes:)-(UnsafeRawBufferPointer,_,_)``.
     package init(
         parsing text: String,
         maximumDepth: Int = 64,

@@ -1,6 +1,6 @@
-/// A JSON text as a value: RFC 8259, read strictly and written compactly.
+/// A JSON value (RFC 8259), parsed strictly and written compactly.
 ///
-/// Reading and writing again gives a compact text back byte for byte, save for how its strings were escaped: members keep their
+/// Parsing and writing a compact text returns it byte for byte, except for how strings are escaped. Members keep their
 /// order and numbers their text (`docs/decisions/0003-our-own-json.md`).
 package enum JSONValue: Sendable {
     case null
@@ -12,7 +12,7 @@ package enum JSONValue: Sendable {
 }
 
 extension JSONValue {
-    /// An integer.
+    /// Returns a number with an integer value.
     package static func integer(_ value: some FixedWidthInteger) -> JSONValue {
         .number(JSONNumber(value))
     }
@@ -22,53 +22,53 @@ extension JSONValue {
         return true
     }
 
-    /// The value, if it is `true` or `false`.
+    /// The value of `true` or `false`, or `nil` for any other kind.
     package var bool: Bool? {
         guard case .bool(let value) = self else { return nil }
         return value
     }
 
-    /// The value, if it is a number.
+    /// The number, or `nil` for any other kind.
     package var number: JSONNumber? {
         guard case .number(let value) = self else { return nil }
         return value
     }
 
-    /// The value, if it is a number that is written as an integer and fits: see ``JSONNumber/int64``.
+    /// The value of a number that is written as an integer and fits, otherwise `nil`. See ``JSONNumber/int64``.
     package var integer: Int64? {
         number?.int64
     }
 
-    /// The value, if it is a string.
+    /// The string, or `nil` for any other kind.
     package var string: String? {
         guard case .string(let value) = self else { return nil }
         return value
     }
 
-    /// The elements, if it is an array.
+    /// The elements of an array, or `nil` for any other kind.
     package var array: [JSONValue]? {
         guard case .array(let value) = self else { return nil }
         return value
     }
 
-    /// The members, if it is an object.
+    /// The members of an object, or `nil` for any other kind.
     package var object: JSONObject? {
         guard case .object(let value) = self else { return nil }
         return value
     }
 
-    /// The value of a member, or `nil` if this is no object or has none of that name.
+    /// The value of a member, or `nil` if this is not an object or has no member of that name.
     package subscript(name: String) -> JSONValue? {
         object?[name]
     }
 
-    /// An element, or `nil` if this is no array or ends before it.
+    /// An element, or `nil` if this is not an array or the index is out of range.
     package subscript(index: Int) -> JSONValue? {
         guard let array, array.indices.contains(index) else { return nil }
         return array[index]
     }
 
-    /// The compact text in UTF-8.
+    /// Returns the compact text in UTF-8.
     package func bytes() -> [UInt8] {
         var writer = JSONWriter()
         write(to: &writer)
@@ -77,7 +77,8 @@ extension JSONValue {
 }
 
 extension JSONValue: Equatable {
-    /// Whether both are written alike: strings byte by byte, numbers by their text, members in order.
+    /// Returns whether both have the same text: strings equal byte by byte, numbers equal in text, members in the same
+    /// order.
     package static func == (left: JSONValue, right: JSONValue) -> Bool {
         switch (left, right) {
         case (.null, .null): true

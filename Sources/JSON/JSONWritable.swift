@@ -1,6 +1,6 @@
-/// What a ``JSONWriter`` can write.
+/// A value that a ``JSONWriter`` can write.
 ///
-/// A type of a feature conforms by writing one value: `writer.object { $0.member("id", id) }`.
+/// A type conforms by writing one value: `writer.object { $0.member("id", id) }`.
 package protocol JSONWritable {
     /// Writes exactly one value.
     func write(to writer: inout JSONWriter)
@@ -37,14 +37,15 @@ extension UInt64: JSONWritable {
 }
 
 extension Double: JSONWritable {
-    /// Writes the shortest text that reads back as this number; `null` for infinity and NaN, which JSON cannot say.
+    /// Writes the shortest text that parses back to this number, or `null` for infinity and NaN, which JSON cannot
+    /// represent.
     package func write(to writer: inout JSONWriter) {
         writer.append(verbatim: isFinite ? description : "null")
     }
 }
 
 extension Optional: JSONWritable where Wrapped: JSONWritable {
-    /// Writes the value, or `null` without one.
+    /// Writes the value, or `null` if there is none.
     package func write(to writer: inout JSONWriter) {
         if let self {
             self.write(to: &writer)
@@ -88,16 +89,16 @@ extension JSONValue: JSONWritable {
     }
 }
 
-/// JSON that is already written: what the database or an earlier writer made, spliced as it is.
+/// A JSON text from the database or another writer, which is written unchanged.
 package struct JSONFragment: JSONWritable, Sendable {
     private let bytes: [UInt8]
 
-    /// Trusts that `bytes` are one JSON value.
+    /// Creates a fragment. The caller ensures that `bytes` are one JSON value.
     package init(_ bytes: [UInt8]) {
         self.bytes = bytes
     }
 
-    /// Trusts that `text` is one JSON value.
+    /// Creates a fragment. The caller ensures that `text` is one JSON value.
     package init(_ text: String) {
         bytes = Array(text.utf8)
     }

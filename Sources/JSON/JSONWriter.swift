@@ -1,4 +1,4 @@
-/// Writes JSON straight into bytes, for responses that are made too often to build a ``JSONValue`` first.
+/// A writer of JSON into bytes, for frequent responses, without building a ``JSONValue`` first.
 ///
 /// ```swift
 /// var writer = JSONWriter()
@@ -10,23 +10,24 @@
 /// }
 /// ```
 ///
-/// Commas, colons and escapes are the writer's; a member can only be written into an object and an element only into an array.
+/// The writer adds commas, colons and escapes. A member can only be written into an object, and an element only into an
+/// array.
 package struct JSONWriter: Sendable {
-    /// What has been written.
+    /// The bytes written so far.
     package private(set) var bytes: [UInt8]
 
-    /// A writer of its own buffer, with room for `capacity` bytes before it grows.
+    /// Creates a writer with a new buffer that has room for `capacity` bytes before it grows.
     package init(reservingCapacity capacity: Int = 256) {
         bytes = []
         bytes.reserveCapacity(capacity)
     }
 
-    /// A writer that appends to `bytes`, so that one buffer may serve many texts.
+    /// Creates a writer that appends to `bytes`, so that one buffer can be reused for many texts.
     package init(appendingTo bytes: consuming [UInt8]) {
         self.bytes = bytes
     }
 
-    /// Forgets what has been written and keeps the room.
+    /// Removes the bytes written so far and keeps the buffer's capacity.
     package mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
     }
@@ -56,7 +57,7 @@ package struct JSONWriter: Sendable {
         elements.writer.append(UInt8(ascii: "]"))
     }
 
-    /// Ends a line: between the texts of an NDJSON stream.
+    /// Writes a line feed, for NDJSON streams.
     package mutating func newline() {
         append(UInt8(ascii: "\n"))
     }
@@ -72,7 +73,7 @@ package struct JSONWriter: Sendable {
 
         /// Writes a member.
         ///
-        /// - Parameter name: Not checked against the members before it: two of one name are what our own reader refuses.
+        /// - Parameter name: The name. Duplicates are not checked, and our own parser rejects them.
         package mutating func member(_ name: String, _ value: some JSONWritable) {
             begin(name)
             value.write(to: &writer)
@@ -141,7 +142,7 @@ package struct JSONWriter: Sendable {
         }
     }
 
-    // The buffer moves into the inner writer and back: it has one owner at any time and is never copied.
+    // The buffer moves into the inner writer and back. It has one owner at any time and is never copied.
 
     private mutating func lend() -> JSONWriter {
         var inner = JSONWriter(appendingTo: [])
@@ -159,7 +160,7 @@ package struct JSONWriter: Sendable {
         bytes.append(byte)
     }
 
-    /// Writes what needs no escaping.
+    /// Writes text that needs no escaping.
     mutating func append(verbatim text: String) {
         bytes.append(contentsOf: text.utf8)
     }
@@ -203,7 +204,7 @@ package struct JSONWriter: Sendable {
         }
     }
 
-    /// Writes a number, digit by digit: a string in between would cost more than the digits.
+    /// Writes an integer digit by digit. An intermediate string would cost more than the digits.
     mutating func integer(isNegative: Bool, magnitude: UInt64) {
         var digits = InlineArray<20, UInt8>(repeating: UInt8(ascii: "0"))
         var first = digits.count

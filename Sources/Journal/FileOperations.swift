@@ -1,13 +1,13 @@
 package import EventLoop
 internal import Glibc
 
-/// The calls of a journal that may fail or hang because of the disk. Tests put others in their place.
+/// The system calls of a journal that can fail or hang because of the disk. Tests replace them.
 package struct FileOperations: Sendable {
     /// Reserves the first `length` bytes of a file, which read as zeros.
     package var allocate: @Sendable (_ descriptor: Int32, _ length: Int) throws(SystemError) -> Void
     /// Writes all bytes at an offset.
     package var write: @Sendable (_ descriptor: Int32, _ bytes: [UInt8], _ offset: Int) throws(SystemError) -> Void
-    /// Returns when what was written is on disk.
+    /// Flushes written data and returns when it is on disk.
     package var sync: @Sendable (_ descriptor: Int32) throws(SystemError) -> Void
 
     package static let system = FileOperations(

@@ -5,23 +5,26 @@ internal import Glibc
 internal import Locking
 package import Logging
 
-/// Records on disk that wait to be stored elsewhere. Knows nothing of what they hold.
+/// A queue of opaque records on disk that wait to be stored elsewhere.
 ///
-/// ``append(_:_:)`` answers when the record is on disk; records that arrive during one `fdatasync` share the next. A reader gets the records back
-/// in batches and confirms each batch. A file is deleted when all its records are confirmed. Files of servers in the same directory that have died are
-/// replayed as well. Confirmations are kept in memory only, so after a crash records come again: storing one twice must have no effect.
+/// ``append(_:_:)`` completes when the record is on disk. Records that arrive during one `fdatasync` share the next. A
+/// reader receives the records in batches and confirms each batch. A file is deleted when all its records are
+/// confirmed. Files of dead servers in the same directory are replayed as well. Confirmations are kept in memory only,
+/// so records are replayed again after a crash: storing a record must be idempotent.
 ///
-/// No call blocks its caller. Appending and replaying have a serial queue each, so that a disk that hangs holds up neither a loop nor the other.
+/// No call blocks its caller, except opening a journal. Appending and replaying have a serial queue each, so that a
+/// hanging disk blocks neither a loop nor the other queue.
 package final class Journal: @unchecked Sendable {
-    // Ownership: `inbox` and `books` are locked. `active` belongs to `writing`, which is where it is read and changed.
+    // Ownership: `inbox` and `books` are locked. `active` is read and changed on the queue `writing` only.
 
-    /// A smaller rest of the size limit is not worth a file.
+    /// The smallest file worth creating, in bytes, when the size limit is nearly reached.
     private static let smallestFile = 4096
-    /// Bytes that may wait for the disk. Callers wait for three seconds at most, and a disk that works writes more in that time.
+    /// The most bytes that may wait for the disk. Callers wait for up to three seconds, and a working disk writes more
+    /// than this in that time.
     private static let maximumWaiting = 16 << 20
-    /// Bytes that one `fdatasync` covers.
+    /// The most bytes that one `fdatasync` covers, unless one record is longer.
     private static let maximumGroup = 4 << 20
-    /// Bytes of one batch.
+    /// The size in bytes at which a batch ends.
     private static let maximumBatch = 1 << 20
 
     private struct Entry {
@@ -31,38 +34,38 @@ package final class Journal: @unchecked Sendable {
         var length: Int { EncodedRecord.length(payload: record.payload.count) }
     }
 
-    /// Records that wait to be written.
+    /// The records that wait to be written.
     private struct Inbox {
         var entries: [Entry] = []
         var bytes = 0
-        /// A block on `writing` will take them.
+        /// A block on the queue `writing` is going to take the records.
         var isScheduled = false
         var isClosed = false
     }
 
-    /// A file and how far it has been written and replayed.
+    /// A file, and how far it has been written and replayed.
     private struct Page {
         let file: JournalFile
-        /// The end of what is on disk.
+        /// The end of the records that are on disk.
         var end: Int
-        /// The first record that waits to be replayed.
+        /// The offset of the first record that waits to be replayed.
         var next = 0
-        /// Records from `next` to `end`.
+        /// The number of records from `next` to `end`.
         var records: Int
-        /// The time of the first of them.
+        /// The time of the first record from `next` to `end`.
         var oldest: Date?
-        /// Nothing is appended any more.
+        /// No more records are appended.
         var isSealed: Bool
-        /// There are records beyond `end` that cannot be read: the file is kept.
+        /// Records beyond `end` cannot be read, so the file is kept.
         var isDamaged = false
 
         var isFinished: Bool { isSealed && next >= end && !isDamaged }
     }
 
     private struct Books {
-        /// The oldest first.
+        /// Sorted by age, oldest first.
         var pages: [Page] = []
-        /// Records can be appended; `nil` before the first attempt to make a file.
+        /// Whether records can be appended, or `nil` before the first attempt to create a file.
         var isOpen: Bool?
         var rejected = 0
         var failures = 0
@@ -70,21 +73,21 @@ package final class Journal: @unchecked Sendable {
         func index(_ name: String) -> Int? { pages.firstIndex { $0.file.name == name } }
     }
 
-    /// A journal's contents, for metrics and readiness.
+    /// A journal's state, for metrics and readiness.
     package struct Status: Sendable, Equatable {
-        /// Records can be appended.
+        /// Whether records can be appended.
         package var isOpen: Bool
-        /// Records that wait to be replayed.
+        /// The number of records that wait to be replayed.
         package var records: Int
-        /// The time of the oldest of them.
+        /// The time of the oldest waiting record.
         package var oldest: Date?
-        /// Records that were rejected, and are kept in `rejected/`.
+        /// The number of rejected records, which are kept in `rejected/`.
         package var rejected: Int
-        /// Writes that failed and files that are damaged, since the start.
+        /// The number of failed writes and damaged files since the journal was opened.
         package var failures: Int
     }
 
-    /// Records of one file, to be confirmed together.
+    /// Records of one file that are confirmed together.
     package struct Batch: Sendable {
         package let records: [JournalRecord]
         fileprivate let file: String
@@ -102,17 +105,17 @@ package final class Journal: @unchecked Sendable {
     private let reading = DispatchQueue(label: "journal-reading")
     private let inbox = Locked(Inbox())
     private let books = Locked(Books())
-    /// The file that is appended to; `nil` after a failure.
+    /// The file to which records are appended, or `nil` after a failure.
     private var active: JournalFile?
 
-    /// Opens a journal. Blocks.
+    /// Opens a journal. Blocks the caller.
     ///
     /// - Parameters:
-    ///   - path: The directory, which is made if it is missing. Servers may share it.
-    ///   - maximumBytes: The size of all files in the directory, of all servers.
-    ///   - fileSize: The size that a file is given when it is made, so that the disk is not full when it is needed.
-    /// - Throws: `SystemError` when the directory cannot be used. If only the first file cannot be made, since the disk is full, the journal
-    ///   opens later.
+    ///   - path: The directory, which is created if it is missing. Servers may share it.
+    ///   - maximumBytes: The size limit of all files in the directory, including those of other servers.
+    ///   - fileSize: The size that is reserved for a new file, so that its disk space is available when it is needed.
+    /// - Throws: `SystemError` when the directory cannot be used. If only the first file cannot be created, for example
+    ///   because the disk is full, no error is thrown and the journal opens later.
     package init(
         path: String,
         maximumBytes: Int,
@@ -134,7 +137,8 @@ package final class Journal: @unchecked Sendable {
         writing.sync { _ = openFile() }
     }
 
-    /// Has `body` called whenever records have been appended. Called on a queue of the journal: it must not block.
+    /// Sets a handler that is called whenever records have been appended. It runs on a queue of the journal and must
+    /// not block.
     package func whenAppended(_ body: @escaping @Sendable () -> Void) {
         onAppend.withLock { $0 = body }
     }
@@ -153,8 +157,9 @@ package final class Journal: @unchecked Sendable {
 
     // MARK: Appending
 
-    /// Appends a record. `completion` is called once, on a queue of the journal or before this returns, when the record is on disk or could not be
-    /// written; not while the disk hangs. A record that could not be written may be replayed all the same.
+    /// Appends a record. `completion` is called once, when the record is on disk or could not be written, on a queue of
+    /// the journal or before this function returns. It is not called while the disk hangs. A record that could not be
+    /// written may still be replayed.
     package func append(
         _ record: JournalRecord,
         _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
@@ -175,24 +180,24 @@ package final class Journal: @unchecked Sendable {
         if let refusal { completion(.failure(refusal)) }
     }
 
-    /// Sees that there is a file to append to, and makes one if there is none: after a failure, or when it has been deleted.
+    /// Creates a file for new records if there is none, after a failure or when the file has been deleted.
     package func reopen() {
         guard !inbox.withLock({ $0.isClosed }) else { return }
         writing.async { if self.activeFile() == nil { self.openFile() } }
     }
 
-    /// The file that is appended to, unless it has been deleted.
+    /// The file to which records are appended, or `nil` if there is none or it has been deleted.
     private func activeFile() -> JournalFile? {
         guard let active else { return nil }
         if active.isLinked { return active }
-        logger.error("Journal file was deleted", metadata: ["file": "\(directory.path)/\(active.name)"])
+        logger.error("Journal file deleted", metadata: ["file": "\(directory.path)/\(active.name)"])
         books.withLock { $0.failures += 1 }
-        // Its records can still be replayed.
+        // The records of the deleted file can still be replayed.
         seal(active)
         return nil
     }
 
-    /// Writes groups until nothing waits.
+    /// Writes the waiting records in groups until none is left.
     private func writeWaiting() {
         while true {
             let group = inbox.withLock { inbox in
@@ -213,14 +218,14 @@ package final class Journal: @unchecked Sendable {
         }
     }
 
-    /// Writes as many records as the file has room for, and answers their callers. Returns the others.
+    /// Writes as many records as the file has room for and completes them. Returns the remaining records.
     private func write(_ entries: ArraySlice<Entry>) -> ArraySlice<Entry> {
         if activeFile() == nil, let error = openFile() {
             for entry in entries { entry.completion(.failure(error)) }
             return []
         }
         guard let file = active, let start = end(of: file) else {
-            // The reader has found it damaged.
+            // The reader found the file damaged.
             active = nil
             return entries
         }
@@ -244,7 +249,7 @@ package final class Journal: @unchecked Sendable {
             try operations.write(file.descriptor.rawValue, bytes, start)
             try operations.sync(file.descriptor.rawValue)
         } catch {
-            // Pages of a failed write may never reach the disk: nothing follows them in this file.
+            // Pages of a failed write may never reach the disk, so nothing may follow them in this file.
             recordFailure("Journal write failed", error, file.name)
             seal(file)
             openFile()
@@ -288,7 +293,7 @@ package final class Journal: @unchecked Sendable {
                 return nil
             } catch {
                 if error.code == ENOSPC && size >= 2 * Self.smallestFile {
-                    // The rest of the disk may still hold a smaller one.
+                    // The disk may still have room for a smaller file.
                     size /= 2
                     continue
                 }
@@ -299,7 +304,7 @@ package final class Journal: @unchecked Sendable {
         }
     }
 
-    /// Logs a change once, not with each attempt.
+    /// Sets whether records can be appended. Logs the change only, not each attempt.
     private func setOpen(_ isOpen: Bool, _ error: JournalError?) {
         let wasOpen = books.withLock { books in
             defer { books.isOpen = isOpen }
@@ -313,7 +318,7 @@ package final class Journal: @unchecked Sendable {
         }
     }
 
-    /// Appends nothing more to the active file, and gives back the rest of its space.
+    /// Ends appending to the active file and frees its unused space.
     private func seal(_ file: JournalFile) {
         active = nil
         if let end = end(of: file) { file.truncate(end) }
@@ -326,26 +331,27 @@ package final class Journal: @unchecked Sendable {
 
     // MARK: Replaying
 
-    /// The oldest records that wait, or `nil` if none does. Returns the same ones until they are confirmed. One task at a time replays.
+    /// Returns the oldest waiting records, or `nil` if there are none. Returns the same records until they are
+    /// confirmed. Only one task may replay at a time.
     ///
-    /// - Parameter limit: The most records.
+    /// - Parameter limit: The maximum number of records.
     package func nextBatch(limit: Int) async -> Batch? {
         await withCheckedContinuation { continuation in
             reading.async { continuation.resume(returning: self.readBatch(limit)) }
         }
     }
 
-    /// Forgets the records of a batch, which have been stored or rejected.
+    /// Confirms a batch whose records have been stored or rejected. This process does not replay them again.
     ///
-    /// - Parameter rejected: The indices of those that can never be stored: they are kept in `rejected/`.
-    /// - Throws: `SystemError` when a rejected record cannot be kept: the batch is not confirmed then.
+    /// - Parameter rejected: The indices of records that can never be stored. These are kept in `rejected/`.
+    /// - Throws: `SystemError` when a rejected record cannot be kept. The batch is then not confirmed.
     package func confirm(_ batch: Batch, rejected: [Int] = []) async throws {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             reading.async { continuation.resume(with: Result { try self.finish(batch, rejected) }) }
         }
     }
 
-    /// Takes over the files of servers that have died.
+    /// Adopts the files of servers that have died.
     package func adopt() async {
         await withCheckedContinuation { continuation in
             reading.async {
@@ -394,13 +400,14 @@ package final class Journal: @unchecked Sendable {
             books.pages[index].next = batch.end
             books.pages[index].records -= batch.records.count
             let isDrained = books.pages[index].next >= books.pages[index].end
-            // Appended meanwhile, so not older than what was read.
+            // Records appended meanwhile are not older than those that were read.
             books.pages[index].oldest = isDrained ? nil : oldest ?? books.pages[index].oldest
             return isDrained
         }
         guard isDrained else { return }
         removeIfFinished(batch.file)
-        // The file that is appended to is replaced, so that none with records that have been stored is left by a crash.
+        // Replaces the active file once it is drained, so that a crash leaves no file with records that have been
+        // stored.
         writing.async {
             guard let file = self.active, file.name == batch.file else { return }
             let isDrained = self.books.withLock { books in
@@ -434,7 +441,7 @@ package final class Journal: @unchecked Sendable {
             let contents = try reader.contents()
             var page = Page(file: file, end: contents.end, records: contents.records, isSealed: true)
             page.oldest = contents.records > 0 ? try reader.record(at: 0)?.record.time : nil
-            // The records before the damage are replayed.
+            // Records before the damage are still replayed.
             page.isDamaged = contents.damage != nil
             if contents.records > 0 || contents.damage != nil {
                 logger.notice(
@@ -443,7 +450,7 @@ package final class Journal: @unchecked Sendable {
                 )
             }
             books.withLock { books in
-                // Before the files of this server, which are newer.
+                // Inserted before the files of this server, which are newer.
                 let index = books.pages.firstIndex { $0.file.name > file.name } ?? books.pages.endIndex
                 books.pages.insert(page, at: index)
             }
@@ -454,11 +461,11 @@ package final class Journal: @unchecked Sendable {
             }
             removeIfFinished(file.name)
         } catch {
-            recordFailure("Journal file could not be read", error, file.name)
+            recordFailure("Journal file adoption failed", error, file.name)
         }
     }
 
-    /// Replays nothing more of a file that was intact when it was written or adopted, and keeps it.
+    /// Stops replaying a file that was intact when it was written or adopted, and keeps the file.
     private func giveUp(_ page: Page) {
         books.withLock { books in
             guard let index = books.index(page.file.name) else { return }
@@ -473,7 +480,7 @@ package final class Journal: @unchecked Sendable {
     private func recordDamage(_ name: String, at offset: Int) {
         books.withLock { $0.failures += 1 }
         logger.error(
-            "Journal file damaged; its replay stops here and the file is kept",
+            "Journal file damaged: replay stopped, file kept",
             metadata: ["file": "\(directory.path)/\(name)", "offset": "\(offset)"]
         )
     }
@@ -483,7 +490,7 @@ package final class Journal: @unchecked Sendable {
         logger.error(message, metadata: ["file": "\(directory.path)/\(name)", "error": "\(error)"])
     }
 
-    /// Deletes a file when nothing in it waits any more and nothing is appended.
+    /// Deletes a file if it is sealed, intact and completely replayed.
     private func removeIfFinished(_ name: String) {
         let isFinished = books.withLock { books in
             guard let index = books.index(name), books.pages[index].isFinished else { return false }
@@ -495,7 +502,8 @@ package final class Journal: @unchecked Sendable {
 
     // MARK: Closing
 
-    /// Writes what waits, deletes files that hold nothing, and releases the others. Waits for the disk, for `limit` at most.
+    /// Writes the waiting records, deletes files without records, and releases the others. Waits for the disk for up to
+    /// `limit`.
     package func close(within limit: Duration = .seconds(2)) async {
         inbox.withLock { $0.isClosed = true }
         let isClosed = Locked(false)

@@ -1,24 +1,25 @@
 internal import EventLoop
 internal import Glibc
 
-/// The directory of a journal: which files it has, how large they are, and whose they are.
+/// A journal's directory, with the names, sizes and owners of its files.
 ///
-/// `*.journal` hold records. A server locks (`flock`) the files that it writes or replays, for as long as it does: the kernel releases the
-/// locks of a process that dies. A new file is locked under another name before it gets its own, so that it is never seen unlocked.
+/// Files named `*.journal` hold records. A server locks (`flock`) a file for as long as it writes or replays it. The
+/// kernel releases the locks of a process that dies. A new file is locked under a temporary name before it gets its
+/// own, so that no server ever finds it unlocked.
 struct JournalDirectory: Sendable {
     static let suffix = ".journal"
     private static let newSuffix = ".new"
-    /// A file that was left before it got its name is removed after so many seconds.
+    /// The age in seconds at which a file that still has its temporary name is removed.
     private static let abandonedAfter = 60
 
     let path: String
     var rejectedPath: String { "\(path)/rejected" }
 
-    /// Opens a directory, which is made if it is missing, and makes it the owner's alone.
+    /// Opens a directory, and creates it if it is missing.
     init(_ path: String) throws(SystemError) {
         self.path = path
         try make()
-        // mkdir and open both may succeed where no file can be made.
+        // mkdir and open can succeed even if no file can be created in the directory.
         guard access(path, R_OK | W_OK | X_OK) == 0 else { throw SystemError(call: "access \(path)") }
     }
 
@@ -37,17 +38,18 @@ struct JournalDirectory: Sendable {
         guard errno == EEXIST else { throw SystemError(call: "mkdir \(path)") }
     }
 
-    /// Has the directory read by its owner only, if that is this process's user. What an administrator has mounted stays as it is.
+    /// Makes the directory accessible to its owner only, if this process's user is the owner. A directory mounted by an
+    /// administrator stays as it is.
     ///
-    /// - Returns: Whether only the owner can list the directory. The files are the owner's alone in any case.
+    /// - Returns: Whether only the owner can list the directory. Its files are always accessible to their owner only.
     func restrict() -> Bool {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & 0o077 != 0 else { return true }
-        // A sticky directory, like /tmp, is everybody's.
+        // A sticky directory, such as /tmp, is shared by all users.
         return status.st_uid == geteuid() && status.st_mode & S_ISVTX == 0 && chmod(path, 0o700) == 0
     }
 
-    /// Makes a file of `size` bytes that is on disk, locked and empty; and the directory, if it has been deleted.
+    /// Creates a file of `size` bytes that is on disk, locked and empty. Creates the directory if it has been deleted.
     func createFile(size: Int, _ operations: FileOperations) throws(SystemError) -> JournalFile {
         try make()
         let name = Self.newName()
@@ -69,7 +71,7 @@ struct JournalDirectory: Sendable {
         return JournalFile(name: name, size: size, descriptor: descriptor)
     }
 
-    /// Locks and opens a file whose owner has gone; `nil` if it has an owner or is no longer there.
+    /// Locks and opens a file whose owner has died, or returns `nil` if it has an owner or no longer exists.
     func adoptFile(_ name: String) -> JournalFile? {
         let rawValue = open("\(path)/\(name)", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
         guard rawValue >= 0 else { return nil }
@@ -77,14 +79,15 @@ struct JournalDirectory: Sendable {
         guard flock(rawValue, LOCK_EX | LOCK_NB) == 0 else { return nil }
         var opened = stat()
         var named = stat()
-        // Its owner may have removed it before its lock was free.
+        // The owner may have removed the file before releasing its lock.
         guard fstat(rawValue, &opened) == 0, stat("\(path)/\(name)", &named) == 0, opened.st_ino == named.st_ino,
             opened.st_mode & S_IFMT == S_IFREG
         else { return nil }
         return JournalFile(name: name, size: Int(opened.st_size), descriptor: descriptor)
     }
 
-    /// The names of the files that hold records, the oldest first. Removes what was left by a server that died while it made a file.
+    /// Returns the names of the files that hold records, oldest first. Removes files that a server left when it died
+    /// while creating them.
     func fileNames() -> [String] {
         var names: [String] = []
         for name in Self.names(in: path) {
@@ -97,10 +100,10 @@ struct JournalDirectory: Sendable {
         return names.sorted()
     }
 
-    /// The number of records that the database has rejected.
+    /// Returns the number of records that the database has rejected.
     func rejectedCount() -> Int { Self.names(in: rejectedPath).count }
 
-    /// The bytes of all files, of all servers that share the directory.
+    /// Returns the size in bytes of all files, including those of other servers that share the directory.
     func totalSize() -> Int {
         [path, rejectedPath].reduce(0) { total, folder in
             Self.names(in: folder).reduce(total) { total, name in
@@ -115,7 +118,8 @@ struct JournalDirectory: Sendable {
         unlink("\(path)/\(name)")
     }
 
-    /// Keeps a record that the database has rejected. The same record has the same name, so that it is kept once.
+    /// Keeps a record that the database has rejected. The name is the same on each attempt, so that the record is kept
+    /// once.
     func keepRejected(_ payload: [UInt8], name: String, _ operations: FileOperations) throws(SystemError) {
         let final = "\(rejectedPath)/\(name)"
         let temporary = "\(path)/\(name)\(Self.newSuffix)"
@@ -159,7 +163,7 @@ struct JournalDirectory: Sendable {
         return names
     }
 
-    /// Sorts by time; no two servers choose the same.
+    /// Returns a name that sorts by time and has a random part, so that two servers do not choose the same name.
     private static func newName() -> String {
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)

@@ -1,7 +1,7 @@
 internal import EventLoop
 internal import Glibc
 
-/// A file of records, locked for as long as this lives.
+/// A file of records. It stays locked for the lifetime of this object.
 final class JournalFile: Sendable {
     let name: String
     let size: Int
@@ -13,29 +13,30 @@ final class JournalFile: Sendable {
         self.descriptor = descriptor
     }
 
-    /// Whether it still is in a directory: a record that is appended to a deleted file is lost with the process.
+    /// Whether the file is still in a directory. A record that is appended to a deleted file is lost when the process
+    /// ends.
     var isLinked: Bool {
         var status = stat()
         return fstat(descriptor.rawValue, &status) == 0 && status.st_nlink > 0
     }
 
-    /// Gives back the space beyond `end`. Without effect on a disk that fails: what is there is not read.
+    /// Frees the space beyond `end`. A failure is ignored, because nothing beyond `end` is read.
     func truncate(_ end: Int) {
         _ = ftruncate(descriptor.rawValue, end)
     }
 }
 
-/// Reads the records of a file.
+/// A buffered reader of a file's records.
 struct RecordReader {
-    /// The bytes that are read at a time, unless a record is longer.
+    /// The number of bytes that are read at a time, unless a record is longer.
     private static let readAhead = 256 * 1024
 
-    /// The contents of a file.
+    /// The result of scanning a file.
     struct Contents: Equatable {
-        /// The end of the last record before which all are intact.
+        /// The end of the last record up to which all records are intact.
         var end = 0
         var records = 0
-        /// Where a record begins that was on disk and can no longer be read.
+        /// The offset of a record that was on disk and can no longer be read.
         var damage: Int?
     }
 
@@ -47,7 +48,8 @@ struct RecordReader {
         self.file = file
     }
 
-    /// The record at `offset` with its form in the file, or `nil` if there is none that is intact.
+    /// Reads the record at `offset`, with its encoded header and the offset of the next record. Returns `nil` if there
+    /// is no intact record.
     mutating func record(
         at offset: Int
     ) throws(SystemError) -> (encoded: EncodedRecord, record: JournalRecord, next: Int)? {
@@ -60,10 +62,10 @@ struct RecordReader {
         return (encoded, record, offset + EncodedRecord.length(payload: encoded.payloadLength))
     }
 
-    /// Reads the whole file.
+    /// Scans the whole file for records and damage.
     ///
-    /// What follows the last intact record is zeros, a write that was never acknowledged, or damage: if a later record says that it was
-    /// written when this part was on disk already, records have been lost.
+    /// After the last intact record come zeros, a write that was never acknowledged, or damage. It is damage if a later
+    /// record states that this part was already on disk when it was written: then acknowledged records are lost.
     mutating func contents() throws(SystemError) -> Contents {
         var contents = Contents()
         while let (_, _, next) = try record(at: contents.end) {
@@ -94,12 +96,12 @@ struct RecordReader {
     private static func isZero(_ bytes: ArraySlice<UInt8>) -> Bool {
         bytes.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return true }
-            // Each byte is like the one before it.
+            // All bytes are zero if the first is, and each equals the one before it.
             return bytes[0] == 0 && memcmp(start, start + 1, bytes.count - 1) == 0
         }
     }
 
-    /// Up to `count` bytes at `offset`; fewer at the end of the file.
+    /// Returns `count` bytes at `offset`, or fewer at the end of the file.
     private mutating func bytes(_ offset: Int, _ count: Int) throws(SystemError) -> ArraySlice<UInt8> {
         let count = min(count, file.size - offset)
         guard offset >= 0, count > 0 else { return [] }

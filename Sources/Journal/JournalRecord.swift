@@ -1,8 +1,8 @@
 package import FoundationEssentials
 
-/// A record as it was appended.
+/// A record of a journal.
 package struct JournalRecord: Sendable {
-    /// Given by the caller; the oldest one that waits is a metric.
+    /// The time given by the caller. A metric reports the time of the oldest waiting record.
     package let time: Date
     package let payload: [UInt8]
 
@@ -12,29 +12,29 @@ package struct JournalRecord: Sendable {
     }
 }
 
-/// The form of a record in a file, all numbers little-endian:
+/// The encoding of a record in a file. All numbers are little-endian.
 ///
 /// | offset | bytes | |
 /// | --- | --- | --- |
 /// | 0 | 3 | `KPJ` |
 /// | 3 | 1 | version, 1 |
 /// | 4 | 4 | length of the payload |
-/// | 8 | 4 | length of the file's part that was on disk when this record was written |
+/// | 8 | 4 | number of bytes of the file that were on disk when this record was written |
 /// | 12 | 4 | CRC-32C of everything else, without the padding |
 /// | 16 | 8 | time, milliseconds since 1970 |
 /// | 24 | | payload, padded with zeros to a multiple of 8 |
 ///
-/// The length at offset 8 tells a torn record from a damaged one: a broken record that was on disk before a later one was written has been
-/// acknowledged, any other has not.
+/// The number at offset 8 distinguishes a torn record from a damaged one. A broken record that was on disk before a
+/// later record was written had been acknowledged; any other had not.
 struct EncodedRecord {
     static let magic: [UInt8] = [UInt8](ascii: "KPJ")
     static let version: UInt8 = 1
     static let headerLength = 24
     static let alignment = 8
-    /// Larger than any body that Kakao sends, and small enough to be read in one piece.
+    /// The longest payload in bytes: larger than any body that Kakao sends, and small enough to be read at once.
     static let maximumPayload = 4 << 20
 
-    /// The bytes that a record with so long a payload takes.
+    /// Returns the number of bytes that a record with a payload of `payload` bytes takes in a file.
     static func length(payload: Int) -> Int {
         (headerLength + payload + alignment - 1) / alignment * alignment
     }
@@ -60,7 +60,7 @@ struct EncodedRecord {
     let time: Date
     private let checksum: UInt32
 
-    /// Reads a header, or returns `nil` for bytes that are none of this version.
+    /// Parses a header. Returns `nil` unless `header` begins with a header of this version.
     init?(header: ArraySlice<UInt8>) {
         guard header.count >= Self.headerLength, header.starts(with: Self.magic),
             header[header.startIndex + 3] == Self.version
@@ -76,12 +76,12 @@ struct EncodedRecord {
         guard payloadLength <= Self.maximumPayload else { return nil }
     }
 
-    /// Whether a header is one of a later version. A torn one has version 0.
+    /// Returns whether `header` has a later version. A torn header has version 0.
     static func isOfAnotherVersion(_ header: ArraySlice<UInt8>) -> Bool {
         header.count >= headerLength && header.starts(with: magic) && header[header.startIndex + 3] > version
     }
 
-    /// Whether `bytes`, header and payload without padding, are as they were written.
+    /// Returns whether the checksum of `bytes`, a header and its payload without padding, is valid.
     func matches(_ bytes: ArraySlice<UInt8>) -> Bool {
         Self.checksum(bytes) == checksum
     }

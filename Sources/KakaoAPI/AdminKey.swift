@@ -1,8 +1,9 @@
-/// Kakao's Admin key of this service: it may do everything that the service may.
+/// Kakao's Admin key of this service. It grants every permission that the service has.
 ///
-/// It prints as `***`, however it is printed; who needs the text says so, by ``unmasked``.
+/// The key always prints as `***`. Code that needs the text uses ``unmasked``.
 package struct AdminKey: Sendable {
-    /// The key itself: for `Authorization`, and for comparing with one that came in. Not for a log, an error or a page.
+    /// The key itself, for `Authorization` and for comparison with a received key. It must not appear in a log, error
+    /// or page.
     package let unmasked: String
 
     package init(_ key: String) {
@@ -13,6 +14,6 @@ package struct AdminKey: Sendable {
 extension AdminKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "***" }
     package var debugDescription: String { "***" }
-    /// What `dump` and a debugger see.
+    /// An empty mirror, so that `dump` and debuggers do not show the key.
     package var customMirror: Mirror { Mirror(self, children: [:]) }
 }

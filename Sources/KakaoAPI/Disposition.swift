@@ -1,14 +1,14 @@
-/// What a caller does about a call that Kakao did not answer with success (`docs/errors.md`).
+/// How a caller handles a call that did not succeed (`docs/errors.md`).
 package enum Disposition: Sendable, Hashable {
-    /// Try again later, a bounded number of times: the fault is passing, and nobody's.
+    /// Retry later, a bounded number of times: the fault is temporary.
     case retry
-    /// The whole sender waits before its next call: the quota is used up. No attempt is counted.
+    /// The sender pauses all calls: the quota is used up. The attempt is not counted.
     case wait
-    /// Nothing more is sent until an operator has seen to it: the key or the app is refused, whatever is sent. No
-    /// attempt is counted.
+    /// The sender stops until an operator intervenes: Kakao refuses the key or the app, whatever is sent. The attempt
+    /// is not counted.
     case halt
-    /// Kakao says that the request is wrong: the message or one of its users is.
+    /// Kakao rejects the request as invalid: the message or one of its users.
     case invalid
-    /// Final for this request, and for this one only.
+    /// A final failure, of this request only.
     case fail
 }

@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// The one form in which dates are to be sent in header fields: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+/// The preferred date format of header fields: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
 package enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// Reads a date, in seconds since 1970; `nil` for anything else.
+    /// Returns a date in seconds since 1970, or `nil` if the text has another format.
     package static func unixSeconds(_ value: String) -> Int? {
         let words = value.split(separator: " ")
         guard words.count == 6, words[5] == "GMT" else { return nil }
@@ -24,7 +24,7 @@ package enum HTTPDate {
         return timegm(&parts)
     }
 
-    /// Reads digits and nothing else; more than nine of them count as nine nines.
+    /// Parses a string of digits only. Numbers above 999,999,999 become 999,999,999.
     static func number(_ digits: some StringProtocol) -> Int? {
         guard !digits.isEmpty else { return nil }
         var number = 0

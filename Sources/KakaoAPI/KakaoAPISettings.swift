@@ -1,9 +1,9 @@
-/// Where Kakao's REST API is, and as whom to call it.
+/// The address of Kakao's REST API and the key for it.
 package struct KakaoAPISettings: Sendable {
-    /// Scheme, host and port, with or without a slash at the end; and a path before Kakao's, if a gateway wants one.
+    /// Scheme, host and port, with or without a trailing slash, and an optional path prefix for a gateway.
     package var apiURL: String
     package var adminKey: AdminKey
-    /// Which version of the Push API to speak.
+    /// The version of the Push API to use.
     package var pushVersion: PushVersion
 
     package init(

@@ -1,6 +1,6 @@
-/// A call to Kakao that has ended: for whoever counts calls.
+/// A finished call to Kakao, for metrics.
 package struct KakaoCall: Sendable {
-    /// What was called, whatever the version.
+    /// The API that was called, in any version.
     package enum API: Int, CaseIterable, Sendable {
         case pushRegister
         case pushTokens
@@ -13,8 +13,8 @@ package struct KakaoCall: Sendable {
     }
 
     package let api: API
-    /// From the moment it was asked for, waiting for a connection included.
+    /// The time since the call was requested, including the wait for a connection.
     package let duration: Duration
-    /// `nil` when Kakao answered with success.
+    /// `nil` if Kakao responded with success.
     package let error: KakaoError?
 }

@@ -2,11 +2,11 @@ internal import EventLoop
 package import HTTPClient
 internal import HTTPTypes
 
-/// Kakao's REST API, called on one loop: with the Admin key, or in a user's name.
+/// Kakao's REST API, called on one loop, with the Admin key or with a user's access token.
 ///
-/// Each family of the API is a file of its own, and a property of this client: ``push``, ``user``. Nothing is sent again here,
-/// but what is idempotent when a kept connection dies under it: what to do about an error is its caller's decision, for which
-/// ``KakaoError/disposition`` is made.
+/// Each family of the API has a file of its own and a property of this client: ``push``, ``user``. This client does not
+/// retry; only an idempotent call is sent again if its kept-alive connection is lost. The caller handles errors by
+/// ``KakaoError/disposition``.
 package struct KakaoClient: Sendable {
     let settings: KakaoAPISettings
     private let client: HTTPClient
@@ -15,8 +15,8 @@ package struct KakaoClient: Sendable {
     private let onCall: @Sendable (KakaoCall) -> Void
 
     /// - Parameters:
-    ///   - client: Of the loop that the calls are made on; shut down by whoever made it.
-    ///   - onCall: Told of every call when it has ended, before its caller is.
+    ///   - client: The HTTP client of the loop that makes the calls. Its creator shuts it down.
+    ///   - onCall: Called for every finished call, before its caller resumes.
     package init(
         settings: KakaoAPISettings,
         client: HTTPClient,
@@ -32,12 +32,12 @@ package struct KakaoClient: Sendable {
         ]
     }
 
-    /// Posts a form, and returns what `decode` makes of the body of an answer of success (2xx).
+    /// Posts a form and returns the decoded body of a successful (2xx) response.
     ///
     /// - Parameters:
-    ///   - isIdempotent: To call twice comes to the same as to call once.
+    ///   - isIdempotent: Whether calling twice has the effect of calling once.
     ///   - latestStart: See ``HTTPClientRequest/latestStart``.
-    ///   - decode: Returns `nil` for a body that is not what the documents say.
+    ///   - decode: Returns `nil` for a body that does not match Kakao's documentation.
     /// - Throws: ``KakaoError``
     func post<Answer>(
         _ api: KakaoCall.API,
@@ -52,12 +52,12 @@ package struct KakaoClient: Sendable {
         return try await call(api, request, decode: decode)
     }
 
-    /// Asks in a user's name, and returns what `decode` makes of the body of an answer of success (2xx).
+    /// Sends a GET request in a user's name and returns the decoded body of a successful (2xx) response.
     ///
     /// - Parameters:
-    ///   - authorization: In place of the Admin key.
-    ///   - timeout: For the whole of the call.
-    ///   - decode: Returns `nil` for a body that is not what the documents say.
+    ///   - authorization: The value of `Authorization`, in place of the Admin key.
+    ///   - timeout: The time limit for the whole call.
+    ///   - decode: Returns `nil` for a body that does not match Kakao's documentation.
     /// - Throws: ``KakaoError``
     func get<Answer>(
         _ api: KakaoCall.API,
@@ -101,7 +101,7 @@ package struct KakaoClient: Sendable {
         return response.body
     }
 
-    /// The request that ``post(_:_:_:isIdempotent:decode:)`` sends.
+    /// Returns the request that ``post(_:_:_:isIdempotent:decode:)`` sends.
     func request(_ path: String, _ form: FormBody, isIdempotent: Bool = false) -> HTTPClientRequest {
         HTTPClientRequest(
             method: .post,

@@ -1,7 +1,7 @@
 internal import HTTPClient
 
 extension KakaoError {
-    /// What to do about the error.
+    /// How the caller should handle the error.
     package var disposition: Disposition {
         switch kind {
         case .refused(let status, let code, _): Self.disposition(status: status, code: code)
@@ -10,7 +10,7 @@ extension KakaoError {
         }
     }
 
-    /// The code before the status: Kakao says 400 of faults that pass. A gateway gives no code.
+    /// Considers the code before the status, because Kakao uses 400 for temporary faults too. A gateway sends no code.
     private static func disposition(status: Int, code: KakaoErrorCode?) -> Disposition {
         switch code {
         case .internalError, .underMaintenance, .serverTimeout, .platformMaintenance: return .retry
@@ -22,7 +22,7 @@ extension KakaoError {
         switch status {
         case 401: return .halt
         case 429: return .wait
-        // Without a code the status is all there is, and 400 is that of a wrong parameter.
+        // Without a code, only the status is known; 400 is the status of an invalid parameter.
         case 400 where code == nil: return .invalid
         case 400..<500: return .fail
         default: return .retry
@@ -36,7 +36,7 @@ extension KakaoError {
             .canceled,
             .overloaded, .shutDown, .internalFailure:
             .retry
-        // The address of the API or the Admin key is not of a form that can be sent: a matter of the settings.
+        // The API address or the Admin key cannot be sent in this form: a configuration error.
         case .invalidRequest, .invalidSettings:
             .halt
         }

@@ -2,20 +2,20 @@ package import HTTPClient
 internal import HTTPTypes
 internal import JSON
 
-/// A call that Kakao did not answer with success.
+/// A call to Kakao that did not succeed.
 package struct KakaoError: Error, Sendable {
     package enum Kind: Sendable {
-        /// Kakao, or a gateway before it, answered with another status than success. The code is Kakao's, if it gave
-        /// one; the message is Kakao's too, without the tokens that it may quote, and short.
+        /// Kakao, or a gateway in front of it, responded with an error status. `code` is Kakao's error code, if there
+        /// is one. `message` is Kakao's text, shortened and with secrets masked.
         case refused(status: Int, code: KakaoErrorCode?, message: String)
-        /// There was no answer.
+        /// There was no response.
         case unreachable(HTTPClientError)
-        /// Success, but with a body that is not what the documents say.
+        /// The status reports success, but the body does not match Kakao's documentation.
         case badAnswer
     }
 
     package let kind: Kind
-    /// How long Kakao asks to wait before the next call, at most a day.
+    /// The time to wait before the next call, as requested by Kakao; at most a day.
     package let retryAfter: Duration?
 
     package init(kind: Kind, retryAfter: Duration? = nil) {
@@ -23,7 +23,7 @@ package struct KakaoError: Error, Sendable {
         self.retryAfter = retryAfter
     }
 
-    /// Whether Kakao may have had the request, in whole or in part: see ``HTTPClientError/bodyBytesLeft``.
+    /// Whether Kakao may have received the request, in whole or in part: see ``HTTPClientError/bodyBytesLeft``.
     package var bodyBytesLeft: Bool {
         switch kind {
         case .refused, .badAnswer: true
@@ -39,7 +39,7 @@ extension KakaoError {
         self.init(kind: .unreachable(error))
     }
 
-    /// Reads an answer that is not success: `{"msg": …, "code": …}` by Kakao, anything or nothing by a gateway.
+    /// Parses an error response: `{"msg": …, "code": …}` from Kakao; a gateway may send any body or none.
     init(_ response: HTTPClientResponse) {
         let body = try? JSONValue(parsing: response.body, maximumDepth: 8)
         let code = body?["code"]?.integer.map { KakaoErrorCode(rawValue: Int($0)) }
@@ -57,7 +57,7 @@ extension KakaoError: CustomStringConvertible {
         case .refused(let status, let code?, let message): "Kakao answered \(status), code \(code.rawValue): \(message)"
         case .refused(let status, nil, _): "Kakao answered \(status)"
         case .unreachable(let error): "Kakao did not answer: \(error)"
-        case .badAnswer: "Kakao's answer is not what its documents say"
+        case .badAnswer: "Kakao's response does not match its documentation"
         }
     }
 }

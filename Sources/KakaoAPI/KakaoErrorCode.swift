@@ -1,6 +1,6 @@
-/// The `code` of an error that Kakao answers, on every API of kapi.kakao.com (Kakao, "REST API: Response code").
+/// The `code` of a Kakao error, shared by all APIs of kapi.kakao.com (Kakao, "REST API: Response code").
 ///
-/// Codes that are not listed here exist, and more will: a code is a number, and these are names for some.
+/// The list is incomplete and Kakao may add codes, so a code is stored as a number. The constants name the known ones.
 package struct KakaoErrorCode: RawRepresentable, Sendable, Hashable {
     package let rawValue: Int
 
@@ -12,25 +12,25 @@ package struct KakaoErrorCode: RawRepresentable, Sendable, Hashable {
 extension KakaoErrorCode {
     // MARK: Every API
 
-    /// A passing fault inside of Kakao (400).
+    /// A temporary fault inside Kakao (400).
     package static let internalError = KakaoErrorCode(rawValue: -1)
-    /// A parameter is missing or wrong (400). Also: push is not set up for the app.
+    /// A parameter is missing or invalid (400). Also: push is not set up for the app.
     package static let invalidParameter = KakaoErrorCode(rawValue: -2)
-    /// The feature is not switched on for the app, or not allowed for this Admin key (403).
+    /// The feature is not enabled for the app, or this Admin key may not use it (403).
     package static let featureDisabled = KakaoErrorCode(rawValue: -3)
     /// The account is blocked (403).
     package static let accountBlocked = KakaoErrorCode(rawValue: -4)
     /// The app has no permission for the API (403).
     package static let noPermission = KakaoErrorCode(rawValue: -5)
-    /// An action that is not allowed (403).
+    /// The action is not allowed (403).
     package static let actionNotAllowed = KakaoErrorCode(rawValue: -6)
-    /// The service behind the API is under maintenance, or has a passing fault (400).
+    /// The service behind the API is under maintenance or has a temporary fault (400).
     package static let underMaintenance = KakaoErrorCode(rawValue: -7)
-    /// A header field is wrong (400).
+    /// A header field is invalid (400).
     package static let invalidHeader = KakaoErrorCode(rawValue: -8)
-    /// The API has ended (400).
+    /// The API has been discontinued (400).
     package static let apiTerminated = KakaoErrorCode(rawValue: -9)
-    /// A quota is used up: by the minute, the day or the month (400 or 429).
+    /// A quota per minute, day or month is used up (400 or 429).
     package static let quotaExceeded = KakaoErrorCode(rawValue: -10)
     /// A paid quota is used up (400).
     package static let paidQuotaExceeded = KakaoErrorCode(rawValue: -11)
@@ -39,20 +39,19 @@ extension KakaoErrorCode {
 
     // MARK: Users and apps
 
-    /// The user is not linked with the app (400).
+    /// The user is not linked to the app (400).
     package static let userNotLinked = KakaoErrorCode(rawValue: -101)
-    /// The user is linked with the app already (400).
+    /// The user is already linked to the app (400).
     package static let userAlreadyLinked = KakaoErrorCode(rawValue: -102)
     /// The Kakao Account is dormant or does not exist (400).
     package static let accountMissing = KakaoErrorCode(rawValue: -103)
-    /// A user property that the app has not defined (400).
+    /// The app has not defined this user property (400).
     package static let unknownUserProperty = KakaoErrorCode(rawValue: -201)
-    /// There is no such app.
+    /// The app does not exist.
     package static let appMissing = KakaoErrorCode(rawValue: -301)
-    /// The app key or the access token is invalid or expired, or the call comes from an address that the app does not
-    /// allow (401).
+    /// The app key or access token is invalid or expired, or the app does not allow calls from this IP address (401).
     package static let invalidCredential = KakaoErrorCode(rawValue: -401)
-    /// The user has not consented to what the API reads or does (403).
+    /// The user has not consented to the access that the API needs (403).
     package static let missingScope = KakaoErrorCode(rawValue: -402)
 
     // MARK: Age and signatures
@@ -69,54 +68,54 @@ extension KakaoErrorCode {
     package static let signingKeyExpired = KakaoErrorCode(rawValue: -423)
     /// The user is under 14, and the app does not allow that.
     package static let underFourteen = KakaoErrorCode(rawValue: -451)
-    /// The user's age is verified already.
+    /// The user's age is already verified.
     package static let ageAlreadyVerified = KakaoErrorCode(rawValue: -452)
-    /// The user's age was asked for too often.
+    /// The user's age was requested too often.
     package static let ageVerificationLimitExceeded = KakaoErrorCode(rawValue: -453)
-    /// The user's age is not the one that was verified before.
+    /// The user's age differs from the one verified before.
     package static let ageMismatch = KakaoErrorCode(rawValue: -480)
-    /// The user's connecting information (CI) is not the one that was verified before.
+    /// The user's connecting information (CI) differs from the one verified before.
     package static let identityMismatch = KakaoErrorCode(rawValue: -481)
 
     // MARK: KakaoTalk
 
     /// The user does not use KakaoTalk (400).
     package static let notTalkUser = KakaoErrorCode(rawValue: -501)
-    /// The receiver is no friend of the sender (400).
+    /// The receiver is not a friend of the sender (400).
     package static let notFriend = KakaoErrorCode(rawValue: -502)
-    /// The receiver's device takes no such message.
+    /// The receiver's device does not support this message.
     package static let deviceUnsupported = KakaoErrorCode(rawValue: -504)
-    /// The receiver takes no messages (400).
+    /// The receiver has blocked messages (400).
     package static let messagesRefused = KakaoErrorCode(rawValue: -530)
-    /// The sender has sent all messages of the month (400).
+    /// The sender's monthly message limit is reached (400).
     package static let senderMonthlyLimitExceeded = KakaoErrorCode(rawValue: -531)
-    /// The sender has sent all messages of the day (400).
+    /// The sender's daily message limit is reached (400).
     package static let senderDailyLimitExceeded = KakaoErrorCode(rawValue: -532)
-    /// The receiver has got all messages of the day (400).
+    /// The receiver's daily message limit is reached (400).
     package static let receiverDailyLimitExceeded = KakaoErrorCode(rawValue: -533)
-    /// The receiver has got all messages of the day from this sender (400).
+    /// The daily limit of messages from this sender to this receiver is reached (400).
     package static let pairDailyLimitExceeded = KakaoErrorCode(rawValue: -536)
 
     // MARK: KakaoStory and images
 
     /// The user does not use KakaoStory (400).
     package static let notStoryUser = KakaoErrorCode(rawValue: -601)
-    /// An image is larger than is allowed (400).
+    /// An image exceeds the size limit (400).
     package static let imageTooLarge = KakaoErrorCode(rawValue: -602)
-    /// A call timed out inside of Kakao's platform (400).
+    /// A call timed out inside Kakao's platform (400).
     package static let serverTimeout = KakaoErrorCode(rawValue: -603)
     /// A page could not be scraped (400).
     package static let invalidScrapURL = KakaoErrorCode(rawValue: -604)
-    /// There is no such story (400).
+    /// The story does not exist (400).
     package static let invalidStoryID = KakaoErrorCode(rawValue: -605)
-    /// More images than are allowed (400).
+    /// There are too many images (400).
     package static let tooManyImages = KakaoErrorCode(rawValue: -606)
 
-    // MARK: The platform
+    // MARK: Platform
 
     /// The developer's key is not registered (400).
     package static let unknownDeveloper = KakaoErrorCode(rawValue: -903)
-    /// An image is of a format that is not supported (400).
+    /// An image has an unsupported format (400).
     package static let unsupportedImageFormat = KakaoErrorCode(rawValue: -911)
     /// The platform is under maintenance (503).
     package static let platformMaintenance = KakaoErrorCode(rawValue: -9798)

@@ -7,12 +7,12 @@ extension KakaoClient {
     package var push: KakaoPushAPI { KakaoPushAPI(client: self) }
 }
 
-/// Kakao's Push API: which phones a user has, and messages to all phones of a user.
+/// Kakao's Push API: registers users' devices and sends messages to all devices of a user.
 ///
-/// A user is an integer from 1 to 2^63-1 that the service chooses: `uuid`. Everything works with version 1 and version
-/// 2 of the API, as the settings say. (Kakao, "REST API Development Guide: Push Notification"; "Push: REST API".)
+/// A user is identified by `uuid`, an integer from 1 to 2^63-1 that the service chooses. Versions 1 and 2 of the API
+/// are supported; the settings select one. (Kakao, "REST API Development Guide: Push Notification"; "Push: REST API".)
 package struct KakaoPushAPI: Sendable {
-    /// The most users that one call names.
+    /// The maximum number of users in one call.
     package static let maximumUsers = 100
 
     private let client: KakaoClient
@@ -23,9 +23,9 @@ package struct KakaoPushAPI: Sendable {
         version = client.settings.pushVersion
     }
 
-    /// The API over a client of the calling loop.
+    /// Creates the API on a client of the calling loop.
     ///
-    /// - Parameter onCall: Told of every call when it has ended, before its caller is.
+    /// - Parameter onCall: Called for every finished call, before its caller resumes.
     package init(
         settings: KakaoAPISettings,
         client: HTTPClient,
@@ -34,13 +34,13 @@ package struct KakaoPushAPI: Sendable {
         self.init(client: KakaoClient(settings: settings, client: client, onCall: onCall))
     }
 
-    /// Registers a phone for a user, or renews it: `POST …/register`. Registering the same again only begins its time
-    /// anew.
+    /// Registers a user's device or renews its registration: `POST …/register`. Repeating a registration only restarts
+    /// its lifetime.
     ///
     /// - Parameters:
-    ///   - deviceID: Tells the phones of a user apart; at most 64 characters.
-    ///   - pushToken: What APNs or FCM gave the app.
-    /// - Returns: How long Kakao keeps the token unless it is registered again.
+    ///   - deviceID: Identifies the device among the user's devices; at most 64 characters.
+    ///   - pushToken: The token that the app received from APNs or FCM.
+    /// - Returns: The time that Kakao keeps the token unless the device registers again.
     /// - Throws: ``KakaoError``
     package func register(
         userID: Int64,
@@ -58,9 +58,9 @@ package struct KakaoPushAPI: Sendable {
         }
     }
 
-    /// The phones of users, in Kakao's order; none for a user who has none: `POST …/tokens`.
+    /// Returns the users' devices in Kakao's order: `POST …/tokens`. Users without devices are absent.
     ///
-    /// - Parameter userIDs: 1 to ``maximumUsers``; Kakao refuses more.
+    /// - Parameter userIDs: 1 to ``maximumUsers`` ids. Kakao rejects more.
     /// - Throws: ``KakaoError``
     package func tokens(userIDs: [Int64]) async throws(KakaoError) -> [PushToken] {
         var form = FormBody()
@@ -70,7 +70,7 @@ package struct KakaoPushAPI: Sendable {
         }
     }
 
-    /// Takes a user's phone back: `POST …/deregister`.
+    /// Deregisters a user's device: `POST …/deregister`.
     ///
     /// - Throws: ``KakaoError``
     package func deregister(userID: Int64, deviceID: String, pushType: PushType) async throws(KakaoError) {
@@ -78,19 +78,18 @@ package struct KakaoPushAPI: Sendable {
         form.append("uuid", String(userID))
         form.append("device_id", deviceID)
         form.append("push_type", pushType.name(in: version))
-        // Success has no body, whatever its content type says.
+        // A successful response has no body, whatever its content type says.
         try await client.post(.pushDeregister, version.path + "/deregister", form, isIdempotent: true) { _ in () }
     }
 
-    /// Sends a message to all phones of some users: `POST …/send`.
+    /// Sends a message to all devices of some users: `POST …/send`.
     ///
-    /// Kakao takes no key by which it would know a message that is sent again: see ``KakaoError/bodyBytesLeft``.
+    /// Kakao accepts no idempotency key, so it cannot recognize a repeated message: see ``KakaoError/bodyBytesLeft``.
     ///
     /// - Parameters:
-    ///   - userIDs: 1 to ``maximumUsers``; Kakao rejects more.
+    ///   - userIDs: 1 to ``maximumUsers`` ids. Kakao rejects more.
     ///   - latestStart: See ``HTTPClientRequest/latestStart``.
-    /// - Throws: ``KakaoError``. No error does not mean that anything was delivered: Kakao accepted the message, no
-    ///   more.
+    /// - Throws: ``KakaoError``. Success means that Kakao accepted the message, not that it was delivered.
     package func send(
         _ message: SendMessage,
         to userIDs: [Int64],
@@ -100,7 +99,7 @@ package struct KakaoPushAPI: Sendable {
         try await client.post(.pushSend, version.path + "/send", form, latestStart: latestStart) { _ in () }
     }
 
-    /// The request that ``send(_:to:)`` would send, with the Admin key masked: to be shown.
+    /// Returns the request that ``send(_:to:)`` would send, with the Admin key masked, for display.
     package func sendRequest(_ message: SendMessage, to userIDs: [Int64]) -> HTTPClientRequest {
         var request = client.request(version.path + "/send", Self.sendForm(message, userIDs))
         request.headerFields[.authorization] = "KakaoAK ***"
@@ -114,9 +113,10 @@ package struct KakaoPushAPI: Sendable {
         return form
     }
 
-    /// Users as the API takes them, a JSON array, the numbers in quotes: percent-encoded already, for a send has a hundred.
+    /// Returns user ids in the API's format: a JSON array of strings. It is percent-encoded directly, because a send
+    /// has a hundred of them.
     private static func list(_ userIDs: [Int64]) -> [UInt8] {
-        // Nineteen digits, quotes and a comma each.
+        // Each id has up to 19 digits and 9 bytes of encoded quotes and comma.
         [UInt8](unsafeUninitializedCapacity: userIDs.count * 28 + 12) { list, count in
             func append(_ text: StaticString) {
                 UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(list)[count...])
@@ -133,7 +133,7 @@ package struct KakaoPushAPI: Sendable {
                     count += 1
                     rest /= 10
                 } while rest > 0
-                // The last digit was written first.
+                // The digits were written in reverse order.
                 list[start..<count].reverse()
             }
             append("%22%5D")
@@ -141,13 +141,13 @@ package struct KakaoPushAPI: Sendable {
     }
 }
 
-/// What a send says, whomever it is sent to: encoded once for all of its requests.
+/// The message of a send, independent of its users. It is encoded once for all requests.
 package struct SendMessage: Sendable {
     fileprivate let fields: FormBody
 
     /// - Parameters:
-    ///   - message: A JSON object in UTF-8, with a member for each kind of phone: passed through as it is.
-    ///   - bypass: The message brings its push token, which Kakao need not know.
+    ///   - message: A JSON object in UTF-8 with one member per platform. It is sent unchanged.
+    ///   - bypass: Whether the message contains its push token, which need not be registered with Kakao.
     package init(_ message: [UInt8], bypass: Bool = false) {
         var fields = FormBody()
         fields.append("push_message", utf8: message)
@@ -156,14 +156,14 @@ package struct SendMessage: Sendable {
     }
 }
 
-/// How long Kakao keeps a push token, from its registration on.
+/// The time that Kakao keeps a push token, counted from its registration.
 package enum TokenLifetime: Sendable, Hashable {
-    /// So many days, 0 or more.
+    /// A number of days, 0 or more.
     case days(Int)
-    /// For ever.
+    /// The token never expires.
     case never
 
-    /// Reads the answer to a registration: a bare JSON number, -1 for a token that never expires.
+    /// Parses the response to a registration: a bare JSON number, -1 for a token that never expires.
     init?(answer: [UInt8]) {
         guard let days = try? JSONValue(parsing: answer).integer, days >= -1 else { return nil }
         self = days == -1 ? .never : .days(Int(days))

@@ -6,10 +6,10 @@ extension KakaoClient {
     package var user: KakaoUserAPI { KakaoUserAPI(client: self) }
 }
 
-/// Kakao's User API, as far as it is called in a user's name: with the access token that Kakao Login gave the user's app.
-/// (Kakao, "Kakao Login: REST API".)
+/// The part of Kakao's User API that is called in a user's name, with the access token that Kakao Login issued to the
+/// user's app. (Kakao, "Kakao Login: REST API".)
 package struct KakaoUserAPI: Sendable {
-    /// How long a question may take: a phone waits for the answer.
+    /// The time limit of a call. It is short because a device waits for the result.
     private static let timeout = Duration.seconds(5)
 
     private let client: KakaoClient
@@ -18,9 +18,9 @@ package struct KakaoUserAPI: Sendable {
         self.client = client
     }
 
-    /// The API over a client of the calling loop.
+    /// Creates the API on a client of the calling loop.
     ///
-    /// - Parameter onCall: Told of every call when it has ended, before its caller is.
+    /// - Parameter onCall: Called for every finished call, before its caller resumes.
     package init(
         settings: KakaoAPISettings,
         client: HTTPClient,
@@ -29,10 +29,10 @@ package struct KakaoUserAPI: Sendable {
         self.init(client: KakaoClient(settings: settings, client: client, onCall: onCall))
     }
 
-    /// Whose token it is, and of which app: `GET /v1/user/access_token_info`.
+    /// Returns the user and the app of an access token: `GET /v1/user/access_token_info`.
     ///
-    /// - Parameter token: Visible ASCII characters: it becomes a header field.
-    /// - Throws: ``KakaoError``: code -401 for a token that is not or no longer in force, -2 for what is no token.
+    /// - Parameter token: Visible ASCII characters only, because it is sent in a header field.
+    /// - Throws: ``KakaoError``, with code -401 for an invalid or expired token and -2 for a malformed one.
     package func accessTokenInfo(_ token: String) async throws(KakaoError) -> AccessTokenInfo {
         try await client.get(
             .accessTokenInfo,
@@ -43,16 +43,16 @@ package struct KakaoUserAPI: Sendable {
     }
 }
 
-/// What Kakao says of an access token that is in force.
+/// Kakao's information about a valid access token.
 package struct AccessTokenInfo: Sendable, Hashable {
-    /// `nil` for somebody who logged in and has not been linked with the app: an app may do that step by hand.
+    /// The user's id. `nil` if the user logged in but is not linked to the app yet: an app may link users manually.
     package let userID: Int64?
     /// The app that the user logged in to.
     package let appID: Int64
-    /// Seconds that the token goes on being in force, 0 or more.
+    /// The remaining lifetime of the token in seconds, 0 or more.
     package let expiresInSeconds: Int64
 
-    /// Reads the answer, `{"id":…,"expires_in":…,"app_id":…}`. Older answers have `appId` and `expiresInMillis`.
+    /// Parses the response `{"id":…,"expires_in":…,"app_id":…}`. Older responses have `appId` and `expiresInMillis`.
     init?(answer: [UInt8]) {
         guard let info = try? JSONValue(parsing: answer, maximumDepth: 8),
             let appID = (info["app_id"] ?? info["appId"])?.integer,

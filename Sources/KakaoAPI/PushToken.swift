@@ -1,14 +1,14 @@
 internal import JSON
 
-/// A phone of a user, as Kakao lists it.
+/// A user's device as listed by Kakao.
 package struct PushToken: Sendable, Hashable {
     package let userID: Int64
     package let deviceID: String
     package let pushType: PushType
     package let pushToken: String
-    /// As Kakao wrote it: `2014-07-29T06:24:12Z`. Empty if Kakao did not say.
+    /// The time of the first registration in Kakao's format, `2014-07-29T06:24:12Z`. Empty if Kakao did not send it.
     package let createdAt: String
-    /// When it was last registered, likewise.
+    /// The time of the last registration, in the format of ``createdAt``.
     package let updatedAt: String
 
     package init(
@@ -27,9 +27,9 @@ package struct PushToken: Sendable, Hashable {
         self.updatedAt = updatedAt
     }
 
-    /// Reads the answer to a look-up, an array; `nil` if it is anything else.
+    /// Parses the response of `POST …/tokens`. Returns `nil` unless it is an array of valid elements.
     ///
-    /// Phones of a push type that is not known here are left out: nothing could be done with them.
+    /// Devices with an unknown push type are left out, because nothing could be sent to them.
     static func list(answer: [UInt8]) -> [PushToken]? {
         guard let elements = try? JSONValue(parsing: answer).array else { return nil }
         var tokens: [PushToken] = []
@@ -39,7 +39,7 @@ package struct PushToken: Sendable, Hashable {
             else {
                 return nil
             }
-            // A phone that was registered with one version of the API may be listed by the other.
+            // A device that was registered with one version of the API may be listed by the other.
             guard let pushType = PushType(name: typeName) else { continue }
             let createdAt = element["created_at"]?.string ?? ""
             let updatedAt = element["updated_at"]?.string ?? ""
@@ -57,7 +57,7 @@ package struct PushToken: Sendable, Hashable {
         return tokens
     }
 
-    /// A string of digits, by Kakao's documents; a number would mean the same.
+    /// Kakao documents a string of digits; a number is accepted too.
     private static func userID(_ value: JSONValue?) -> Int64? {
         if let text = value?.string { return JSONNumber(text)?.int64 }
         return value?.integer

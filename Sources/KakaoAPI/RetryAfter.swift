@@ -2,10 +2,10 @@ internal import Glibc
 
 /// The header field `Retry-After` (RFC 9110 §10.2.3).
 enum RetryAfter {
-    /// The longest wait that is believed: a day, in seconds.
+    /// The longest wait that is accepted: a day, in seconds.
     private static let maximum = 24 * 60 * 60
 
-    /// Reads seconds, or a date; `nil` for anything else. A date that has passed is no wait.
+    /// Parses a number of seconds or a date. Returns `nil` for other text and zero for a date in the past.
     ///
     /// - Parameter now: Seconds since 1970.
     static func duration(_ value: String, now: Int = time(nil)) -> Duration? {

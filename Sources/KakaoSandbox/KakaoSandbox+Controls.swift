@@ -1,88 +1,89 @@
 package import JSON
 
-/// The controls of `/sandbox/*`, for tests that have the sandbox in their own process.
+/// The controls of `/sandbox/*`, for tests that run the sandbox in their own process.
 extension KakaoSandbox {
-    /// The oldest deliveries after a sequence, to one user or to all, at most `limit`.
+    /// Returns the oldest deliveries after a sequence number, to one user or to all users, at most `limit`.
     package func deliveries(to userID: Int64? = nil, after sequence: Int = 0, limit: Int = 10_000) -> [Delivery] {
         ledger.deliveries(to: userID, after: sequence, limit: limit)
     }
 
-    /// Forgets what was delivered to whom, and keeps the tokens.
+    /// Clears the deliveries and their counts. Tokens are kept.
     package func forgetDeliveries() {
         ledger.forgetDeliveries()
     }
 
-    /// What is known of the sends with a marker in their `custom_field`; of those without one for the empty marker.
+    /// Returns the counts of the sends with a marker in their `custom_field`. The empty marker stands for sends without
+    /// one.
     package func reached(marker: String) -> ReachSummary {
         ledger.reachSummary(of: marker)
     }
 
-    /// How often a user was named by accepted sends of a marker.
+    /// Returns how often accepted sends with a marker named a user.
     package func timesReached(_ userID: Int64, marker: String) -> Int {
         ledger.timesReached(userID, marker: marker)
     }
 
-    /// Has sends to a token fail from now on. Ignored when 100,000 tokens fail already.
+    /// Makes all further sends to a token fail. Ignored if 100,000 tokens are set to fail already.
     package func failToken(_ pushToken: String) {
         _ = ledger.failToken(pushToken)
     }
 
-    /// Has no token fail any more.
+    /// Makes sends to all failing tokens succeed again.
     package func healTokens() {
         ledger.healTokens()
     }
 
-    /// Switches a fault on.
+    /// Adds a fault.
     ///
-    /// - Returns: Its id, or `nil` when 100 faults are switched on already.
+    /// - Returns: Its id, or `nil` if 100 faults are active already.
     @discardableResult
     package func add(_ fault: Fault) -> Int? {
         faults.add(fault)
     }
 
-    /// How many requests a fault has befallen; `nil` if there is none of that id.
+    /// Returns the number of requests that a fault has affected; `nil` if there is no fault with that id.
     package func timesApplied(_ id: Int) -> Int? {
         faults.faults.first { $0.id == id }?.applied
     }
 
-    /// Switches a fault off, if there is one of that id.
+    /// Removes a fault, if it exists.
     package func removeFault(_ id: Int) {
         _ = faults.remove(id)
     }
 
-    /// Switches all faults off.
+    /// Removes all faults.
     package func removeFaults() {
         faults.removeAll()
     }
 
-    /// Says where Link callbacks go to, when that was not yet known at the start: the push server's base URL.
+    /// Sets the push server's base URL for callbacks, if it was not known when the sandbox was created.
     package func sendCallbacks(to url: String) {
         link.setBaseURL(url)
     }
 
-    /// Shares a message: calls the push server once, if Kakao would, and tells what came of it.
+    /// Shares a message: calls the push server once, if Kakao would, and returns the outcome.
     package func share(_ share: LinkShare) async -> LinkShareOutcome {
         await link.share(share)
     }
 
-    /// Has a user unlink the app: calls the push server once, and tells what came of it.
+    /// Simulates a user who unlinks the app: calls the push server once, and returns the outcome.
     package func unlink(_ notice: UnlinkNotice) async -> UnlinkOutcome {
         await unlink.send(notice, baseURL: link.baseURL)
     }
 
-    /// Has a user's account change: calls the push server once, and tells what came of it.
+    /// Simulates a change of a user's account: calls the push server once, and returns the outcome.
     ///
-    /// - Throws: `Problem` when no key can be made.
+    /// - Throws: `Problem` if no key can be generated.
     package func send(_ event: AccountEvent) async throws -> AccountEventOutcome {
         try await accountEvents.send(event, baseURL: link.baseURL)
     }
 
-    /// The security event token that tells of an event, which nobody is called with.
+    /// Returns the security event token of an event, without a call to the push server.
     ///
     /// - Parameters:
-    ///   - claims: Put over those that Kakao's have.
-    ///   - namesKey: Whether it has `kid`, as Kakao's do.
-    /// - Throws: `Problem` when no key can be made.
+    ///   - claims: Claims that are added to Kakao's, or replace them.
+    ///   - namesKey: Whether the token has `kid`, as Kakao's tokens do.
+    /// - Throws: `Problem` if no key can be generated.
     package func token(
         of event: AccountEvent,
         claims: JSONObject = JSONObject(),
@@ -91,30 +92,30 @@ extension KakaoSandbox {
         try await accountEvents.token(event, claims: claims, namesKey: namesKey)
     }
 
-    /// Puts Kakao's clock forward, by which tokens expire: 100 years over all at most.
+    /// Advances Kakao's clock, by which push tokens expire, by at most 100 years in total.
     package func moveClock(by duration: Duration) {
         ledger.moveClock(bySeconds: duration.components.seconds)
     }
 
-    /// Logs a user in to an app: issues an access token of Kakao Login.
+    /// Logs a user in to an app by issuing an access token of Kakao Login.
     ///
     /// - Parameters:
     ///   - appID: The sandbox's own app, unless another is given.
-    ///   - seconds: How long it is in force.
-    /// - Returns: `nil` when 1,000,000 tokens have been issued.
+    ///   - seconds: The lifetime of the token in seconds.
+    /// - Returns: The token, or `nil` if 1,000,000 tokens are stored already.
     package func accessToken(of userID: Int64, appID: Int64? = nil, expiresInSeconds seconds: Int64 = 21_599) -> String?
     {
         loginControl.accessToken(of: userID, appID: appID, expiresInSeconds: seconds)
     }
 
-    /// Logs a user in: issues an ID token (OIDC), signed with RS256, of which ``url`` is the issuer.
+    /// Logs a user in by issuing an ID token (OIDC), signed with RS256. Its issuer is ``url``.
     ///
     /// - Parameters:
-    ///   - appKey: The app's key that the user logged in with: who the token is for.
-    ///   - seconds: How long it is in force.
-    ///   - claims: Put over those that Kakao's have.
-    ///   - namesKey: Whether it has `kid`, as Kakao's do.
-    /// - Throws: `Problem` when no key can be made.
+    ///   - appKey: The app key that the user logged in with, which becomes the `aud` claim.
+    ///   - seconds: The lifetime of the token in seconds.
+    ///   - claims: Claims that are added to Kakao's, or replace them.
+    ///   - namesKey: Whether the token has `kid`, as Kakao's tokens do.
+    /// - Throws: `Problem` if no key can be generated.
     package func idToken(
         of userID: Int64,
         appKey: String,
@@ -131,24 +132,24 @@ extension KakaoSandbox {
         )
     }
 
-    /// The keys that are published at the moment, as `/.well-known/jwks.json` has them.
+    /// Returns the published keys, as in `/.well-known/jwks.json`.
     ///
-    /// - Throws: `Problem` when no key can be made.
+    /// - Throws: `Problem` if no key can be generated.
     package func publishedKeys() async throws -> JSONValue {
         try JSONValue(parsing: await signingKeys.jwks())
     }
 
-    /// Signs ID tokens and account events with a new key from now on. Of the older ones the last stays published.
+    /// Replaces the key that signs ID tokens and account events. Only the most recent older key stays published.
     package func rotateKeys() async throws {
         try await signingKeys.rotate()
     }
 
-    /// Ends all access tokens of a user.
+    /// Revokes all access tokens of a user.
     package func revokeAccessTokens(of userID: Int64) {
         accessTokens.revoke(userID: userID)
     }
 
-    /// What the sandbox has seen.
+    /// The sandbox's counts.
     package var stats: SandboxStats {
         SandboxStats(ledger, faults, link, feedback)
     }

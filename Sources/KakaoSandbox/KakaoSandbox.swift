@@ -5,17 +5,17 @@ internal import HTTPServer
 internal import Locking
 package import Logging
 
-/// Kakao's side as it is documented, with faults that can be turned on: a server of its own that runs on a laptop.
+/// A server that behaves like Kakao's documented APIs, with injectable faults. It runs on a laptop.
 ///
-/// It answers the Push API in both versions, logs users in, keeps what was delivered to whom, and calls the push server as Kakao does. What is
-/// under `/sandbox/` is not Kakao's: there a test reads and turns it, over HTTP or by the methods of the same meaning here
-/// (`docs/sandbox.md`).
+/// It serves both versions of the Push API, logs users in, records each delivery, and calls the push server as Kakao
+/// does. Tests control it by the calls under `/sandbox/`, which Kakao does not have, or by the equivalent methods of
+/// this class (`docs/sandbox.md`).
 package final class KakaoSandbox: Sendable {
-    /// Where it is reached: `http://127.0.0.1:9090`.
+    /// The base URL of the sandbox: `http://127.0.0.1:9090`.
     package let url: String
-    /// The port it listens on: the kernel's choice, if the settings said 0.
+    /// The port that the sandbox listens on. The kernel chooses it if the settings have 0.
     package let port: Int
-    /// The certificate that it serves HTTPS with, as PEM; `nil` for HTTP.
+    /// The certificate for HTTPS as PEM; `nil` for HTTP.
     package let certificate: [UInt8]?
 
     let ledger: Ledger
@@ -32,13 +32,14 @@ package final class KakaoSandbox: Sendable {
     private let client: HTTPClient
     private let server: HTTPServer
 
-    /// Binds and listens; requests are taken up by ``start()``.
+    /// Binds and listens. ``start()`` begins to accept connections.
     ///
     /// - Parameters:
-    ///   - loops: What it runs on. They stay the caller's: shut them down after ``shutdown()``.
-    ///   - logger: By default, it logs nothing.
-    /// - Throws: `SystemError` when the address cannot be listened on, `TLSError` when no certificate can be made,
-    ///   `HTTPClientError` when the certificates for callbacks cannot be read, and what writing the certificate's file throws.
+    ///   - loops: The event loops of the sandbox. The caller owns them and shuts them down after ``shutdown()``.
+    ///   - logger: A logger; the default one logs nothing.
+    /// - Throws: `SystemError` if the sandbox cannot listen on the address, `TLSError` if no certificate can be
+    ///   generated, `HTTPClientError` if the certificates for callbacks cannot be read, and errors of writing the
+    ///   certificate's file.
     package init(
         settings: KakaoSandboxSettings = KakaoSandboxSettings(),
         loops: EventLoopGroup,
@@ -89,7 +90,7 @@ package final class KakaoSandbox: Sendable {
         loginControl.issuer.withLock { [url] in $0 = url }
     }
 
-    /// Makes the certificate, and writes its file.
+    /// Generates the certificate and writes its file. Returns it as PEM, or `nil` for HTTP.
     private static func addTLS(
         to serverSettings: inout HTTPServerSettings,
         _ settings: KakaoSandboxSettings
@@ -98,13 +99,13 @@ package final class KakaoSandbox: Sendable {
         let made = try SelfSignedCertificate()
         serverSettings.tls = try TLSContext(certificateChain: made.certificate, privateKey: made.privateKey)
         if let file = settings.certificateFile {
-            // In one step: whoever waits for the file never sees half of it.
+            // Atomically, so that a process that waits for the file never reads a partial one.
             try Data(made.certificate).write(to: URL(filePath: file), options: .atomic)
         }
         return made.certificate
     }
 
-    /// The host as it is written in a URL; this machine, for an address that means all of its addresses.
+    /// Returns the host as it is written in a URL. A wildcard address becomes the loopback address.
     private static func reachable(_ host: String) -> String {
         switch host {
         case "0.0.0.0": "127.0.0.1"
@@ -118,7 +119,8 @@ package final class KakaoSandbox: Sendable {
         server.start()
     }
 
-    /// Stops accepting, ends answers that wait because of a fault, finishes what else is in hand within 2 seconds, and closes.
+    /// Stops accepting connections, aborts responses that a fault delays, completes other requests within 2 seconds,
+    /// and closes all connections.
     package func shutdown() async {
         delays.end()
         await server.shutdown(within: .seconds(2))

@@ -1,34 +1,38 @@
-/// How a sandbox listens, and what kind of Kakao it is.
+/// The settings of a sandbox: its address, and how it behaves.
 package struct KakaoSandboxSettings: Sendable {
-    /// A numeric address: `127.0.0.1`, `0.0.0.0`, `::1`, `::`. Whoever reaches it may use `/sandbox/*`: keep it at home.
+    /// A numeric address: `127.0.0.1`, `0.0.0.0`, `::1`, `::`. Any client that can connect may use `/sandbox/*`, so do
+    /// not expose it.
     package var host = "127.0.0.1"
-    /// 0 has the kernel choose one: ``KakaoSandbox/port`` tells it.
+    /// The port. For 0 the kernel chooses one, which is ``KakaoSandbox/port``.
     package var port = 0
-    /// The Admin key that callers must show, and that the sandbox shows in its callbacks.
+    /// The Admin key that callers must present, and that the sandbox sends in its callbacks.
     package var adminKey = "sandbox-admin-key"
-    /// The app that the Admin key belongs to, as Kakao's error texts name it.
+    /// The id of the app that the Admin key belongs to, as in Kakao's error messages.
     package var appID = 123_456
-    /// The app's REST API key, which account events are for.
+    /// The app's REST API key, which is the audience of account events.
     package var restAPIKey = "sandbox-rest-api-key"
-    /// Serves HTTPS with a certificate that the sandbox makes for `localhost`, `127.0.0.1` and `::1`.
+    /// Whether to serve HTTPS, with a self-signed certificate for `localhost`, `127.0.0.1` and `::1`.
     package var tls = false
-    /// Where that certificate is written as PEM, so that a client can be told to trust it and nothing else.
+    /// The file to which that certificate is written as PEM, so that a client can trust it and nothing else.
     package var certificateFile: String?
-    /// Days until a token expires unless it is registered again: up to 36,500; -1 for never, 0 for at once.
+    /// The number of days until a push token expires unless it is registered again: up to 36,500; -1 for never, 0 for
+    /// at once.
     package var tokenLifetimeDays = 30
-    /// The push server's base URL, which Link callbacks go to: `http://127.0.0.1:8080`.
+    /// The push server's base URL for callbacks: `http://127.0.0.1:8080`.
     package var callbackURL: String?
-    /// Certificates in PEM form that callbacks and feedback trust instead of the system's.
+    /// The file of PEM certificates that callbacks and feedback trust instead of the system's.
     package var callbackCertificateFile: String?
-    /// Where faults with a probability take their choices from, so that a run can be played again; `nil` for a seed of its own.
+    /// The seed of faults with a probability, so that a run can be reproduced; `nil` for a random seed.
     package var seed: UInt64?
-    /// The member of `custom_field` by which pushes are told apart when the users they reach are counted.
+    /// The member of `custom_field` that identifies a push when the users that it reaches are counted.
     package var markerField = "marker"
-    /// Deliveries that are kept in full; older ones are only counted.
+    /// The number of deliveries that are kept in full. Older ones are only counted.
     package var maximumDeliveries = 10_000
-    /// Tokens that are kept; one more is refused as Kakao refuses when it is in trouble (-1).
+    /// The maximum number of push tokens. Beyond it, a registration is refused with Kakao's code for a temporary
+    /// internal error (-1).
     package var maximumTokens = 1_000_000
-    /// Users whose pushes are counted, over all markers; what comes beyond is told as `uncounted`.
+    /// The maximum number of users whose pushes are counted, over all markers. Further ones are reported as
+    /// `uncounted`.
     package var maximumReached = 20_000_000
 
     package init() {}

@@ -1,11 +1,11 @@
 package import Glibc
 
-/// A value that one thread at a time touches, behind a POSIX mutex.
+/// A value protected by a POSIX mutex.
 ///
-/// `Synchronization.Mutex` would do, but that ThreadSanitizer does not see it on Linux and takes each use for a race: a test suite
-/// that cannot tell a race from a lock finds none.
+/// `Synchronization.Mutex` is not used because ThreadSanitizer does not recognize it on Linux and reports each use as a
+/// race. Real races would be lost among the false ones.
 package final class Locked<Value>: @unchecked Sendable {
-    // `value` is touched under `mutex` only.
+    // `value` is accessed under `mutex` only.
     @usableFromInline var value: Value
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
@@ -21,8 +21,7 @@ package final class Locked<Value>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Runs `body` with the value while no other thread has it. Not to be called again from within `body`, nor to suspend or block
-    /// there.
+    /// Runs `body` with exclusive access to the value. `body` must not call this function again, suspend or block.
     @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result

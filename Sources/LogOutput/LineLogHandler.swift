@@ -1,15 +1,15 @@
 internal import Glibc
 package import Logging
 
-/// How a log line is written.
+/// The format of a log line.
 package enum LogFormat: String, Sendable, CaseIterable {
-    /// For people: `2026-11-21T08:15:30.123Z info     Listening address=127.0.0.1:8080`.
+    /// Text for people: `2026-11-21T08:15:30.123Z info     Listening address=127.0.0.1:8080`.
     case text
-    /// For machines: one JSON object a line.
+    /// JSON for machines: one object per line.
     case json
 }
 
-/// Formats log events as lines for a ``LogSink``.
+/// A log handler that formats events as lines for a ``LogSink``.
 package struct LineLogHandler: LogHandler {
     package var logLevel: Logger.Level
     package var metadata: Logger.Metadata = [:]
@@ -42,7 +42,7 @@ package struct LineLogHandler: LogHandler {
     }
 }
 
-/// One line as bytes.
+/// The bytes of one log line.
 private struct LogLine {
     private(set) var bytes: [UInt8] = []
 
@@ -57,7 +57,7 @@ private struct LogLine {
         escaped(message)
         for (name, value) in pairs {
             append(" " + name + "=")
-            // Quoted where a reader could not tell where the value ends.
+            // Quoted if the end of the value would otherwise be ambiguous.
             if value.isEmpty || value.utf8.contains(where: { $0 <= 0x20 || $0 == UInt8(ascii: "\"") }) {
                 append("\"")
                 escaped(value)
@@ -89,7 +89,7 @@ private struct LogLine {
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// As within a JSON string: no value, whatever it holds, begins a line of its own.
+    /// Appends text escaped as in a JSON string, so that no value can begin a new line.
     private mutating func escaped(_ text: String) {
         for octet in text.utf8 {
             switch octet {

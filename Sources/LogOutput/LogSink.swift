@@ -2,9 +2,10 @@ internal import Dispatch
 internal import Glibc
 internal import Locking
 
-/// Where log lines go: a bounded buffer that one writer empties, so that nobody who logs ever waits for a disk or a terminal.
+/// A bounded buffer of log lines that a background queue writes out, so that logging never waits for a disk or a
+/// terminal.
 ///
-/// When the buffer is full, lines are dropped and counted; the count is written as soon as there is room.
+/// When the buffer is full, lines are dropped and counted. The count is written as soon as there is room.
 package final class LogSink: Sendable {
     private struct State {
         var pending: [UInt8] = []
@@ -12,14 +13,15 @@ package final class LogSink: Sendable {
         var isWriting = false
     }
 
-    /// Enough for a burst of some thousand lines.
+    /// The size of the buffer in bytes, enough for a burst of some thousand lines.
     private static let capacity = 1 << 20
 
     private let descriptor: Int32
     private let queue = DispatchQueue(label: "log")
     private let state = Locked(State())
 
-    /// - Parameter descriptor: Where to write; stays the caller's. Standard error is where it is looked for.
+    /// - Parameter descriptor: The file descriptor for the lines, by default standard error. The caller keeps
+    ///   ownership.
     package init(descriptor: Int32 = 2) {
         self.descriptor = descriptor
     }
@@ -38,7 +40,7 @@ package final class LogSink: Sendable {
         if mustStart { queue.async { self.writePending() } }
     }
 
-    /// Waits until everything has been written: for the end of the process.
+    /// Blocks until all lines are written. For the end of the process.
     package func flush() {
         queue.sync { self.writePending() }
     }
@@ -54,7 +56,7 @@ package final class LogSink: Sendable {
             }
             guard !lines.isEmpty || dropped > 0 else { return }
             writeAll(lines)
-            if dropped > 0 { writeAll(Array("warning  \(dropped) log lines were dropped: they came too fast\n".utf8)) }
+            if dropped > 0 { writeAll(Array("warning  \(dropped) log lines dropped: the log buffer was full\n".utf8)) }
         }
     }
 
@@ -64,7 +66,7 @@ package final class LogSink: Sendable {
             let count = bytes.withUnsafeBytes {
                 Glibc.write(descriptor, $0.baseAddress?.advanced(by: written), $0.count - written)
             }
-            // A terminal that is gone takes no more lines; the server has better things to do than to mind.
+            // The output is gone, for example a closed terminal. Lines are lost, which must not affect the server.
             guard count > 0 || errno == EINTR else { return }
             written += max(0, count)
         }

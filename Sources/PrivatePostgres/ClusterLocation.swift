@@ -1,27 +1,28 @@
 internal import Glibc
 
-/// Where a cluster really is: a directory that its user can reach, short enough to hold a Unix socket.
+/// The actual directory of a cluster. Its user can access it, and its path is short enough for a Unix socket.
 ///
-/// Usually that is the directory that was asked for. It is not when root runs us from a place that only root may enter,
-/// or one with a very long path: then it is a fresh directory under `/var/tmp`, and the one that was asked for is a
-/// symbolic link to it.
+/// Usually this is the requested directory. If that is in a place that only root may enter, or has a very long path,
+/// the cluster is in a new directory under `/var/tmp`, and the requested directory is a symbolic link to it.
 struct ClusterLocation: Sendable, Equatable {
-    /// Holds the data directory and the socket. Only the cluster's user may enter, so "trust" means that user and root.
+    /// The directory that contains the data directory and the socket. Only the cluster's user and root may enter it, so
+    /// "trust" authentication admits only these.
     let root: String
 
     var data: String { "\(root)/data" }
-    /// Where `initdb` works until it is done: a run that was cut short leaves nothing that looks like a cluster.
+    /// The directory for `initdb`, renamed when it is done. An interrupted run leaves nothing that looks like a
+    /// cluster.
     var unfinishedData: String { "\(root)/data.new" }
     var postmasterLock: String { "\(data)/postmaster.pid" }
     var socketLock: String { "\(root)/.s.PGSQL.\(Self.port).lock" }
 
-    /// Part of the socket's name only: the server listens on no TCP port.
+    /// The port in the socket's name. The server listens on no TCP port.
     static let port = 5432
     private static let temporaryDirectory = "/var/tmp"
-    /// `sun_path` holds 108 bytes, of which one is a NUL (unix(7)).
+    /// The maximum length in bytes: `sun_path` has 108 bytes, including a NUL (unix(7)).
     private static let longestSocketPath = 107
 
-    /// Makes the directory, or finds the one that was made before.
+    /// Creates the directory, or finds the existing one.
     static func prepare(_ directory: String, user: ServiceUser) async throws -> ClusterLocation {
         let directory = absolute(directory)
         switch kind(of: directory) {
@@ -29,20 +30,23 @@ struct ClusterLocation: Sendable, Equatable {
             if let target = realPath(directory), owner(of: target) == user.userID, await isUsable(target, user) {
                 return ClusterLocation(root: target)
             }
-            // Its target was cleaned away, or is somebody else's by now.
-            guard unlink(directory) == 0 else { throw failure("The link \(directory) leads nowhere") }
+            // Its target was deleted, or now belongs to another user.
+            guard unlink(directory) == 0 else {
+                throw failure("The symbolic link \(directory) has no usable target; removal failed")
+            }
         case .directory where owner(of: directory) == user.userID:
-            // A path that is too long cannot have held a cluster; one that cannot be reached any more may.
+            // A directory that was never usable holds no cluster and may be removed. rmdir fails for one that holds a
+            // cluster that became inaccessible.
             if await isUsable(realPath(directory) ?? directory, user) {
                 return ClusterLocation(root: realPath(directory) ?? directory)
             }
             guard rmdir(directory) == 0 else {
-                throw failure("The database in \(directory) cannot be reached by its user")
+                throw failure("The user of the database in \(directory) cannot access it")
             }
         case .directory:
             guard rmdir(directory) == 0 else { throw failure("\(directory) belongs to another user") }
         case .other:
-            throw PrivatePostgresError("\(directory) is no directory.")
+            throw PrivatePostgresError("\(directory) is not a directory. Remove it, or choose another directory.")
         case .nothing:
             break
         }
@@ -51,7 +55,7 @@ struct ClusterLocation: Sendable, Equatable {
 
     private static func make(_ directory: String, _ user: ServiceUser) async throws -> ClusterLocation {
         try makeParents(of: directory)
-        guard mkdir(directory, 0o700) == 0 else { throw failure("\(directory) cannot be made") }
+        guard mkdir(directory, 0o700) == 0 else { throw failure("Cannot create \(directory)") }
         let root = realPath(directory) ?? directory
         if chown(root, user.userID, user.groupID) == 0, await isUsable(root, user) {
             return ClusterLocation(root: root)
@@ -62,17 +66,17 @@ struct ClusterLocation: Sendable, Equatable {
         let made = template.withUnsafeMutableBufferPointer { buffer in
             buffer.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) }
         }
-        guard let made else { throw failure("No directory can be made in \(temporaryDirectory)") }
+        guard let made else { throw failure("Cannot create a directory in \(temporaryDirectory)") }
         guard chown(made, user.userID, user.groupID) == 0, await isUsable(made, user), symlink(made, directory) == 0
-        else { throw failure("\(made) cannot be used in place of \(directory)") }
+        else { throw failure("Cannot use \(made) in place of \(directory)") }
         return ClusterLocation(root: made)
     }
 
-    /// Whether the user can write there, and a socket fits in.
+    /// Returns whether the user can write to the directory and its path is short enough for a socket.
     private static func isUsable(_ root: String, _ user: ServiceUser) async -> Bool {
         guard "\(root)/.s.PGSQL.\(port)".utf8.count <= longestSocketPath else { return false }
         guard user.isAnother else { return access(root, W_OK | X_OK) == 0 }
-        // The kernel knows best what that user may do: every directory above counts.
+        // A test as that user, because the permissions of all parent directories count.
         guard let test = Program.find("test") else { return false }
         let result = try? await Program(path: test, user: user).run(["-w", root, "-a", "-x", root])
         return result?.isSuccess ?? false
@@ -104,7 +108,7 @@ struct ClusterLocation: Sendable, Equatable {
         var parent = ""
         for part in parts {
             parent += "/\(part)"
-            guard mkdir(parent, 0o755) == 0 || errno == EEXIST else { throw failure("\(parent) cannot be made") }
+            guard mkdir(parent, 0o755) == 0 || errno == EEXIST else { throw failure("Cannot create \(parent)") }
         }
     }
 

@@ -1,13 +1,14 @@
 internal import Glibc
 
-/// Where PostgreSQL's server programs are.
+/// The location of PostgreSQL's server programs.
 struct Installation: Sendable {
     let directory: String
 
     var initdb: String { "\(directory)/initdb" }
     var postgres: String { "\(directory)/postgres" }
 
-    /// Looks where `pg_config --bindir` says, then where Debian and Ubuntu have them, newest version first.
+    /// Finds the programs in the directory of `pg_config --bindir`, else in those of Debian and Ubuntu, newest version
+    /// first.
     static func find(user: ServiceUser) async throws -> Installation {
         var candidates: [String] = []
         if let pgConfig = Program.find("pg_config") {
@@ -19,7 +20,7 @@ struct Installation: Sendable {
             if access(installation.initdb, X_OK) == 0, access(installation.postgres, X_OK) == 0 { return installation }
         }
         throw PrivatePostgresError(
-            "PostgreSQL's server programs were not found. On Debian and Ubuntu: apt-get install postgresql"
+            "PostgreSQL's server programs were not found. On Debian and Ubuntu, run: apt-get install postgresql"
         )
     }
 

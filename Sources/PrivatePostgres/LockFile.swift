@@ -1,16 +1,17 @@
 internal import Glibc
 
-/// A lock file of PostgreSQL's: its first line is the process id of the server that made it.
+/// A lock file of PostgreSQL. Its first line is the process id of the server that created it.
 ///
-/// PostgreSQL takes over a lock whose process is gone. It does not when that number belongs to another process of the
-/// same user by now, which is what happens in a container: there the numbers start again with each run.
+/// PostgreSQL replaces a lock file whose process no longer exists. It does not if another process of the same user now
+/// has that process id, which is common in a container, where process ids start again with each run.
 enum LockFile {
-    /// The server that still runs on `data`, according to a lock file; one that means something else is removed.
+    /// Returns the server that still runs on `data`, according to a lock file. A lock file of another process is
+    /// removed.
     ///
-    /// - Returns: a process id, or `nil` if nothing is in the way.
+    /// - Returns: The process id, or `nil` if no server runs on `data`.
     static func owner(_ path: String, data: String) -> pid_t? {
         guard let process = process(in: path), isAlive(process) else { return nil }
-        // A postmaster works in its data directory.
+        // The working directory of a postmaster is its data directory.
         if workingDirectory(of: process) == ClusterLocation.realPath(data) { return process }
         _ = unlink(path)
         return nil

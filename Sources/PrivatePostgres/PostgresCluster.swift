@@ -1,26 +1,26 @@
 internal import Glibc
 internal import Subprocess
 
-/// A PostgreSQL of our own: for `push-server dev` and for tests.
+/// A private PostgreSQL server for `push-server dev` and for tests.
 ///
-/// It is made on first use and started and stopped with us. Nothing of it is ever on a network: it listens on a Unix
-/// socket in a directory that only its user may enter. Its settings are durable ones, as in production. If we are root,
-/// it runs as the user `postgres`, or else `nobody`. It ends in order when we are killed, where `setpriv` (util-linux)
-/// is there to see to that.
+/// It is created on first use, and starts and stops with this process. It is never reachable over a network: it listens
+/// on a Unix socket in a directory that only its user may enter. Its settings are durable ones, as in production. If
+/// this process is root, the server runs as the user `postgres`, or else `nobody`. Where `setpriv` (util-linux) is
+/// installed, the server shuts down cleanly even if this process is killed.
 package actor PostgresCluster {
-    /// How the server ends (PostgreSQL manual, "Shutting Down the Server").
+    /// The shutdown mode (PostgreSQL manual, "Shutting Down the Server").
     package enum StopMode: Sendable {
-        /// Sessions are cut off, then everything is written: the next start has nothing to recover.
+        /// Sessions are terminated, then all data is written. The next start needs no recovery.
         case fast
-        /// At once. The next start recovers from the log.
+        /// The server aborts. The next start recovers from the write-ahead log.
         case immediate
     }
 
-    /// Recovery after a crash is part of a start.
+    /// The time limit of a start, which includes recovery after a crash.
     private static let startTimeout: Duration = .seconds(60)
     private static let fastStopTimeout: Duration = .seconds(10)
     private static let immediateStopTimeout: Duration = .seconds(5)
-    /// How long a server that was orphaned may take to end before a new one is started.
+    /// The time limit for an orphaned server to end before a new one is started.
     private static let orphanTimeout: Duration = .seconds(15)
     private static let pollInterval: Duration = .milliseconds(50)
 
@@ -31,9 +31,9 @@ package actor PostgresCluster {
     private var server: ServerProcess?
 
     /// - Parameters:
-    ///   - directory: where it is, or will be; a relative one belongs to the present working directory.
-    ///   - settings: of PostgreSQL, on top of our own.
-    ///   - onLine: is given each line that the server prints.
+    ///   - directory: The directory of the cluster. A relative path is relative to the current working directory.
+    ///   - settings: Settings of PostgreSQL, in addition to this type's own.
+    ///   - onLine: Called with each line that the server prints.
     package init(
         directory: String,
         settings: [String: String] = [:],
@@ -44,23 +44,23 @@ package actor PostgresCluster {
         self.onLine = onLine
     }
 
-    /// Where to connect: the Unix socket. `nil` before the first ``start()``.
+    /// The URL of the Unix socket; `nil` before the first ``start()``.
     package var url: String? {
         location.map { "postgresql://postgres@/postgres?host=\(percentEncoded($0.root))&port=\(ClusterLocation.port)" }
     }
 
-    /// The directory where it really is; `nil` before the first ``start()``.
+    /// The actual directory of the cluster; `nil` before the first ``start()``.
     package var realDirectory: String? { location?.root }
 
-    /// The server's process id while it runs.
+    /// The server's process id; `nil` while it does not run.
     package var processIdentifier: Int32? {
         get async { await server?.processIdentifier }
     }
 
-    /// Starts the server, and makes it on first use. Returns its URL when it accepts connections; at once if it runs
-    /// already.
+    /// Starts the server, and creates the cluster on first use. Returns its URL when it accepts connections; at once if
+    /// it runs already.
     ///
-    /// - Throws: ``PrivatePostgresError``, with what the server had to say.
+    /// - Throws: ``PrivatePostgresError`` with the server's output.
     @discardableResult
     package func start() async throws -> String {
         if let url, let server, await server.phase == .ready { return url }
@@ -80,7 +80,7 @@ package actor PostgresCluster {
                 return url ?? ""
             case .ended:
                 let lines = await server.lastLines
-                // Children of a server that was killed hold its shared memory for another moment.
+                // Child processes of a killed server keep its shared memory for a moment.
                 guard lines.contains(where: { $0.contains("shared memory block") }), ContinuousClock.now < deadline
                 else {
                     throw PrivatePostgresError("PostgreSQL did not start:", output: lines)
@@ -93,11 +93,12 @@ package actor PostgresCluster {
         }
     }
 
-    /// Stops the server and waits until it has ended. One that does not obey is killed.
+    /// Stops the server and waits until it has ended. A server that does not react is killed.
     package func stop(_ mode: StopMode = .fast) async {
         guard let server else { return }
         self.server = nil
-        // Not interrupted by the cancellation of whoever stops it: that is often why it is stopped.
+        // A task of its own, because cancellation of the caller is often the reason for stopping and must not interrupt
+        // it.
         await Task {
             if mode == .fast, await server.end(with: .interrupt, within: Self.fastStopTimeout) { return }
             if await server.end(with: .quit, within: Self.immediateStopTimeout) { return }
@@ -129,17 +130,17 @@ package actor PostgresCluster {
         ])
         guard isSuccess else { throw PrivatePostgresError("initdb failed:", output: output.suffix(10)) }
         guard rename(location.unfinishedData, location.data) == 0 else {
-            throw PrivatePostgresError("\(location.data) cannot be made: \(String(cString: strerror(errno))).")
+            throw PrivatePostgresError("Cannot create \(location.data): \(String(cString: strerror(errno))).")
         }
     }
 
-    /// Waits for a server of an earlier run, whose parent was killed and which is about to end.
+    /// Waits for the server of an earlier run, which is about to end because its parent was killed.
     private func waitForOrphan(_ location: ClusterLocation, until deadline: ContinuousClock.Instant) async throws {
         while let process = LockFile.owner(location.postmasterLock, data: location.data)
             ?? LockFile.owner(location.socketLock, data: location.data)
         {
             guard ContinuousClock.now < deadline else {
-                throw PrivatePostgresError("A PostgreSQL is running in \(location.root) already (process \(process)).")
+                throw PrivatePostgresError("PostgreSQL already runs in \(location.root) (process \(process)). Stop it.")
             }
             try await Task.sleep(for: Self.pollInterval)
         }
@@ -153,7 +154,7 @@ package actor PostgresCluster {
     ) throws {
         var values = [
             "listen_addresses": "",
-            // A list: its items are quoted like identifiers.
+            // A list, whose items are quoted like identifiers.
             "unix_socket_directories": quoted(location.root),
             "unix_socket_permissions": "0700",
             "port": "\(ClusterLocation.port)",

@@ -2,35 +2,35 @@ internal import Glibc
 internal import Subprocess
 internal import SystemPackage
 
-/// A program that runs as the database's user, in a session of its own and with an environment that knows nothing of
-/// ours.
+/// A program that runs as the database's user, in its own session, and with an environment that inherits only `PATH`.
 struct Program: Sendable {
     let path: String
     let user: ServiceUser
 
-    /// Only what the programs need. Above all no `PG…` variable, which would be meant for another server.
+    /// The variables that the programs need. `PG…` variables are excluded, because they may refer to another server.
     static var environment: Environment {
         let path = getenv("PATH").map { String(cString: $0) } ?? "/usr/local/bin:/usr/bin:/bin"
         return .custom(["PATH": path, "LC_ALL": "C", "TZ": "UTC"])
     }
 
-    /// Away from our own terminal: its Ctrl-C is for us, who then stop the server in order.
+    /// A session without this process's terminal. Ctrl-C reaches only this process, which then stops the server
+    /// cleanly.
     static var options: PlatformOptions {
         var options = PlatformOptions()
         options.createSession = true
         return options
     }
 
-    /// Runs it to its end.
+    /// Runs the program and waits until it has ended.
     ///
-    /// - Returns: what it printed on both outputs, and whether it succeeded.
+    /// - Returns: The lines of standard output and standard error, and whether the program succeeded.
     func run(_ arguments: [String]) async throws -> (output: [String], isSuccess: Bool) {
         let (executable, arguments) = try command(arguments)
         let result = try await Subprocess.run(
             executable,
             arguments: arguments,
             environment: Self.environment,
-            // Its user may not be allowed into our own.
+            // The program's user may have no access to the current working directory.
             workingDirectory: FilePath("/"),
             platformOptions: Self.options,
             output: .string(limit: 1 << 20),
@@ -40,13 +40,14 @@ struct Program: Sendable {
         return (lines, result.terminationStatus.isSuccess)
     }
 
-    /// What to execute so that it runs as its user.
+    /// Returns the executable and arguments that run the program as its user.
     ///
-    /// `setpriv` (util-linux) changes the user: a process that has just been forked from one with many threads cannot
-    /// do so with the C library, which would wait for those threads.
+    /// `setpriv` (util-linux) changes the user. The C library cannot do so in a process that was just forked from a
+    /// multithreaded one, because it would wait for those threads.
     ///
-    /// - Parameter endsWithUs: whether the kernel is to send it SIGINT when we are gone, however we went.
-    /// - Throws: ``PrivatePostgresError`` if the user cannot be changed. Without `setpriv` it does not end with us.
+    /// - Parameter endsWithUs: Whether the kernel sends the program SIGINT when this process ends for any reason.
+    ///   Ignored if `setpriv` is not installed.
+    /// - Throws: ``PrivatePostgresError`` if the user cannot be changed.
     func command(
         _ arguments: [String],
         endsWithUs: Bool = false
@@ -61,12 +62,12 @@ struct Program: Sendable {
             return (.path(FilePath(setpriv)), Arguments(options + ["--", path] + arguments))
         }
         guard !user.isAnother else {
-            throw PrivatePostgresError("PostgreSQL does not run as root, and there is no setpriv to change that.")
+            throw PrivatePostgresError("PostgreSQL refuses to run as root, and setpriv is missing. Install util-linux.")
         }
         return (.path(FilePath(path)), Arguments(arguments))
     }
 
-    /// Where the system has the program `name`.
+    /// Returns the path of the program `name` in the system's directories.
     static func find(_ name: String) -> String? {
         ["/usr/bin", "/bin", "/usr/local/bin"].map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
     }

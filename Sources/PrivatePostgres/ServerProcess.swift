@@ -2,19 +2,19 @@ internal import Glibc
 internal import Subprocess
 internal import SystemPackage
 
-/// One run of the server, from its start to its end.
+/// A single run of the server, from its start to its end.
 actor ServerProcess {
     enum Phase: Equatable {
-        /// Can transition to `ready`, `ended`.
+        /// The server does not accept connections yet. Can transition to `ready`, `ended`.
         case starting
-        /// It accepts connections. Can transition to `ended`.
+        /// The server accepts connections. Can transition to `ended`.
         case ready
         case ended
     }
 
-    /// What it prints when it accepts connections. Its messages are in English: `lc_messages` is C.
+    /// The message of a server that accepts connections. It is in English, because `lc_messages` is C.
     private static let readyMessage = "database system is ready to accept connections"
-    /// Lines that are kept to explain a failure.
+    /// The number of lines that are kept to explain a failure.
     private static let keptLines = 12
 
     private let signals: AsyncStream<Signal>.Continuation
@@ -32,10 +32,10 @@ actor ServerProcess {
         (incomingSignals, signals) = AsyncStream.makeStream(of: Signal.self)
     }
 
-    /// Starts it.
+    /// Starts the server.
     nonisolated func launch(_ program: Program, _ arguments: [String]) throws(PrivatePostgresError) {
         let (executable, arguments) = try program.command(arguments, endsWithUs: true)
-        // Detached: it ends when it is told to, or by itself, and not with whoever started it.
+        // Detached, so that cancellation of the caller does not end the server.
         Task.detached { [incomingSignals] in
             do {
                 _ = try await Subprocess.run(
@@ -53,7 +53,7 @@ actor ServerProcess {
                         group.addTask {
                             for await signal in incomingSignals { try? execution.send(signal: signal) }
                         }
-                        // Ends with the last process that holds the pipe: the server and all its children.
+                        // The output ends when the server and all its child processes have closed the pipe.
                         for try await line in execution.standardOutput.strings() { await self.received(line) }
                         group.cancelAll()
                     }
@@ -65,13 +65,13 @@ actor ServerProcess {
         }
     }
 
-    /// Waits until it accepts connections or has ended. Returns the phase it is in then, or when the time is up.
+    /// Waits until the server accepts connections, has ended, or the time is up. Returns its phase.
     func waitUntilReady(within bound: Duration) async -> Phase {
         await wait(within: bound) { $0 != .starting }
         return phase
     }
 
-    /// Sends it a signal and waits for its end. Returns whether that came in time.
+    /// Sends a signal to the server and waits for its end. Returns whether it ended in time.
     func end(with signal: Signal, within bound: Duration) async -> Bool {
         signals.yield(signal)
         await wait(within: bound) { $0 == .ended }

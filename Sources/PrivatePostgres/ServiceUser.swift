@@ -1,11 +1,11 @@
 internal import Glibc
 
-/// The user that the database runs as: PostgreSQL refuses to run as root.
+/// The user that the database runs as, which is never root, because PostgreSQL refuses that.
 struct ServiceUser: Sendable, Equatable {
     let userID: uid_t
     let groupID: gid_t
 
-    /// Who we are, or for root `postgres`, or else `nobody`.
+    /// Returns the user of this process; for root `postgres`, or else `nobody`.
     static func current() throws(PrivatePostgresError) -> ServiceUser {
         guard geteuid() == 0 else { return ServiceUser(userID: geteuid(), groupID: getegid()) }
         for name in ["postgres", "nobody"] {
@@ -13,9 +13,11 @@ struct ServiceUser: Sendable, Equatable {
                 return ServiceUser(userID: entry.pointee.pw_uid, groupID: entry.pointee.pw_gid)
             }
         }
-        throw PrivatePostgresError("There is neither a user postgres nor a user nobody for PostgreSQL to run as.")
+        throw PrivatePostgresError(
+            "PostgreSQL refuses to run as root, and there is no user postgres or nobody. Create one of them."
+        )
     }
 
-    /// Whether programs have to be told to run as this user.
+    /// Whether this user differs from the user of this process.
     var isAnother: Bool { userID != geteuid() }
 }

@@ -1,47 +1,47 @@
-/// Text as Prometheus reads it, in version 0.0.4 of its format (Prometheus, "Exposition formats").
+/// A text in version 0.0.4 of Prometheus's text format (Prometheus, "Exposition formats").
 ///
-/// Families follow one another, each with its samples behind it: whoever writes sees to it that none comes twice.
+/// A family is followed by its samples. The caller must not begin the same family twice.
 package struct ExpositionText: Sendable {
     /// `Content-Type` of the text.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// What the samples of a family are.
+    /// The type of a family.
     package enum Kind: String, Sendable {
-        /// A number that only grows while the process lives.
+        /// A number that only grows during the life of the process.
         case counter
         /// A number that goes up and down.
         case gauge
-        /// Observations, counted by how large they were.
+        /// Observations, counted by size.
         case histogram
     }
 
-    /// The text so far, in UTF-8; every line ends in a line feed.
+    /// The text so far, in UTF-8. Every line ends in a line feed.
     package private(set) var bytes: [UInt8] = []
 
     package init() {}
 
-    /// Begins a family: its lines `HELP` and `TYPE`.
+    /// Begins a family with its `HELP` and `TYPE` lines.
     ///
     /// - Parameters:
-    ///   - name: Letters, digits, `_` and `:`, the first no digit.
-    ///   - help: What it tells, in any words.
+    ///   - name: Letters, digits, `_` and `:`; the first character is not a digit.
+    ///   - help: A description of the metric; any text.
     package mutating func family(_ name: String, _ kind: Kind, help: String) {
         append("# HELP \(name) \(Self.escaped(help, isLabelValue: false))\n# TYPE \(name) \(kind.rawValue)\n")
     }
 
-    /// Writes a sample without labels, of the family that was begun last.
+    /// Writes a sample without labels for the current family.
     package mutating func sample(_ name: String, _ value: Double) {
         sample(name, LabelText([]), Self.number(value))
     }
 
-    /// Writes a sample, of the family that was begun last.
+    /// Writes a sample for the current family.
     ///
-    /// - Parameter labels: Names and values; a value may be any text.
+    /// - Parameter labels: The names and values of the labels; a value may be any text.
     package mutating func sample(_ name: String, _ labels: [(String, String)], _ value: Double) {
         sample(name, LabelText(labels), Self.number(value))
     }
 
-    /// - Parameter value: A number in the format's own spelling.
+    /// - Parameter value: A number as formatted by ``number(_:)``.
     mutating func sample(_ name: String, _ labels: LabelText, _ value: String) {
         append(labels.text.isEmpty ? "\(name) \(value)\n" : "\(name){\(labels.text)} \(value)\n")
     }
@@ -50,14 +50,14 @@ package struct ExpositionText: Sendable {
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// A number as Go reads and writes it, which is what the format asks for.
+    /// Formats a number in the syntax of Go, as the format requires.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value > 0 ? "+Inf" : "-Inf" }
         return Int64(exactly: value).map { String($0) } ?? String(value)
     }
 
-    /// A backslash and a line feed cannot stand for themselves anywhere, a quotation mark not in a label's value.
+    /// Escapes backslashes and line feeds, and in a label's value also quotation marks.
     static func escaped(_ text: String, isLabelValue: Bool) -> String {
         var escaped = ""
         for scalar in text.unicodeScalars {
@@ -72,11 +72,11 @@ package struct ExpositionText: Sendable {
     }
 }
 
-/// The labels of a series as they stand between the braces: sorted by name, so that the same labels are the same text.
+/// The labels of a series as they are written between the braces, sorted by name so that equal labels have equal text.
 struct LabelText: Hashable, Comparable {
     let text: String
 
-    /// - Parameter labels: Each name is letters, digits and `_`, the first no digit, and is given once.
+    /// - Parameter labels: Unique names of letters, digits and `_`; the first character is not a digit.
     init(_ labels: [(String, String)]) {
         text =
             labels
@@ -89,7 +89,7 @@ struct LabelText: Hashable, Comparable {
         self.text = text
     }
 
-    /// The same and `le`, the upper bound of a histogram's bucket.
+    /// Returns these labels and `le`, the upper bound of a histogram's bucket.
     func with(upperBound: String) -> LabelText {
         LabelText(text: (text.isEmpty ? "" : text + ",") + "le=\"\(upperBound)\"")
     }

@@ -1,14 +1,17 @@
 package import CoreMetrics
 internal import Locking
 
-/// What a program counts by swift-metrics, kept for Prometheus to read.
+/// A swift-metrics factory that keeps metrics for Prometheus to scrape.
 ///
-/// Each metric is made once, under a name that this factory was told of, and whoever counts keeps it: making one locks and looks up,
-/// counting touches one word. Names and labels that Prometheus would refuse are mistakes of the program and end it, as does a name
-/// that is used for two kinds of metric. Counters are counters, meters and gauges are gauges, timers (in seconds) and recorders are
-/// histograms over ``HistogramSeries/upperBounds``.
+/// A caller should create each metric once and keep it: creating one takes a lock and a lookup, counting changes one
+/// word. Counters become Prometheus counters, and meters become gauges. Timers (in seconds) and aggregating recorders
+/// become histograms over ``HistogramSeries/upperBounds``; other recorders become gauges.
 ///
-/// A factory is handed to what counts, and is not `MetricsSystem`'s: a process may run several servers.
+/// Some programming errors end the process: a metric without help text, an invalid or duplicate label name, and a
+/// metric name that is used for two kinds of metric.
+///
+/// The factory is passed to the code that counts and is not installed in `MetricsSystem`, because a process may run
+/// several servers.
 package final class PrometheusFactory: MetricsFactory {
     private struct Family {
         let kind: ExpositionText.Kind
@@ -18,13 +21,13 @@ package final class PrometheusFactory: MetricsFactory {
     private let help: [String: String]
     private let families = Locked<[String: Family]>([:])
 
-    /// - Parameter help: What each metric tells, by its name.
+    /// - Parameter help: The help text of each metric, by its name.
     package init(help: [String: String]) {
-        for name in help.keys { precondition(Self.isName(name), "\(name) is no name of a metric") }
+        for name in help.keys { precondition(Self.isName(name), "Invalid metric name: \(name)") }
         self.help = help
     }
 
-    /// Writes every metric that has been made: families by name, their series by labels.
+    /// Writes every metric that has been created: families sorted by name, and their series sorted by labels.
     package func write(to text: inout ExpositionText) {
         let families = families.withLock { $0 }
         for (name, family) in families.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
@@ -70,18 +73,18 @@ package final class PrometheusFactory: MetricsFactory {
     package func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
     package func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
 
-    /// The series of that name and these labels: the same one whenever it is asked for.
+    /// Returns the series with this name and these labels, which is created on first use.
     private func series<Made: Series>(_ name: String, _ labels: [(String, String)], make: () -> Made) -> Made {
-        precondition(help[name] != nil, "\(name) has no help text")
+        precondition(help[name] != nil, "Metric \(name) has no help text.")
         let names = labels.map(\.0)
-        precondition(names.allSatisfy(Self.isLabelName), "\(name) has a label that cannot be one: \(names)")
-        precondition(Set(names).count == names.count, "\(name) has a label twice: \(names)")
+        precondition(names.allSatisfy(Self.isLabelName), "Metric \(name) has an invalid label name: \(names)")
+        precondition(Set(names).count == names.count, "Metric \(name) has a duplicate label name: \(names)")
         let labels = LabelText(labels)
         return families.withLock { families in
             var family = families[name] ?? Family(kind: Made.kind)
-            precondition(family.kind == Made.kind, "\(name) is a \(family.kind) already")
+            precondition(family.kind == Made.kind, "Metric \(name) already exists as a \(family.kind).")
             if let known = family.series[labels] {
-                guard let known = known as? Made else { preconditionFailure("\(name) counts in another way already") }
+                guard let known = known as? Made else { preconditionFailure("Metric \(name) has another type.") }
                 return known
             }
             let made = make()
@@ -107,12 +110,13 @@ package final class PrometheusFactory: MetricsFactory {
         isWord(String(name.filter { $0 != ":" }))
     }
 
-    /// `le` is the histogram's own, and names that begin with `__` are Prometheus's.
+    /// Returns whether `name` is a valid label name. Histograms use `le`, and Prometheus reserves names that begin with
+    /// `__`.
     private static func isLabelName(_ name: String) -> Bool {
         isWord(name) && name != "le" && !name.hasPrefix("__")
     }
 
-    /// Letters, digits and `_`, the first no digit.
+    /// Returns whether `text` consists of letters, digits and `_`, and does not begin with a digit.
     private static func isWord(_ text: String) -> Bool {
         guard let first = text.utf8.first, !(0x30...0x39).contains(first) else { return false }
         return text.utf8.allSatisfy { octet in

@@ -2,18 +2,18 @@ internal import CoreMetrics
 internal import Locking
 internal import Synchronization
 
-/// One metric with one set of labels: takes what is counted, and writes it down when it is asked for.
+/// A metric with one set of labels that records values and writes them on request.
 protocol Series: AnyObject, Sendable {
     static var kind: ExpositionText.Kind { get }
     func write(_ name: String, _ labels: LabelText, to text: inout ExpositionText)
 }
 
-/// Counts whole things.
+/// A counter of integers.
 final class CounterSeries: Series, CounterHandler {
     static let kind = ExpositionText.Kind.counter
     private let value = Atomic<Int64>(0)
 
-    /// A counter only grows: a negative amount is left out.
+    /// Adds `amount`. A counter only grows, so a negative amount is ignored.
     func increment(by amount: Int64) {
         if amount > 0 { value.wrappingAdd(amount, ordering: .relaxed) }
     }
@@ -27,12 +27,12 @@ final class CounterSeries: Series, CounterHandler {
     }
 }
 
-/// Adds up amounts that are no whole numbers.
+/// A counter of floating-point amounts.
 final class FloatingPointCounterSeries: Series, FloatingPointCounterHandler {
     static let kind = ExpositionText.Kind.counter
     private let value = Locked(0.0)
 
-    /// A counter only grows: an amount that is negative or no number is left out.
+    /// Adds `amount`. A counter only grows, so a negative amount or NaN is ignored.
     func increment(by amount: Double) {
         if amount > 0 { value.withLock { $0 += amount } }
     }
@@ -46,7 +46,7 @@ final class FloatingPointCounterSeries: Series, FloatingPointCounterHandler {
     }
 }
 
-/// A number that is what it was last said to be.
+/// A gauge that holds the last value set.
 final class GaugeSeries: Series, MeterHandler, RecorderHandler {
     static let kind = ExpositionText.Kind.gauge
     private let value = Locked(0.0)
@@ -63,24 +63,25 @@ final class GaugeSeries: Series, MeterHandler, RecorderHandler {
     }
 }
 
-/// Counts observations by how large they were.
+/// A histogram that counts observations by size.
 final class HistogramSeries: Series, TimerHandler, RecorderHandler {
-    /// Observations up to each of these: seconds, made for latencies of 1 ms to 10 s, which is as long as a call may take.
+    /// The upper bounds of the buckets in seconds, chosen for latencies from 1 ms to 10 s, the longest that a call may
+    /// take.
     static let upperBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
     static let kind = ExpositionText.Kind.histogram
     private static let bucketLabels = upperBounds.map(ExpositionText.number) + ["+Inf"]
 
     private struct State {
-        /// How many fell between a bound and the one before it; the last, above all bounds.
+        /// The number of observations per bucket; the last bucket holds those above all bounds.
         var counts = [Int](repeating: 0, count: HistogramSeries.upperBounds.count + 1)
         var sum = 0.0
     }
 
-    // Under one lock, so that buckets, count and sum are those of the same observations.
+    // One lock covers all three, so that buckets, count and sum describe the same observations.
     private let state = Locked(State())
 
     func record(_ value: Double) {
-        // What is no number is in no bucket, and would make the sum none for ever.
+        // NaN belongs to no bucket and would make the sum NaN for ever.
         guard !value.isNaN else { return }
         let bucket = Self.upperBounds.firstIndex { value <= $0 } ?? Self.upperBounds.count
         state.withLock { state in
@@ -91,7 +92,7 @@ final class HistogramSeries: Series, TimerHandler, RecorderHandler {
 
     func record(_ value: Int64) { record(Double(value)) }
 
-    /// Recorded in seconds. A clock that went back took no time.
+    /// Records a duration in seconds. A negative duration, from a clock that stepped back, counts as 0.
     func recordNanoseconds(_ duration: Int64) { record(Double(max(0, duration)) / 1e9) }
 
     func write(_ name: String, _ labels: LabelText, to text: inout ExpositionText) {

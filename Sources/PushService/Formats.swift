@@ -3,11 +3,12 @@ internal import Glibc
 internal import HTTPServer
 
 extension UUID {
-    /// A UUID of version 7: its first 48 bits are the time in milliseconds, so that ids sort by when they were made (RFC 9562 §5.7).
+    /// Creates a UUID of version 7. Its first 48 bits are the time in milliseconds, so ids sort by creation time
+    /// (RFC 9562 §5.7).
     static func v7() -> UUID {
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
-        // A clock that was never set may be before 1970, which an unsigned number does not hold.
+        // A clock that was never set may be before 1970, which an unsigned number cannot represent.
         let milliseconds = UInt64(clamping: now.tv_sec) &* 1000 &+ UInt64(clamping: now.tv_nsec) / 1_000_000
         // The 12 bits after the version hold the fraction of the millisecond, as the RFC allows (§6.2, method 3).
         let fraction = UInt64(clamping: now.tv_nsec) % 1_000_000 * 4096 / 1_000_000
@@ -26,9 +27,11 @@ extension UUID {
 }
 
 extension Date {
-    /// Reads RFC 3339 strictly (§5.6): the format of the library takes whatever follows the time, and the 30th of February for a day of March.
+    /// Parses RFC 3339 strictly (§5.6).
+    ///
+    /// The library's format alone accepts any text after the time, and February 30 as a day in March.
     init?(rfc3339 text: String) {
-        // Date and time, a fraction if there is one, and the zone.
+        // The first 19 characters are the date and time. An optional fraction and the zone follow.
         let tail = text.utf8.dropFirst(19)
         let fraction =
             tail.first == UInt8(ascii: ".") ? tail.dropFirst().prefix { (0x30...0x39).contains($0) } : tail.prefix(0)
@@ -42,7 +45,7 @@ extension Date {
         self = date
     }
 
-    /// The seconds that a zone is ahead of UTC: `Z`, `+09:00`; `nil` for what is none.
+    /// Returns the seconds by which a zone, such as `Z` or `+09:00`, is ahead of UTC, or `nil` for an invalid zone.
     private static func offset(_ zone: Substring.UTF8View) -> Int? {
         let zone = Array(zone)
         if zone == [UInt8(ascii: "Z")] { return 0 }
@@ -55,13 +58,14 @@ extension Date {
         return sign * (number(1) * 60 + number(4)) * 60
     }
 
-    /// RFC 3339 in UTC with milliseconds: `2026-11-21T08:15:30.123Z`.
+    /// The date in RFC 3339 in UTC with milliseconds: `2026-11-21T08:15:30.123Z`.
     var rfc3339: String { rfc3339(places: 3) }
 
-    /// RFC 3339 in UTC with microseconds, which is all that PostgreSQL keeps: `2026-11-21T08:15:30.123456Z`.
+    /// The date in RFC 3339 in UTC with microseconds, the precision of PostgreSQL: `2026-11-21T08:15:30.123456Z`.
     var rfc3339Microseconds: String { rfc3339(places: 6) }
 
-    /// Rounded to a microsecond first: cut off from a binary fraction, a millisecond would be missing now and then.
+    /// Rounds to a microsecond before it cuts off digits. Cutting a binary fraction directly would sometimes lose a
+    /// millisecond.
     private func rfc3339(places: Int) -> String {
         let microseconds = units(perSecond: 1_000_000, .toNearestOrAwayFromZero)
         let fraction = (microseconds % 1_000_000 + 1_000_000) % 1_000_000
@@ -70,14 +74,15 @@ extension Date {
         return "\(CivilDate(unixSeconds: seconds).rfc3339).\(digits)Z"
     }
 
-    /// RFC 3339 in UTC to the second, as Kakao writes times: `2014-07-29T06:24:12Z`.
+    /// The date in RFC 3339 in UTC to the second, as Kakao writes times: `2014-07-29T06:24:12Z`.
     var rfc3339Seconds: String {
         "\(CivilDate(unixSeconds: units(perSecond: 1, .down)).rfc3339)Z"
     }
 
-    /// The units since 1970 of which a second has `perSecond`, within the years 0000 to 9999, which are all that RFC 3339 can write.
+    /// Returns the time since 1970 in units of 1/`perSecond` seconds, clamped to the years 0000 to 9999 of RFC 3339.
     ///
-    /// Never traps, wherever the date is from: one that is beyond these years, or not a number, becomes the nearest that is not.
+    /// Never traps. A date after these years, or not a number, becomes the last unit of 9999; an earlier one becomes
+    /// the first unit of 0000.
     private func units(perSecond: Double, _ rule: FloatingPointRoundingRule) -> Int {
         let (first, end) = (-62_167_219_200 * perSecond, 253_402_300_800 * perSecond)
         let units = (timeIntervalSince1970 * perSecond).rounded(rule)
@@ -87,6 +92,6 @@ extension Date {
 }
 
 extension UUID {
-    /// As PostgreSQL and everybody else writes it.
+    /// The UUID in lowercase, as PostgreSQL writes it.
     var lowercased: String { uuidString.lowercased() }
 }

@@ -2,24 +2,24 @@ package import HTTPServer
 internal import HTTPTypes
 package import Postgres
 
-/// What a caller is told when the database does not answer.
+/// The response to a caller whose request failed with a database error.
 extension PostgresError: ProblemConvertible {
     package var problem: Problem {
         guard isTransient else {
             return Problem(
                 .internalServerError,
-                "Something went wrong here. The log has the rest under the request's id."
+                "Internal error. The server's log has the details under the request's id."
             )
         }
         return Problem(
             .serviceUnavailable,
             kind: "database-unavailable",
-            "The database does not answer at the moment. Try again.",
+            "The database is unavailable. Try again.",
             headerFields: [.retryAfter: "1"]
         )
     }
 
-    /// The database is away, or busy; it may be back the next moment.
+    /// Whether the database is unavailable or overloaded, so that a retry may succeed.
     var isTransient: Bool {
         switch code {
         case .unavailable, .connectionLost, .timedOut, .overloaded: true

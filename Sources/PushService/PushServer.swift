@@ -9,19 +9,19 @@ package import Logging
 internal import Postgres
 internal import ServiceLifecycle
 
-/// The whole server, wired: what each loop has, what runs in the background, and the order in which it all begins and ends.
+/// The complete server: the services of each event loop, the background workers, and the order of startup and shutdown.
 package final class PushServer: Service {
-    /// The longest that the start waits until the server hears what others say.
+    /// How long startup waits at most for the connection that receives notifications of other servers.
     private static let listeningTime = Duration.seconds(2)
-    // On `SIGTERM` the server is gone within 10 s.
-    /// So much of it is Kakao's, to answer what it was asked. A call that is given up then is noted as not answered.
+    // On `SIGTERM` the server stops within 10 s.
+    /// The time that Kakao has to answer calls in flight. A call that is cancelled then is recorded as unanswered.
     private static let kakaoTime = Duration.seconds(5)
-    /// So much is for requests that are in hand, and for noting down what became of the sends.
+    /// The time for requests in flight and for storing the results of sends.
     private static let drainTime = Duration.seconds(7)
-    /// And so much for statements that are under way then.
+    /// The time after that for statements in flight.
     private static let databaseTime = Duration.seconds(2)
 
-    /// What each loop has of its own, so that a request never leaves it.
+    /// The services that each event loop has of its own, so that a request never leaves its event loop.
     private struct LoopServices {
         let loop: EventLoop
         let pool: PostgresPool
@@ -43,7 +43,7 @@ package final class PushServer: Service {
     private let preparer: PushPreparer
     private let housekeeper: PushHousekeeper
     private let listener: PostgresListener
-    /// Signalled when ``listener`` listens.
+    /// Signalled when ``listener`` has connected.
     private let listening: Signal
     private let events = PushEvents()
     private let syncWorker: PendingDeviceWorker
@@ -53,14 +53,14 @@ package final class PushServer: Service {
     private let databaseSettings: PostgresSettings
     private let onListening: @Sendable (PushServer) throws -> Void
 
-    /// Makes everything and binds the port; nothing is served before ``run()``.
+    /// Creates all services and binds the port. No request is served before ``run()``.
     ///
     /// - Parameters:
     ///   - migrations: The folder of the SQL files.
-    ///   - loopCount: How many loops it runs on, each with connections of its own.
-    ///   - senderIntervals: The intervals by which pushes are delivered.
-    ///   - onListening: Called once, when the server can do its work.
-    /// - Throws: ``SettingsError`` for files that cannot be used; ``SystemError`` when the address cannot be listened on.
+    ///   - loopCount: The number of event loops, each with connections of its own.
+    ///   - senderIntervals: The intervals of the delivery of pushes.
+    ///   - onListening: Called once, when the server is ready.
+    /// - Throws: ``SettingsError`` for unusable files; ``SystemError`` when the server cannot listen on the address.
     package init(
         settings: Settings,
         migrations: String,
@@ -121,7 +121,7 @@ package final class PushServer: Service {
         calls = try CallJournal(settings.journal, store: callStore(last.pool), loop: last.loop, logger: logger)
         gate = StartupGate(passesKakao: calls.journal != nil)
         let renewal = RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry)
-        // Where it listens is known once it does.
+        // The port is known only once the server listens.
         let returnURL = Locked<String?>(nil)
         let mask = SecretMask(
             secrets: settings.feedbackSecret.map { [$0.revealed] } ?? [],
@@ -236,7 +236,8 @@ package final class PushServer: Service {
             progress: progress,
             logger: logger
         )
-        // What another server was asked or told is noticed at once. On (re)connection too: what was said before may be lost.
+        // A notification informs this server at once of changes through other servers. A (re)connection counts as a
+        // notification, since earlier ones may be lost.
         listening = Signal(loop: first.loop)
         listener = PostgresListener(
             settings: databaseSettings,
@@ -289,7 +290,8 @@ package final class PushServer: Service {
         )
     }
 
-    /// The most connections to PostgreSQL that a server opens: those of each loop, and the listener's.
+    /// Returns the maximum number of connections to PostgreSQL that a server opens: those of each event loop, and the
+    /// listener's.
     static func maximumDatabaseConnections(
         _ settings: PostgresSettings,
         loopCount: Int = EventLoopGroup.coreCount
@@ -316,11 +318,11 @@ package final class PushServer: Service {
         )
     }
 
-    /// The port it listens on.
+    /// The port that the server listens on.
     package var port: Int { server.port }
 
-    /// Reads the files of certificate and key again, for the connections that come from now on. If they cannot be used, the log says
-    /// why and the old ones stay.
+    /// Reads certificate and key from their files again, for new connections. If they are unusable, the old ones remain
+    /// in use, and the log says why.
     package func reloadCertificate() async {
         do {
             let context = try await withCheckedThrowingContinuation { continuation in
@@ -328,27 +330,27 @@ package final class PushServer: Service {
                     continuation.resume(with: Result { try settings.tlsContext() })
                 }
             }
-            guard let context else { return logger.notice("There is no certificate to read again") }
+            guard let context else { return logger.notice("Certificate reload skipped: no certificate is configured") }
             server.use(context)
-            logger.notice("The certificate was read again")
+            logger.notice("Certificate reloaded")
         } catch {
-            logger.error("The certificate was read again and cannot be used", metadata: ["error": "\(error)"])
+            logger.error("Certificate reload failed", metadata: ["error": "\(error)"])
         }
     }
 
-    /// Serves until the process is told to end, then finishes what is in hand.
+    /// Serves until the process is asked to shut down, then finishes the requests in flight.
     ///
-    /// A database that does not answer is waited for, however long that takes; meanwhile requests are answered with 503.
+    /// Waits for an unavailable database without a limit. Meanwhile the response to requests is 503.
     ///
-    /// - Throws: ``PostgresError`` when the migrations and the database do not agree; ``SettingsError`` when migrations are pending
-    ///   that it is not to apply.
+    /// - Throws: ``PostgresError`` when the migrations do not match the database; ``SettingsError`` when migrations are
+    ///   pending that the server is not to apply.
     package func run() async throws {
         for service in services { service.pool.start() }
         server.start()
         logger.notice("Listening", metadata: ["address": "\(settings.http.host):\(port)"])
         if calls.journal == nil {
             logger.warning(
-                "No journal: calls from Kakao are lost while PostgreSQL does not answer",
+                "No journal configured: calls from Kakao are lost while PostgreSQL is unavailable",
                 metadata: ["setting": "\(SettingKey.journalDirectory.rawValue)"]
             )
         }
@@ -356,7 +358,8 @@ package final class PushServer: Service {
             try await cancelWhenGracefulShutdown {
                 try await self.prepareDatabase()
                 self.listener.start()
-                // Nothing that it is told from now on is missed. Without it, it would only notice later.
+                // Once the listener is connected, no notification is missed. The server also works without it, but
+                // notices changes later.
                 await self.listening.wait(atMost: Self.listeningTime)
             }
             gate.open()
@@ -385,7 +388,7 @@ package final class PushServer: Service {
         await shutdown(background)
     }
 
-    /// Brings the database up to date, or sees that it is.
+    /// Applies pending migrations or checks that none is pending. Retries while the database is unavailable.
     private func prepareDatabase() async throws {
         while true {
             do {
@@ -404,7 +407,7 @@ package final class PushServer: Service {
             guard pending.isEmpty else {
                 throw SettingsError(
                     place: SettingKey.databaseMigrate.rawValue,
-                    message: "\(pending.count) migrations have not run; run push-server migrate first."
+                    message: "\(pending.count) migrations are pending. Run push-server migrate first."
                 )
             }
             return
@@ -412,11 +415,11 @@ package final class PushServer: Service {
         _ = try await migrator.migrate(settings: databaseSettings, loop: loops.loops[0], logger: logger)
     }
 
-    /// - Parameter background: What sends and settles; `nil` before there was any of it.
+    /// - Parameter background: The task of the background workers; `nil` if it was not started.
     private func shutdown(_ background: Task<Void, Never>?) async {
         logger.notice("Shutting down")
         gate.beginShutdown()
-        // Nothing new is claimed from now on, whatever the requests in hand may take.
+        // No new work is claimed from now on, however long the requests in flight take.
         events.close()
         await listener.shutdown()
         await preparer.stop()
@@ -434,7 +437,7 @@ package final class PushServer: Service {
             background?.cancel()
         }
         await server.shutdown(within: Self.drainTime)
-        // Of the last requests too.
+        // Stopped after the last requests, so that their key uses are written too.
         await keyUseWriter.stop()
         await background?.value
         patience.cancel()
@@ -453,7 +456,7 @@ package final class PushServer: Service {
 }
 
 extension Settings {
-    /// Where Kakao reports tokens that failed, if it can reach us.
+    /// Returns the URL at which Kakao reports failed tokens; `nil` if Kakao cannot reach the server.
     fileprivate func returnURL(port: Int) -> String? {
         guard let publicURL, let feedbackSecret else { return nil }
         let base: String =
@@ -464,14 +467,14 @@ extension Settings {
         return base + FeedbackRoutes.path + feedbackSecret.revealed
     }
 
-    /// The server's settings with the certificate read.
+    /// Returns the HTTP settings, with the certificate read.
     fileprivate func httpServer() throws -> HTTPServerSettings {
         var http = http
         http.tls = try tlsContext()
         return http
     }
 
-    /// Certificate and key as their files have them now; `nil` for plain HTTP.
+    /// Reads certificate and key from their files. Returns `nil` for plain HTTP.
     func tlsContext() throws -> TLSContext? {
         guard let certificateFile, let privateKeyFile else { return nil }
         func contents(_ path: String, _ key: SettingKey) throws -> [UInt8] {

@@ -5,8 +5,8 @@ internal import FoundationEssentials
 struct DeliveryProof: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delivery-proof",
-        abstract: "Proves by enumeration that a push survives a fault at each statement of the sender.",
-        discussion: "For scripts/delivery, whose --help explains it.",
+        abstract: "Prove by enumeration that a push survives a fault at each statement of the sender.",
+        discussion: "Run it with scripts/delivery; its --help explains the proof.",
         subcommands: [ProveCommand.self, ServeUnderTest.self],
         defaultSubcommand: ProveCommand.self
     )
@@ -15,61 +15,63 @@ struct DeliveryProof: AsyncParsableCommand {
 struct ProveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "prove", abstract: "Run the proof.")
 
-    /// The short form ends within a minute: a run that begins by then takes a few seconds.
+    /// The time after which the short form begins no further runs. A run takes a few seconds, so that it ends within a
+    /// minute.
     private static let shortTime = Duration.seconds(42)
 
-    @Flag(help: "Every tenth point of each fault, as many as a minute allows.")
+    @Flag(help: "Run every tenth point of each fault, as many as fit into a minute.")
     var short = false
 
-    @Flag(name: .customLong("real-time"), help: "Only the runs with the intervals of production.")
+    @Flag(name: .customLong("real-time"), help: "Run only the runs with the intervals of production.")
     var isRealTime = false
 
-    @Flag(help: "Only the runs without a fault: prints the points in their order.")
+    @Flag(help: "Run only the baselines, without a fault under test, and print their points in order.")
     var list = false
 
-    @Option(help: "Only this point: the digest of a statement and its occurrence, 3fa1c2#4.")
+    @Option(help: "Run only this point: the digest of a statement and its occurrence, such as 3fa1c2#4.")
     var point: Point?
 
     @Option(
-        help: "Only this fault: cut-before, cut-after, cut-inside, late-commit-2, stop-1.2, kill, hang-1.2, refuse-1.2."
+        help:
+            "Run only this fault: cut-before, cut-after, cut-inside, late-commit-N, stop-N, kill, hang-N, refuse-N (N leases)."
     )
     var fault: ProxyFault?
 
-    @Option(help: "Only with so many servers: 1 or 2.")
+    @Option(help: "Run only with this number of servers: 1 or 2.")
     var servers: Int?
 
-    @Option(help: "Only this delivery: at_least_once or at_most_once.")
+    @Option(help: "Run only this delivery: at_least_once or at_most_once.")
     var delivery: Run.Delivery?
 
-    @Flag(name: .customLong("after-kill"), help: "Only the runs in which a server is killed before the fault.")
+    @Flag(name: .customLong("after-kill"), help: "Run only the runs in which a server is killed before the fault.")
     var isAfterKill = false
 
-    @Option(help: "Repeats each run of --point.")
+    @Option(help: "The number of times to repeat each run of --point.")
     var times = 1
 
-    @Option(help: "Chooses the points of the short form, and the order of the runs.")
+    @Option(help: "The seed for the points of the short form and the order of the runs.")
     var seed: UInt64 = 1
 
-    @Option(help: "Databases, and so pushes, at the same time.")
+    @Option(help: "The number of parallel workers, each with a database of its own.")
     var workers = 10
 
-    @Option(help: "The folder of the migrations.")
+    @Option(help: "The directory of the migrations.")
     var migrations = "migrations"
 
-    @Option(help: "Where the servers' logs of violating runs are kept.")
+    @Option(help: "The directory for the servers' logs of runs with violations.")
     var logs = ".build/delivery-logs"
 
-    @Flag(help: "Prints a line for each run.")
+    @Flag(help: "Print a line for each run.")
     var verbose = false
 
     func validate() throws {
-        guard servers.map((1...2).contains) ?? true else { throw ValidationError("--servers is 1 or 2.") }
-        guard (1...64).contains(workers) else { throw ValidationError("--workers is 1 to 64.") }
-        guard (1...1000).contains(times) else { throw ValidationError("--times is 1 to 1000.") }
-        guard !isRealTime || !short else { throw ValidationError("--short and --real-time exclude each other.") }
+        guard servers.map((1...2).contains) ?? true else { throw ValidationError("--servers must be 1 or 2.") }
+        guard (1...64).contains(workers) else { throw ValidationError("--workers must be from 1 to 64.") }
+        guard (1...1000).contains(times) else { throw ValidationError("--times must be from 1 to 1000.") }
+        guard !isRealTime || !short else { throw ValidationError("--short and --real-time cannot be combined.") }
     }
 
-    // Off the main actor: what a task of the main actor starts would crawl.
+    // Off the main actor: tasks that are started from the main actor run slowly.
     @concurrent
     func run() async throws {
         let report = Report(seed: seed, isVerbose: verbose || point != nil)

@@ -8,7 +8,7 @@ struct Invariants {
     let run: Run
     let sandbox: KakaoSandbox
     let pool: PostgresPool
-    /// Gets a path of the API.
+    /// Sends a GET request for a path of the API.
     let get: (String) async throws -> JSONValue
 
     /// The batches and claims of a push that are still open in the database.
@@ -29,7 +29,7 @@ struct Invariants {
         }
     }
 
-    /// By which the sandbox tells the users of one run from those of another.
+    /// Returns the marker of a run, by which the sandbox counts the users that the run reaches.
     static func marker(of run: Run) -> String { "run-\(run.number)" }
 
     static func openWork(of push: String, _ pool: PostgresPool) async throws -> OpenWork {
@@ -44,7 +44,7 @@ struct Invariants {
         let users: [Int64]
     }
 
-    /// Everything that does not hold, a sentence each.
+    /// Returns a sentence for each violation.
     func violations(of push: String) async throws -> [String] {
         let batches = try await batches(of: push)
         var violations = outcomes(batches)
@@ -73,7 +73,7 @@ struct Invariants {
         return batches
     }
 
-    /// Each user has one outcome, and Kakao's ledger agrees with it.
+    /// Checks that each user has exactly one outcome, and that it agrees with Kakao's ledger.
     private func outcomes(_ batches: [Batch]) -> [String] {
         let marker = Self.marker(of: run)
         var found = Findings()
@@ -85,7 +85,7 @@ struct Invariants {
                 let times = sandbox.timesReached(user, marker: marker)
                 switch batch.state {
                 case "sent":
-                    if times == 0 { found.add("count as sent and were never sent to", user, batch.number) }
+                    if times == 0 { found.add("count as sent although no push was sent to them", user, batch.number) }
                 case "failed":
                     if user != Scenario.refusedUser {
                         found.add("failed although Kakao accepts them", user, batch.number)
@@ -93,7 +93,7 @@ struct Invariants {
                 case "uncertain":
                     if times == 0, run.losableLeases == 0 {
                         found.add(
-                            "are uncertain although no byte was sent for them and the server lived",
+                            "are uncertain although no byte was sent for them and no lease could be lost",
                             user,
                             batch.number
                         )
@@ -107,7 +107,7 @@ struct Invariants {
                     found.add("were reached \(times) times although at_most_once", user, batch.number)
                 }
                 if run.losableLeases == 0 {
-                    found.add("were reached \(times) times although the server lived", user, batch.number)
+                    found.add("were reached \(times) times although no lease could be lost", user, batch.number)
                 }
             }
             if batch.state == "uncertain" { uncertainBatches += 1 }
@@ -117,13 +117,13 @@ struct Invariants {
         let held = 2 * Scenario.maximumConcurrentRequests * max(1, run.losableLeases)
         if run.delivery == .atMostOnce, uncertainBatches > held {
             violations.append(
-                "\(uncertainBatches) batches are uncertain; the servers that were lost held at most \(held)"
+                "\(uncertainBatches) batches are uncertain, but the lost leases held at most \(held)"
             )
         }
         return violations
     }
 
-    /// The push's counts are those of its batches.
+    /// Checks that the push's counts are those of its batches.
     private func counts(_ push: JSONValue, _ batches: [Batch]) -> [String] {
         var violations: [String] = []
         let state = push["state"]?.string ?? ""
@@ -143,7 +143,7 @@ struct Invariants {
         return violations
     }
 
-    /// Nothing is held, and nothing belongs to a lease that does not exist.
+    /// Checks that no claim or batch is held under a lease, in particular under one that does not exist.
     private func leases() async throws -> [String] {
         try await pool.read(FindHeldWork()).map { held in
             "\(held.what) is still open under the lease \(held.lease?.uuidString ?? "NULL")"
@@ -152,7 +152,7 @@ struct Invariants {
     }
 }
 
-/// Users with the same violation, in one sentence.
+/// The violations of users, grouped into one sentence for each kind.
 private struct Findings {
     private var users: [(what: String, users: [Int64], batches: Set<Int64>)] = []
 

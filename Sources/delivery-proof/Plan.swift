@@ -1,17 +1,19 @@
 internal import KakaoSandbox
 
-/// Which runs a proof consists of.
+/// The runs of a proof.
 struct Plan {
-    /// Whether every tenth point is enough.
+    /// Whether to use only every tenth point.
     let isShort: Bool
     let seed: UInt64
 
-    /// How many points lie between two that the short form takes.
+    /// The distance between two points of the short form.
     private static let stride = 10
-    /// Where the faults of real time strike: with pushes prepared, claimed and partly sent.
+    /// The statements at which the faults strike in real time, by number of servers. The push is prepared, claimed and
+    /// partly sent by then.
     private static let realTimePoints = [20, 35]
 
-    /// The runs that show which points there are: without a fault, and after a kill; for each number of servers and each delivery.
+    /// Returns the runs that determine the points: without a fault and after a kill, for each number of servers and
+    /// delivery.
     static func baselines() -> [Run] {
         var runs: [Run] = []
         for isAfterKill in [false, true] {
@@ -26,11 +28,12 @@ struct Plan {
         return runs
     }
 
-    /// One run for each point and fault, the deliveries in turn.
+    /// Returns one run for each point and fault, with alternating deliveries.
     ///
-    /// After a kill, the points are the first executions of the statements that do not occur without one: those of taking batches over.
+    /// After a kill, the points are the first executions of the statements that occur only after a kill, which reclaim
+    /// batches.
     ///
-    /// - Parameter baselines: What ``baselines()`` came to.
+    /// - Parameter baselines: The results of ``baselines()``.
     func runs(after baselines: [RunResult]) -> [Run] {
         var runs: [Run] = []
         for isAfterKill in [false, true] {
@@ -39,7 +42,7 @@ struct Plan {
                     (delivery, Self.points(in: baselines, servers, delivery, isAfterKill: isAfterKill))
                 }
                 for (faultIndex, fault) in ProxyFault.all.enumerated() {
-                    // Another tenth for each fault, lest all of them strike at the same statements.
+                    // Each fault takes a different tenth, so that they strike at different statements.
                     let offset = (Int(seed % UInt64(Self.stride)) + 3 * faultIndex + servers) % Self.stride
                     for index in 0..<(records.map(\.1.count).max() ?? 0)
                     where !isShort || index % Self.stride == offset {
@@ -80,7 +83,7 @@ struct Plan {
         return record(isAfterKill: true).filter { !known.contains($0.digest) && $0.occurrence == 1 }
     }
 
-    /// The runs with the intervals of production.
+    /// Returns the runs with the intervals of production.
     static func realTimeRuns(startingAt number: Int) -> [Run] {
         var runs: [Run] = []
         for servers in 1...2 {

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import Locking
 
-/// Prints violations as they are found, and a summary at the end.
+/// A printer of violations as they are found, and of a summary at the end.
 final class Report: Sendable {
     private struct State {
         var runs = 0
@@ -18,7 +18,7 @@ final class Report: Sendable {
     private let isVerbose: Bool
     private let state = Locked(State())
 
-    /// - Parameter isVerbose: Whether each run is a line.
+    /// - Parameter isVerbose: Whether to print a line for each run.
     init(seed: UInt64, isVerbose: Bool) {
         self.seed = seed
         self.isVerbose = isVerbose
@@ -26,12 +26,12 @@ final class Report: Sendable {
 
     var hasViolations: Bool { state.withLock { $0.violations > 0 } }
 
-    /// Counts runs for which there was no time.
+    /// Counts runs that were omitted because the time was up.
     func leaveOut(_ runs: Int) {
         state.withLock { $0.leftOut += runs }
     }
 
-    /// Counts a run that is to be performed again because it missed its point.
+    /// Counts a run that is repeated because its point was not reached.
     func addMissed() {
         state.withLock { $0.runs += 1 }
     }
@@ -61,16 +61,16 @@ final class Report: Sendable {
         for line in lines { write(line) }
     }
 
-    /// Prints which points were not reached, and the totals.
+    /// Prints the runs whose point was not reached, and the totals.
     func finish() {
         let state = state.withLock { $0 }
         for run in state.notHit { write("not hit: \(run)") }
-        if state.leftOut > 0 { write("\(state.leftOut) runs left out for want of time") }
+        if state.leftOut > 0 { write("\(state.leftOut) runs omitted because the time was up") }
         let elapsed = (ContinuousClock.now - start).inTenths
         write("\(state.runs) runs, \(state.notHit.count) not hit, \(state.violations) violations, \(elapsed) s")
     }
 
-    /// Prints what was executed in each run.
+    /// Prints the executed statements of each run.
     func writePoints(of results: [RunResult]) {
         for result in results.sorted(by: { $0.run.number < $1.run.number }) {
             write("\(result.run): \(result.record.count) points, \(result.duration.inTenths) s")
@@ -85,7 +85,7 @@ final class Report: Sendable {
 }
 
 extension Duration {
-    /// Seconds with one digit behind the point.
+    /// The duration in seconds with one decimal.
     fileprivate var inTenths: String {
         let tenths = Int64(clamping: milliseconds / 100)
         return "\(tenths / 10).\(tenths % 10)"

@@ -8,7 +8,7 @@ internal import KakaoSandbox
 internal import Locking
 internal import Postgres
 
-/// A worker's own database, proxy, sandbox and servers. Runs one push after another through them.
+/// A worker's own database, proxy, sandbox and servers, through which it runs one push after another.
 final class Rig: Sendable {
     private static let operatorKey = "operator-key-of-the-proof-0123456789"
 
@@ -19,14 +19,14 @@ final class Rig: Sendable {
     private let database: String
     private let pool: PostgresPool
     private let proxy: PostgresProxy
-    /// Those that run, by number.
+    /// The running servers by number.
     private let servers = Locked<[Int: ServerProcess]>([:])
-    /// How often each earlier run had reached its users when it was checked.
+    /// The number of times that each earlier run had reached users when it was checked.
     private let reached = Locked<[(run: Run, times: Int)]>([])
 
     /// - Parameters:
-    ///   - lease: The sender's; `nil` for production's intervals.
-    ///   - logsFolder: Where the logs of violating runs are kept.
+    ///   - lease: The sender's lease; `nil` for the intervals of production.
+    ///   - logsFolder: The directory for the logs of runs with violations.
     init(testbed: Testbed, lease: Duration?, logsFolder: String) async throws {
         self.testbed = testbed
         self.lease = lease
@@ -51,7 +51,7 @@ final class Rig: Sendable {
 
     // MARK: Servers
 
-    /// Has exactly `count` servers run.
+    /// Starts or ends servers until exactly `count` run.
     private func useServers(_ count: Int) async throws {
         for number in 0..<proxy.ports.count {
             let server = servers.withLock { $0[number] }
@@ -84,20 +84,20 @@ final class Rig: Sendable {
         do {
             server = try await start()
         } catch is ServerProcess.NotStarted {
-            // A fault may kill it while it starts, once.
+            // A fault may kill the server once while it starts.
             server = try await start()
         }
         servers.withLock { $0[number] = server }
     }
 
-    /// Starts those servers again that were killed.
+    /// Restarts killed servers.
     private func restartEnded() async throws {
         for (number, server) in servers.withLock({ $0 }) where server.hasEnded { try await startServer(number) }
     }
 
     // MARK: Runs
 
-    /// Sends a push with the run's fault on its way, and checks what came of it.
+    /// Sends a push while the run's fault is armed, and checks the invariants.
     func perform(_ run: Run) async throws -> RunResult {
         try await useServers(run.servers)
         let start = ContinuousClock.now
@@ -134,21 +134,22 @@ final class Rig: Sendable {
         return result
     }
 
-    /// Sends after the end of an earlier run: by a server that did not know that it had lost its lease.
+    /// Returns a sentence for each earlier run whose users were sent to after its end. This reveals a server that did
+    /// not notice the loss of its lease.
     private func lateSends() -> [String] {
         reached.withLock { reached in
             var found: [String] = []
             for index in reached.indices {
                 let times = sandbox.reached(marker: Invariants.marker(of: reached[index].run)).times
                 guard times != reached[index].times else { continue }
-                found.append("users of an earlier run (\(reached[index].run)) were sent to after its end")
+                found.append("a push was sent to users of an earlier run (\(reached[index].run)) after its end")
                 reached[index].times = times
             }
             return found
         }
     }
 
-    /// Creates the push. Repeated until a server answers; the idempotency key makes it one push.
+    /// Creates the push, and retries until a server accepts it. The idempotency key prevents duplicates.
     private func create(_ run: Run) async throws -> String {
         let body: JSONValue = .object([
             "audience": .object(["everyone": true]),
@@ -183,7 +184,7 @@ final class Rig: Sendable {
         return id ?? ""
     }
 
-    /// Waits until the push has ended, the fault is over, and nothing is open in the database.
+    /// Waits until the push has ended, the fault is over, and the database has no open work.
     private func waitForEnd(_ push: String, _ run: Run) async throws {
         var state = Invariants.OpenWork()
         do {
@@ -197,10 +198,10 @@ final class Rig: Sendable {
         }
     }
 
-    /// Gets a path of the API, from whichever server answers.
+    /// Sends a GET request to the servers in turn until one responds with 200. Returns the body.
     private func get(_ path: String) async throws -> JSONValue {
         var value: JSONValue?
-        try await waitUntil("GET \(path) is answered", within: .seconds(20)) {
+        try await waitUntil("a server responds to GET \(path)", within: .seconds(20)) {
             try await restartEnded()
             for server in servers.withLock({ $0 }).values {
                 let request = HTTPClientRequest(
@@ -225,11 +226,11 @@ final class Rig: Sendable {
         }
     }
 
-    /// Writes what the servers have logged since the run began. Returns the files.
+    /// Writes the servers' log lines since the start of the run. Returns the files.
     private func keepLogs(of run: Run, since: [Int: (process: Int32, count: Int)]) throws -> [String] {
         try FileManager.default.createDirectory(atPath: logsFolder, withIntermediateDirectories: true)
         return try servers.withLock { $0 }.sorted { $0.key < $1.key }.map { number, server in
-            // One that was started again has logged all of it in this run.
+            // A restarted server has written its whole log in this run.
             let skipped = since[number].map { $0.process == server.processIdentifier ? $0.count : 0 } ?? 0
             let lines = server.lines.dropFirst(skipped)
             let file = "\(logsFolder)/run-\(run.number)-server-\(number + 1).log"

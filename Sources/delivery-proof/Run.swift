@@ -1,41 +1,42 @@
-/// One push, and the faults on its way.
+/// One push, and the faults that strike while it is sent.
 struct Run: Sendable, CustomStringConvertible {
     enum Delivery: String, CaseIterable, Sendable {
         case atLeastOnce = "at_least_once"
         case atMostOnce = "at_most_once"
     }
 
-    /// Tells runs apart: in markers, idempotency keys, and the names of log files.
+    /// The number that identifies the run in markers, idempotency keys, and names of log files.
     let number: Int
-    /// Where the fault strikes; `nil` for a run without one.
+    /// The point at which the fault strikes; `nil` for a run without a fault.
     let point: Point?
     let fault: ProxyFault?
     let servers: Int
     let delivery: Delivery
-    /// With the intervals of production.
+    /// Whether the servers use the intervals of production.
     var isRealTime = false
-    /// A server is killed first, so that its batches are taken over: see ``kill``.
+    /// Whether a server is killed first, so that its batches are reclaimed. See ``kill``.
     var isAfterKill = false
 
-    /// The fault of ``isAfterKill``: in the middle of the push.
+    /// The fault of ``isAfterKill``, which strikes in the middle of the push.
     static let kill = ArmedFault(point: Point(digest: "*", occurrence: 30), fault: .kill)
 
-    /// The fault that the run is about.
+    /// The fault under test.
     var armed: ArmedFault? { point.flatMap { point in fault.map { ArmedFault(point: point, fault: $0) } } }
 
-    /// All of its faults.
+    /// All faults of the run.
     var allArmed: [ArmedFault] { (isAfterKill ? [Self.kill] : []) + (armed.map { [$0] } ?? []) }
 
-    /// The lease, by which faults are measured.
+    /// The sender's lease, which is the unit of the faults' durations.
     var lease: Duration { isRealTime ? .seconds(20) : .seconds(1) }
 
-    /// The time in which the push must end. A lost lease costs two of them, whatever the fault.
+    /// The time limit of the push: six leases, the faults' durations and a margin. A lost lease costs two leases,
+    /// whatever the fault.
     var limit: Duration { lease * (allArmed.reduce(6) { $0 + $1.fault.leases }) + .seconds(isRealTime ? 60 : 20) }
 
-    /// How many leases may be lost to other servers, with the batches that are held under them.
+    /// The number of leases that may be lost to other servers, with the batches that are held under them.
     var losableLeases: Int { allArmed.count { $0.fault.mayLoseLease(servers: servers) } }
 
-    /// The options that repeat it.
+    /// The options that repeat the run.
     var description: String {
         let fault = armed.map { "--point '\($0.point)' --fault \($0.fault)" } ?? "without a fault,"
         return "\(fault) --servers \(servers) --delivery \(delivery.rawValue)"
@@ -46,15 +47,15 @@ struct Run: Sendable, CustomStringConvertible {
 /// The result of a run.
 struct RunResult: Sendable {
     let run: Run
-    /// The statement that the fault befell; `nil` when its point was not reached.
+    /// The statement at which the fault struck; `nil` if its point was not reached.
     let hit: StatementKey?
     let violations: [String]
     /// The executed statements, in order.
     let record: [(point: Point, key: StatementKey)]
     let duration: Duration
-    /// Where the servers' logs were kept.
+    /// The files with the servers' logs.
     var logs: [String] = []
 
-    /// Whether the run was to have a fault and had none, because the statement was not executed so often.
+    /// Whether the fault did not strike, because the statement was not executed often enough.
     var missed: Bool { run.armed != nil && hit == nil }
 }

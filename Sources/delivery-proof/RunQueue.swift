@@ -1,23 +1,23 @@
 internal import Locking
 
-/// The runs that are still to be done. A worker prefers those with as many servers as it has running.
+/// The pending runs. A worker prefers runs with the number of servers that it has running.
 final class RunQueue: Sendable {
     private let runs: Locked<[Int: [Run]]>
     private let deadline: ContinuousClock.Instant?
 
-    /// - Parameter deadline: After which no run begins.
+    /// - Parameter deadline: The time after which no run begins.
     init(_ runs: [Run], deadline: ContinuousClock.Instant? = nil) {
-        // Taken from the end.
+        // Reversed, because runs are taken from the end.
         self.runs = Locked(Dictionary(grouping: runs.reversed(), by: \.servers))
         self.deadline = deadline
     }
 
-    /// The runs that no worker has taken.
+    /// The number of pending runs.
     var count: Int { runs.withLock { $0.values.reduce(0) { $0 + $1.count } } }
 
-    /// The next run, or `nil` when there is none left.
+    /// Removes and returns the next run, or `nil` if none is left or the deadline has passed.
     ///
-    /// - Parameter servers: How many servers the worker has running.
+    /// - Parameter servers: The number of servers that the worker has running.
     func next(servers: Int) -> Run? {
         if let deadline, ContinuousClock.now > deadline { return nil }
         return runs.withLock { runs in

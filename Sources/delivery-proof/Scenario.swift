@@ -1,25 +1,27 @@
 internal import KakaoSandbox
 
-/// The push that every run sends, and what Kakao makes of it: 20 batches of 100 users, of which one is split, one retried, and one meets a
-/// rate limit.
+/// The push that every run sends, and Kakao's responses to it.
+///
+/// It has 20 batches of 100 users. One batch is split, one is retried, and one meets a rate limit.
 enum Scenario {
     static let batches = 20
     static let users = batches * 100
     static let maximumConcurrentRequests = 4
 
-    /// The user rejected by Kakao (-2): the batch is split until this user is alone.
+    /// The user that Kakao rejects (-2). The batch is split until this user is alone.
     static let refusedUser: Int64 = 555
-    /// A user of the batch that Kakao answers once with 500.
+    /// A user of the batch to which Kakao responds once with 500.
     static let retriedUser: Int64 = 1055
-    /// A user of the batch that Kakao answers once with 429.
+    /// A user of the batch to which Kakao responds once with 429.
     static let limitedUser: Int64 = 1555
 
-    /// Kakao's time for a send: long enough for several to be in flight at once.
+    /// Kakao's response time for a send, long enough for several sends to be in flight.
     private static let latencyMilliseconds = 5
 
     /// Prepares a sandbox for one run.
     ///
-    /// - Parameter hasRateLimit: Whether the 429 is part of it: in production it pauses the sender for a minute.
+    /// - Parameter hasRateLimit: Whether the 429 is included. With the intervals of production it pauses the sender for
+    ///   a minute.
     static func arm(_ sandbox: KakaoSandbox, hasRateLimit: Bool) {
         sandbox.removeFaults()
         var latency = Fault.latencyOfSends

@@ -8,26 +8,26 @@ internal import PushService
 internal import ServiceLifecycle
 internal import UnixSignals
 
-/// The push server as a process of its own, with intervals of the proof's choice.
+/// The push server as a separate process, with intervals that the proof chooses.
 struct ServeUnderTest: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve-under-test",
-        abstract: "The push server that the proof stops, kills and cuts off. Settings come from the environment.",
+        abstract: "Run a push server for the proof to stop, kill and disconnect. Settings come from the environment.",
         shouldDisplay: false
     )
 
-    /// The line, before the port, that is printed when the server is ready.
+    /// The prefix of the line that is printed when the server is ready. The port follows.
     static let readyPrefix = "serving on port "
 
     @Option(
-        help: "The sender's lease in milliseconds, by which its other intervals are scaled. (default: as in production)"
+        help: "The sender's lease in milliseconds. Its other intervals are scaled with it. (default: as in production)"
     )
     var leaseMilliseconds: Int?
 
-    @Option(help: "The folder of the migrations.")
+    @Option(help: "The directory of the migrations.")
     var migrations: String
 
-    // Off the main actor: what a task of the main actor starts would crawl.
+    // Off the main actor: tasks that are started from the main actor run slowly.
     @concurrent
     func run() async throws {
         let settings = try Settings(
@@ -44,14 +44,14 @@ struct ServeUnderTest: AsyncParsableCommand {
         var intervals = SenderIntervals()
         if let leaseMilliseconds {
             intervals = SenderIntervals(lease: .milliseconds(leaseMilliseconds))
-            // A rate limit would otherwise be most of what a run takes.
+            // Otherwise the wait after a rate limit would be most of the run's duration.
             intervals.quotaWait = intervals.lease * 0.2
         }
         let server = try PushServer(
             settings: settings,
             migrations: migrations,
             logger: logger,
-            // One loop has everything that two have, and fewer connections to PostgreSQL.
+            // One loop runs the same code as two, with fewer connections to PostgreSQL.
             loopCount: leaseMilliseconds == nil ? EventLoopGroup.coreCount : 1,
             senderIntervals: intervals,
             onListening: { server in

@@ -3,7 +3,7 @@ internal import Locking
 internal import Subprocess
 internal import SystemPackage
 
-/// A server under test while it runs.
+/// A running server under test.
 final class ServerProcess: Sendable {
     private struct State {
         var lines: [String] = []
@@ -13,7 +13,7 @@ final class ServerProcess: Sendable {
     private static let maximumLines = 20_000
 
     let processIdentifier: Int32
-    /// Where its API is.
+    /// The base URL of the server's API.
     let url: String
     private let state: Locked<State>
     private let task: Task<Void, Never>
@@ -25,16 +25,16 @@ final class ServerProcess: Sendable {
         self.task = task
     }
 
-    /// Its output.
+    /// The lines of the server's output, at most 20,000.
     var lines: [String] { state.withLock { $0.lines } }
     var hasEnded: Bool { state.withLock { $0.hasEnded } }
 
-    /// Starts a server and waits until it can do its work.
+    /// Starts a server and waits until it is ready.
     ///
     /// - Parameters:
-    ///   - lease: The sender's; `nil` for production's.
-    ///   - onLaunch: Called with its process before it does anything.
-    /// - Throws: ``NotStarted`` if it ends instead.
+    ///   - lease: The sender's lease; `nil` for that of production.
+    ///   - onLaunch: Called with the server's process id as soon as it is launched.
+    /// - Throws: ``NotStarted`` if the server ends before it is ready.
     static func start(
         environment: [String: String],
         migrations: String,
@@ -47,7 +47,7 @@ final class ServerProcess: Sendable {
         }
         var command = ["serve-under-test", "--migrations", migrations]
         if let lease { command += ["--lease-milliseconds", String(lease.milliseconds)] }
-        // Ends with us, however we end.
+        // The kernel kills the server when this process ends for any reason.
         let arguments = Arguments(["--pdeathsig", "KILL", "--", Executable.path] + command)
         let given = variables
         let state = Locked(State())
@@ -90,7 +90,7 @@ final class ServerProcess: Sendable {
         throw NotStarted(lines: state.withLock { $0.lines })
     }
 
-    /// Kills it and waits for its end.
+    /// Kills the server and waits for its end.
     func end() async {
         if !hasEnded {
             kill(processIdentifier, SIGKILL)
@@ -109,7 +109,7 @@ final class ServerProcess: Sendable {
     }
 }
 
-/// This program's own file.
+/// The path of this program's executable.
 enum Executable {
     static var path: String {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
@@ -124,7 +124,7 @@ extension Duration {
         return seconds * 1000 + attoseconds / 1_000_000_000_000_000
     }
 
-    /// In seconds, with a fraction.
+    /// The duration in seconds, with a fraction.
     var inSeconds: Double {
         let (seconds, attoseconds) = components
         return Double(seconds) + Double(attoseconds) / 1e18

@@ -8,16 +8,16 @@ internal import Logging
 internal import Postgres
 internal import PrivatePostgres
 
-/// The resources that all workers share: a private PostgreSQL, a migrated database that theirs are copies of, and the loops.
+/// The resources that all workers share: a private PostgreSQL, a migrated template database, and the event loops.
 final class Testbed: Sendable {
     private static let template = "delivery_template"
 
     let migrations: String
-    /// Where PostgreSQL's Unix socket is.
+    /// The path of PostgreSQL's Unix socket.
     let upstream: String
-    /// Proxies, and the proof's own calls.
+    /// The loops of the proxies and of the proof's own calls.
     let loops: EventLoopGroup
-    /// Sandboxes.
+    /// The loops of the sandboxes.
     let kakaoLoops: EventLoopGroup
     let client: HTTPClient
     private let directory: String
@@ -44,15 +44,15 @@ final class Testbed: Sendable {
         admin = try Self.pool(url: clusterURL, loop: loops.loops[0])
     }
 
-    /// Starts PostgreSQL and prepares the database that is copied.
+    /// Starts PostgreSQL and prepares the template database.
     ///
-    /// - Parameter migrations: The folder of the SQL files.
+    /// - Parameter migrations: The directory of the SQL files.
     static func start(migrations: String) async throws -> Testbed {
         let directory = FileManager.default.temporaryDirectory.path + "/delivery-proof-\(getpid())"
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         let cluster = PostgresCluster(
             directory: directory + "/postgres",
-            // Nothing here outlives the process, and no table grows large.
+            // No durability or autovacuum: no data outlives the process, and no table grows large.
             settings: [
                 "max_connections": "600", "shared_buffers": "256MB", "fsync": "off", "full_page_writes": "off",
                 "wal_level": "minimal", "max_wal_senders": "0", "autovacuum": "off",
@@ -88,7 +88,7 @@ final class Testbed: Sendable {
 
     var loop: EventLoop { loops.loops[0] }
 
-    /// Makes a database of a worker's own. Returns its name and a pool that is not proxied.
+    /// Creates a database for one worker. Returns its name and a pool that bypasses the proxy.
     func makeDatabase() async throws -> (name: String, pool: PostgresPool) {
         let number = databases.withLock { number in
             number += 1
@@ -106,7 +106,7 @@ final class Testbed: Sendable {
         try await admin.write(text: "DROP DATABASE IF EXISTS \(name) WITH (FORCE)")
     }
 
-    /// Stops everything and removes its files.
+    /// Stops all resources and removes their files.
     func stop() async {
         await admin.shutdown()
         await client.shutdown()
@@ -134,20 +134,20 @@ final class Testbed: Sendable {
 }
 
 extension Logger {
-    /// Logs nothing: what the proof has to say goes to standard output.
+    /// A logger that discards everything, because the proof reports on standard output.
     static let quiet = Logger(label: "delivery-proof", factory: { _ in SwiftLogNoOpLogHandler() })
 }
 
-/// A condition that did not come true in time.
+/// The error of a condition that did not become true in time.
 struct TimedOut: Error, CustomStringConvertible {
     let what: String
     let limit: Duration
-    var description: String { "not within \(limit.inSeconds) s: \(what)" }
+    var description: String { "timed out after \(limit.inSeconds) s while waiting until \(what)" }
 }
 
 /// Waits until a condition holds.
 ///
-/// - Throws: ``TimedOut``, and what the condition throws.
+/// - Throws: ``TimedOut``, and errors of the condition.
 func waitUntil(
     _ what: String,
     within limit: Duration,

@@ -1,13 +1,14 @@
-/// Performs runs in parallel, each worker with a rig of its own.
+/// The workers that perform runs in parallel, each with its own rig.
 struct Workers {
-    /// How often a run is performed until its point is reached: how often a statement is executed differs from one run to the next.
+    /// The maximum number of attempts to reach the point of a run. The number of executions of a statement varies from
+    /// run to run.
     private static let attempts = 6
 
     let testbed: Testbed
     let logsFolder: String
     let report: Report
 
-    /// Performs runs with a short lease, as many as begin before the deadline.
+    /// Performs the runs that can begin before the deadline, with a short lease.
     func perform(
         _ runs: [Run],
         workers count: Int,
@@ -24,7 +25,7 @@ struct Workers {
         return results
     }
 
-    /// Performs runs with the intervals of production, all at once: nearly all of their time, they wait.
+    /// Performs runs with the intervals of production, all at once, because they wait most of the time.
     func performInRealTime(_ runs: [Run]) async throws -> [RunResult] {
         try await withThrowingTaskGroup(of: [RunResult].self) { group in
             for run in runs { group.addTask { try await self.work(on: RunQueue([run]), servers: run.servers) } }
@@ -55,7 +56,7 @@ struct Workers {
             }
             report.add(result)
             results.append(result)
-            // Leftovers of a violation must not spoil the next run.
+            // A violation may leave state behind that would affect the next run.
             rig = result.violations.isEmpty ? current : nil
             if rig == nil { await current.close() }
         }

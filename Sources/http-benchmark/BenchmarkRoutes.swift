@@ -2,7 +2,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// The two routes that every server of the comparison has.
+/// The two routes that every server in the comparison implements.
 struct BenchmarkRoutes {
     func add(to router: inout Router) {
         let alive = Response.text("ok")
@@ -10,10 +10,10 @@ struct BenchmarkRoutes {
         router.add(.post, "/v1/devices", .immediate(register))
     }
 
-    /// Reads a registration into typed values and answers with them.
+    /// Parses a registration into typed values and returns them as JSON.
     private func register(_ request: Request) throws -> Response {
         guard request.contentType == "application/json" else {
-            throw Problem(.unsupportedMediaType, "The body must be application/json, as Content-Type says.")
+            throw Problem(.unsupportedMediaType, "The Content-Type must be application/json.")
         }
         let registration: Registration?
         do {
@@ -21,14 +21,14 @@ struct BenchmarkRoutes {
         } catch {
             throw Problem(.badRequest, "The body is not JSON: \(error).")
         }
-        guard let registration else { throw Problem(.badRequest, "The body is no registration.") }
+        guard let registration else { throw Problem(.badRequest, "The body is not a valid registration.") }
         var json = JSONWriter(reservingCapacity: 512)
         json.value(registration)
         return .json(json.bytes)
     }
 }
 
-/// A device as its app describes it.
+/// A device as described by its app.
 private struct Registration: JSONWritable {
     let userID: Int64
     let deviceID: String
@@ -39,7 +39,7 @@ private struct Registration: JSONWritable {
     let appVersion: String?
     let tags: [String]
 
-    /// `nil` when a value is missing or of another type.
+    /// Returns `nil` if a value is missing or has another type.
     init?(_ json: JSONValue) {
         guard case .object(let object) = json,
             let userID = object["user_id"]?.integer,

@@ -10,11 +10,11 @@ internal import UnixSignals
 struct HTTPBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "http-benchmark",
-        abstract: "The HTTP engine without a database behind it, for scripts/bench http.",
-        discussion: "Prints its port on standard output when it listens. Ends on SIGTERM or SIGINT."
+        abstract: "The HTTP engine without a database, for scripts/bench http.",
+        discussion: "Prints the port on standard output once it listens. Exits on SIGTERM or SIGINT."
     )
 
-    @Option(help: "The port to listen on; 0 for one that is free.")
+    @Option(help: "The port to listen on; 0 selects a free port.")
     var port: UInt16 = 0
 
     @Option(help: "A certificate chain in PEM form, to serve HTTPS.")
@@ -25,11 +25,11 @@ struct HTTPBenchmark: AsyncParsableCommand {
 
     func validate() throws {
         guard (certificateFile == nil) == (keyFile == nil) else {
-            throw ValidationError("--certificate-file and --key-file need each other.")
+            throw ValidationError("Specify both --certificate-file and --key-file, or neither.")
         }
     }
 
-    // Off the main actor: what a task of the main actor starts would crawl.
+    // Not on the main actor: tasks started from it are slow.
     @concurrent
     func run() async throws {
         var logger = Logger(label: "http-benchmark", factory: { StreamLogHandler.standardError(label: $0) })
@@ -39,7 +39,7 @@ struct HTTPBenchmark: AsyncParsableCommand {
         settings.tls = try tls()
         var router = Router()
         BenchmarkRoutes().add(to: &router)
-        // The push server's own, but for the gate that its database opens.
+        // The push server's middleware, except for the readiness gate that its database opens.
         let middleware: [any Middleware] = [AccessLog(logger: logger)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         let loops = try EventLoopGroup()
@@ -47,7 +47,7 @@ struct HTTPBenchmark: AsyncParsableCommand {
         server.start()
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         print(server.port)
-        // Whoever waits for the line may read it from a pipe.
+        // Another process may read the line from a pipe.
         fflush(nil)
         for await _ in signals { break }
         await server.shutdown(within: .seconds(1))

@@ -9,67 +9,67 @@ internal import Logging
 struct KakaoSandboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kakao-sandbox",
-        abstract: "Kakao's servers on a laptop: the Push API as documented, with faults that can be turned on.",
+        abstract: "Simulate Kakao's servers: the Push API as documented, with injectable faults.",
         discussion: """
-            Answers /v1/push/* and /v2/push/*, remembers what was delivered to whom, and calls the push server back as Kakao \
-            does. It is controlled over HTTP under /sandbox/; docs/sandbox.md has every call with curl.
+            Serves /v1/push/* and /v2/push/*, records each delivery, and calls the push server back as Kakao does. \
+            Control it over HTTP under /sandbox/; docs/sandbox.md shows each call with curl.
 
-            Prints one line with its URL when it is ready. Ends on SIGTERM or SIGINT.
+            Prints one line with its URL when it is ready. Exits on SIGTERM or SIGINT.
             """
     )
 
-    @Option(help: "The numeric address to listen on. Whoever reaches it may control the sandbox.")
+    @Option(help: "The numeric address to listen on. Any client that can connect may control the sandbox.")
     var host = "127.0.0.1"
 
-    @Option(help: "The port to listen on; 0 for one that is free.")
+    @Option(help: "The port to listen on; 0 for any free port.")
     var port: UInt16 = 9090
 
-    @Option(help: "The Admin key that callers must show. (default: KAKAO_ADMIN_KEY, else sandbox-admin-key)")
+    @Option(help: "The Admin key that callers must present. (default: KAKAO_ADMIN_KEY, else sandbox-admin-key)")
     var adminKey: String?
 
     @Option(help: "The id of the app that the Admin key belongs to.")
     var appID = 123_456
 
-    @Flag(help: "Serve HTTPS with a certificate that the sandbox makes for localhost, 127.0.0.1 and ::1.")
+    @Flag(help: "Serve HTTPS with a self-signed certificate for localhost, 127.0.0.1 and ::1.")
     var tls = false
 
-    @Option(help: "Where to write that certificate, for the client that shall trust it.")
+    @Option(help: "The file to write that certificate to, so that clients can trust it. Requires --tls.")
     var certificateFile: String?
 
-    // Unconditional: -1 would be taken for another option.
-    @Option(parsing: .unconditional, help: "Days until a token expires; -1 for never, 0 for at once.")
+    // Unconditional, so that -1 is not parsed as another option.
+    @Option(parsing: .unconditional, help: "Days until a push token expires; -1 for never, 0 for at once.")
     var tokenLifetimeDays = 30
 
-    @Option(help: "The push server's base URL, which Link callbacks go to: http://127.0.0.1:8080.")
+    @Option(help: "The push server's base URL for callbacks: http://127.0.0.1:8080.")
     var callbackURL: String?
 
-    @Option(help: "Certificates in PEM form to trust when calling the push server over HTTPS.")
+    @Option(help: "The file of PEM certificates to trust when calling the push server over HTTPS.")
     var callbackCertificateFile: String?
 
-    @Option(help: "A number that the faults' choices are made from, to play a run again.")
+    @Option(help: "The seed of the faults' random choices, to reproduce a run.")
     var seed: UInt64?
 
-    @Option(help: "The member of custom_field by which pushes are told apart in /sandbox/reached.")
+    @Option(help: "The member of custom_field that identifies a push in /sandbox/reached.")
     var markerField = "marker"
 
     @Option(
-        help: "What is logged to stderr, at least: trace, debug, info (a line each request), notice, warning, error.",
+        help: "The lowest level to log to stderr: trace, debug, info (a line per request), notice, warning, error.",
         transform: parseLevel
     )
     var logLevel = Logger.Level.notice
 
     func validate() throws {
         guard (-1...36_500).contains(tokenLifetimeDays) else {
-            throw ValidationError("--token-lifetime-days is -1 to 36500.")
+            throw ValidationError("--token-lifetime-days must be from -1 to 36500.")
         }
-        guard tls || certificateFile == nil else { throw ValidationError("--certificate-file needs --tls.") }
+        guard tls || certificateFile == nil else { throw ValidationError("--certificate-file requires --tls.") }
     }
 
     private var settings: KakaoSandboxSettings {
         var settings = KakaoSandboxSettings()
         settings.host = host
         settings.port = Int(port)
-        // On a command line every user of the machine would see the key.
+        // The environment is an alternative, because a key on the command line is visible to all users of the machine.
         settings.adminKey =
             adminKey ?? ProcessInfo.processInfo.environment["KAKAO_ADMIN_KEY"] ?? settings.adminKey
         settings.appID = appID
@@ -83,7 +83,7 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         return settings
     }
 
-    // Off the main actor: what a task of the main actor starts would crawl.
+    // Off the main actor: tasks that are started from the main actor run slowly.
     @concurrent
     func run() async throws {
         var logger = Logger(label: "kakao-sandbox", factory: { StreamLogHandler.standardError(label: $0) })
@@ -92,13 +92,15 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         let sandbox = try KakaoSandbox(settings: settings, loops: loops, logger: logger)
         try await sandbox.serveUntilSignal {
             print("kakao-sandbox is ready at \(sandbox.url)")
-            // Whoever waits for the line may read it from a pipe.
+            // Output to a pipe is fully buffered, and a parent process may wait for the line.
             fflush(nil)
         }
     }
 }
 
 private func parseLevel(_ text: String) throws -> Logger.Level {
-    guard let level = Logger.Level(rawValue: text) else { throw ValidationError("There is no log level \(text).") }
+    guard let level = Logger.Level(rawValue: text) else {
+        throw ValidationError("Unknown log level \(text). Use trace, debug, info, notice, warning, error or critical.")
+    }
     return level
 }

@@ -10,22 +10,23 @@ internal import PushService
 struct DevCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dev",
-        abstract: "Run everything on this machine, with nothing configured.",
+        abstract: "Run the server with its own PostgreSQL and Kakao sandbox, without configuration.",
         discussion: """
-            A private PostgreSQL in .local/, the migrations, the sandbox as Kakao (over HTTPS, with a certificate that only this \
-            server trusts), and the server. One log, one Ctrl-C. The addresses and keys are written to .local/dev.env.
+            Starts a private PostgreSQL in .local/, runs the migrations, and starts the sandbox (over HTTPS, with a certificate \
+            that only this server trusts) and the server. They share one log, and Ctrl-C stops them all. The addresses and keys \
+            are written to .local/dev.env.
             """
     )
 
     @OptionGroup var options: SettingsOptions
 
-    @Option(help: "Where the database and the keys are kept.")
+    @Option(help: "The folder of the database and the keys.")
     var directory = ".local"
 
-    @Option(help: "The server's port; 0 for one that is free. (default: HTTP_PORT, or 8080)")
+    @Option(help: "The server's port; 0 for any free port. (default: HTTP_PORT, or 8080)")
     var port: UInt16?
 
-    @Option(help: "The sandbox's port; 0 for one that is free.")
+    @Option(help: "The sandbox's port; 0 for any free port.")
     var sandboxPort: UInt16 = 0
 
     @concurrent
@@ -34,7 +35,7 @@ struct DevCommand: AsyncParsableCommand {
             let sink = LogSink()
             defer { sink.flush() }
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
-            // Of the last run: whoever waits for it is to wait for this one's.
+            // Removes the file of the last run, so that a script that waits for the file waits for this run's.
             unlink("\(directory)/dev.env")
             let keys = try DevKeys(directory: directory)
             let cluster = PostgresCluster(directory: "\(directory)/postgres") { line in
@@ -82,7 +83,7 @@ struct DevCommand: AsyncParsableCommand {
                     to: "\(directory)/dev.env"
                 )
                 logger.notice(
-                    "Everything is up; keys and addresses are in \(directory)/dev.env",
+                    "Development server started; its addresses and keys are in \(directory)/dev.env",
                     metadata: ["server": "\(url)"]
                 )
             }
@@ -93,13 +94,13 @@ struct DevCommand: AsyncParsableCommand {
             throw SettingsError(
                 place: directory,
                 message:
-                    "\(error.message) The database in this folder was made by another version. Delete the folder to start with an empty one."
+                    "\(error.message) Another version created the database in this folder. Delete the folder to start with an empty one."
             )
         }
         await sandbox.stop()
     }
 
-    /// The settings of this machine's environment, with what is missing filled in.
+    /// Returns the settings from the environment and the settings file, with those of the private database and sandbox.
     private func settings(
         _ keys: DevKeys,
         _ databaseURL: String,
@@ -112,7 +113,8 @@ struct DevCommand: AsyncParsableCommand {
         environment["KAKAO_ADMIN_KEY"] = keys.adminKey
         environment["KAKAO_API_URL"] = sandboxURL
         environment["KAKAO_AUTH_URL"] = sandboxURL
-        // The sandbox's app, and keys of it: so that users who log in there may call, and its account events are for us.
+        // With the sandbox's app and its keys, the server accepts tokens of users who log in there, and its account
+        // events.
         environment["KAKAO_APP_ID"] = "123456"
         environment["KAKAO_NATIVE_APP_KEY"] = environment["KAKAO_NATIVE_APP_KEY"] ?? "sandbox-native-app-key"
         environment["KAKAO_REST_API_KEY"] = environment["KAKAO_REST_API_KEY"] ?? "sandbox-rest-api-key"
@@ -126,7 +128,7 @@ struct DevCommand: AsyncParsableCommand {
     }
 }
 
-/// The keys of a development server: made once, kept beside its database.
+/// The keys of a development server, which are generated once and stored beside its database.
 struct DevKeys {
     let operatorKey: String
     let adminKey: String
@@ -148,12 +150,12 @@ struct DevKeys {
 
 /// Files that only their owner may read.
 enum PrivateFile {
-    /// Writes a file that a shell can read.
+    /// Writes shell variables to a file.
     static func write(variables: [(name: String, value: String)], to path: String) throws {
         try write(variables.map { "\($0.name)='\($0.value)'\n" }.joined(), to: path)
     }
 
-    /// Writes `text` in one step: a reader sees the old file or the new one.
+    /// Writes `text` atomically: a reader sees the old file or the new one.
     static func write(_ text: String, to path: String) throws {
         let temporary = "\(path).new"
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)

@@ -9,20 +9,20 @@ struct DoctorCommand: AsyncParsableCommand {
         commandName: "doctor",
         abstract: "Check the settings against Kakao, the database, and the addresses that Kakao calls.",
         discussion: """
-            A line for each check: what is wrong and how to mend it. Exit code 0 when nothing is wrong, else 1. Nothing is changed \
-            anywhere, and no push is sent. Run it where and as the server runs, before it is first started and after every change.
+            Prints a line for each check, with the remedy for a problem. Exit code 1 if a check is wrong, else 0. Changes nothing \
+            and sends no push. Run it on the server's machine as the server's user, before the first start and after every change.
 
-            Whether kakao.app_id is right only an access token tells, as an app gets it when a user logs in: give one in the \
-            environment as KAKAO_ACCESS_TOKEN, or in a file.
+            kakao.app_id can be checked only with an access token, which an app gets when a user logs in. Set KAKAO_ACCESS_TOKEN \
+            to one, or name a file that contains one.
             """
     )
 
     @OptionGroup var options: SettingsOptions
 
-    @Option(help: "A file with an access token of Kakao Login. (default: KAKAO_ACCESS_TOKEN of the environment)")
+    @Option(help: "A file that contains an access token of Kakao Login. (default: the token in KAKAO_ACCESS_TOKEN)")
     var accessTokenFile: String?
 
-    @Flag(help: "As JSON, a check a line.")
+    @Flag(help: "Print JSON, one check per line.")
     var json = false
 
     @concurrent
@@ -44,7 +44,7 @@ struct DoctorCommand: AsyncParsableCommand {
         do {
             settings = try options.load()
         } catch let error as SettingsError {
-            // There is nothing that could be looked at.
+            // Without valid settings there is nothing else to check.
             return [Finding(.wrong, "settings", "\(error)")]
         }
         let loops = try EventLoopGroup(count: 1)
@@ -58,7 +58,8 @@ struct DoctorCommand: AsyncParsableCommand {
         return [Finding(.ok, "settings", "read from \(options.source)")] + (try await doctor.findings())
     }
 
-    /// Not an argument, which every user of the machine would see.
+    /// Returns the access token from the file or the environment. An argument would be visible to every user of the
+    /// machine.
     private func accessToken() throws -> Secret? {
         guard let accessTokenFile else {
             let token = ProcessInfo.processInfo.environment["KAKAO_ACCESS_TOKEN"] ?? ""

@@ -7,11 +7,11 @@ internal import PushService
 struct HealthCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health",
-        abstract: "Ask a running server whether it is alive: exit code 0 if it is.",
-        discussion: "For a container's HEALTHCHECK, which needs no shell and no curl that way."
+        abstract: "Check that a running server is alive: exit code 0 if it is.",
+        discussion: "For a container's HEALTHCHECK, which then needs neither a shell nor curl."
     )
 
-    @Option(help: "What to ask. (default: /healthz of the server that serve runs with the same settings)")
+    @Option(help: "The URL to request. (default: /healthz of the server that serve runs with the same settings)")
     var url: String?
 
     @OptionGroup var options: SettingsOptions
@@ -23,13 +23,14 @@ struct HealthCommand: AsyncParsableCommand {
             let loops = try EventLoopGroup(count: 1)
             defer { loops.shutdown() }
             var settings = HTTPClientSettings()
-            // The server's own certificate is for its public name. Nothing is sent that others may not see.
+            // The server's own certificate is for its public name, not for this address. The request contains no
+            // secret.
             settings.verifiesServer = self.url != nil
             let client = try HTTPClient(settings: settings, loop: loops.loops[0])
             let response = try await client.send(HTTPClientRequest(method: .get, url: url))
             await client.shutdown()
             guard response.status == 200 else {
-                print("answered \(response.status)")
+                print("Unhealthy: the response has status \(response.status).")
                 throw ExitCode.failure
             }
         }

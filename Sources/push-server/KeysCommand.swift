@@ -8,31 +8,31 @@ internal import PushService
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "keys",
-        abstract: "Make, list and revoke operators' keys.",
+        abstract: "Create, list and revoke operator keys.",
         subcommands: [Create.self, List.self, Revoke.self]
     )
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a key and print it, once.",
-            discussion: "The key is stored nowhere: what is lost is revoked and made anew."
+            abstract: "Create an operator key. It is shown only once.",
+            discussion: "The key itself is not stored. If it is lost, revoke it and create another one."
         )
 
         @OptionGroup var options: SettingsOptions
 
-        @Option(help: "Whose key it is.")
+        @Option(help: "The name of the key, such as its owner's.")
         var name: String
 
-        @Option(help: "What it allows, as often as needed: devices, send, read, admin.", transform: parseScope)
+        @Option(help: "A scope: devices, send, read or admin. Repeat the option for several.", transform: parseScope)
         var scope: [Scope]
 
-        @Option(help: "Days until it ends. (default: never)")
+        @Option(help: "The number of days until the key expires. (default: it never expires)")
         var days: UInt16?
 
         func validate() throws {
-            guard !scope.isEmpty else { throw ValidationError("A key without --scope allows nothing.") }
-            guard (1...100).contains(name.count) else { throw ValidationError("--name has 1 to 100 characters.") }
-            guard days != 0 else { throw ValidationError("--days is 1 at least.") }
+            guard !scope.isEmpty else { throw ValidationError("A key needs at least one --scope.") }
+            guard (1...100).contains(name.count) else { throw ValidationError("--name must have 1 to 100 characters.") }
+            guard days != 0 else { throw ValidationError("--days must be at least 1.") }
         }
 
         @concurrent
@@ -53,7 +53,7 @@ struct KeysCommand: AsyncParsableCommand {
         func run() async throws {
             try await withKeyStore(options) { store in
                 let rows =
-                    [["name", "scopes", "made", "last used", "in force"]] + (try await store.list()).map(Self.row)
+                    [["name", "scopes", "created", "last used", "validity"]] + (try await store.list()).map(Self.row)
                 for line in Text.table(rows) { Terminal.writeLine(line) }
             }
         }
@@ -68,25 +68,25 @@ struct KeysCommand: AsyncParsableCommand {
         private static func standing(_ key: OperatorKey) -> String {
             if let revokedAt = key.revokedAt { return "revoked \(revokedAt.ISO8601Format())" }
             guard let expiresAt = key.expiresAt else { return "until revoked" }
-            return "\(expiresAt > Date() ? "until" : "ended") \(expiresAt.ISO8601Format())"
+            return "\(expiresAt > Date() ? "until" : "expired") \(expiresAt.ISO8601Format())"
         }
     }
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "End every key of a name, on every server within a second."
+            abstract: "Revoke all keys of a name. Every server rejects them within a second."
         )
 
         @OptionGroup var options: SettingsOptions
 
-        @Option(help: "Whose key it is.")
+        @Option(help: "The name of the keys to revoke.")
         var name: String
 
         @concurrent
         func run() async throws {
             try await withKeyStore(options) { store in
                 let count = try await store.revoke(name: name)
-                guard count > 0 else { throw ValidationError("There is no key in force named \(name).") }
+                guard count > 0 else { throw ValidationError("There is no unrevoked key named \(name).") }
                 print("revoked \(count)")
             }
         }
@@ -94,11 +94,13 @@ struct KeysCommand: AsyncParsableCommand {
 }
 
 private func parseScope(_ text: String) throws -> Scope {
-    guard let scope = Scope(rawValue: text) else { throw ValidationError("There is no scope \(text).") }
+    guard let scope = Scope(rawValue: text) else {
+        throw ValidationError("Unknown scope \(text). Allowed: devices, send, read, admin.")
+    }
     return scope
 }
 
-/// Connects to the database for one command.
+/// Runs `body` with the store of operator keys, over a connection to the database for this command.
 private func withKeyStore(_ options: SettingsOptions, _ body: (OperatorKeyStore) async throws -> Void) async throws {
     try await reportingFailures {
         let settings = try options.load()

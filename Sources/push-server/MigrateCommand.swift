@@ -8,10 +8,10 @@ internal import PushService
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "migrate",
-        abstract: "Bring the database up to date.",
+        abstract: "Apply pending migrations to the database.",
         discussion: """
-            Applies the SQL files of migrations/ that have not run yet, in order. Safe beside running servers and beside another \
-            migrate: one waits for the other.
+            Applies the pending SQL files of migrations/ in order. It is safe while servers run, and two concurrent migrate \
+            commands wait for each other.
             """
     )
 

@@ -5,10 +5,10 @@ internal import PushService
 struct PushServerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "push-server",
-        abstract: "Stands between your apps and Kakao: device tokens, pushes, and Kakao's callbacks.",
+        abstract: "A backend between your apps and Kakao, for device tokens, pushes and Kakao's callbacks.",
         discussion: """
             Settings come from config/push-server.yaml and from the environment, which overrides it: http.port is HTTP_PORT. \
-            docs/settings.md has all of them. To try it with nothing configured: push-server dev.
+            docs/settings.md lists all of them. To try the server without configuration, run push-server dev.
             """,
         version: ServerVersion.current,
         subcommands: [

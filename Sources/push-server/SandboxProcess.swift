@@ -4,7 +4,7 @@ internal import PushService
 internal import Subprocess
 internal import SystemPackage
 
-/// The sandbox as a process of its own, as Kakao is one.
+/// The sandbox, run as a separate process.
 actor SandboxProcess {
     private enum Phase {
         case starting
@@ -12,7 +12,7 @@ actor SandboxProcess {
         case ended
     }
 
-    /// What the sandbox prints, before its URL, when it takes calls.
+    /// The text that the sandbox prints before its URL once it accepts connections.
     private static let readyPrefix = "kakao-sandbox is ready at "
 
     private let onLine: @Sendable (String) -> Void
@@ -21,15 +21,16 @@ actor SandboxProcess {
     private var process: ProcessIdentifier?
     private var waiting: CheckedContinuation<Void, Never>?
 
-    /// - Parameter onLine: Is given each line that it prints.
+    /// - Parameter onLine: Called with each line that the sandbox prints.
     init(onLine: @escaping @Sendable (String) -> Void) {
         self.onLine = onLine
     }
 
-    /// Starts it over HTTPS and returns its URL when it takes calls.
+    /// Starts the sandbox over HTTPS and returns its URL once it accepts connections.
     ///
-    /// - Parameter certificateFile: Where it writes the certificate that is to be trusted.
-    /// - Throws: ``SettingsError`` when it ends instead.
+    /// - Parameter certificateFile: The file that the sandbox writes its certificate to, which its clients have to
+    ///   trust.
+    /// - Throws: ``SettingsError`` if the sandbox exits instead.
     func start(port: UInt16, adminKey: String, certificateFile: String) async throws -> String {
         let arguments = ["--port", String(port), "--tls", "--certificate-file", certificateFile]
         task = Task.detached { await self.run(arguments, adminKey) }
@@ -37,12 +38,12 @@ actor SandboxProcess {
             if case .starting = phase { waiting = continuation } else { continuation.resume() }
         }
         guard case .ready(let url) = phase else {
-            throw SettingsError(place: "kakao-sandbox", message: "did not start; the log says why.")
+            throw SettingsError(place: "kakao-sandbox", message: "The sandbox did not start. See its lines in the log.")
         }
         return url
     }
 
-    /// Ends it and waits until it has.
+    /// Stops the sandbox and waits until it has exited.
     func stop() async {
         if let process { kill(process.value, SIGTERM) }
         await task?.value
@@ -50,10 +51,11 @@ actor SandboxProcess {
 
     private nonisolated func run(_ arguments: [String], _ adminKey: String) async {
         var options = PlatformOptions()
-        // Ctrl-C in a terminal is for us: we end the sandbox when we no longer need it.
+        // In a separate session, the sandbox does not receive the terminal's Ctrl-C. This process stops it when it is
+        // no longer needed.
         options.createSession = true
         do {
-            // It ends with us, however we end.
+            // The kernel sends the sandbox SIGTERM when this process ends, even by a crash.
             _ = try await Subprocess.run(
                 .name("setpriv"),
                 arguments: Arguments(["--pdeathsig", "TERM", "--", Executable.sibling("kakao-sandbox")] + arguments),

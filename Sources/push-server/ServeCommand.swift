@@ -10,8 +10,8 @@ struct ServeCommand: AsyncParsableCommand {
         commandName: "serve",
         abstract: "Run the server.",
         discussion: """
-            Ends on SIGTERM or SIGINT: what is in hand is finished first, within 10 seconds. On SIGHUP it reads the files of its \
-            certificate and key again.
+            SIGTERM or SIGINT shuts the server down: it first finishes the requests and sends in flight, within 10 seconds. SIGHUP \
+            reloads the certificate and private key.
             """
     )
 
@@ -35,9 +35,9 @@ struct ServeCommand: AsyncParsableCommand {
 }
 
 extension PushServer {
-    /// Runs until the process is told to end.
+    /// Runs until the process receives SIGTERM or SIGINT.
     func runUntilSignal(_ logger: Logger) async throws {
-        // The group's own lines say nothing that ours do not.
+        // Below warnings, the group's log lines only repeat the server's.
         var groupLogger = logger
         groupLogger.logLevel = max(.warning, logger.logLevel)
         let group = ServiceGroup(
@@ -51,7 +51,7 @@ extension PushServer {
     }
 }
 
-/// Reads the certificate again on `SIGHUP`, for as long as the server runs.
+/// A service that reloads the certificate on `SIGHUP` while the server runs.
 private struct CertificateReload: Service {
     let server: PushServer
 

@@ -5,20 +5,20 @@ internal import LogOutput
 internal import Logging
 internal import PushService
 
-/// Where the settings and the migrations are: the same for every command that needs them.
+/// The options for the settings file and the migrations, shared by all commands that need them.
 struct SettingsOptions: ParsableArguments {
-    /// Where the settings are looked for when nobody says.
+    /// The settings file that is read without `--config`.
     private static let defaultFile = "config/push-server.yaml"
 
-    @Option(name: .customLong("config"), help: "The settings' file. (default: config/push-server.yaml, if it is there)")
+    @Option(name: .customLong("config"), help: "The settings file. (default: config/push-server.yaml, if it exists)")
     var file: String?
 
-    @Option(help: "The folder of the migrations. (default: the nearest named migrations, here or beside the program)")
+    @Option(help: "The folder of the migrations. (default: migrations, here or in a parent folder of the program)")
     var migrations: String?
 
-    /// Reads the settings.
+    /// Reads the settings from the file and the environment.
     ///
-    /// - Throws: ``SettingsError``.
+    /// - Throws: ``SettingsError`` if the file cannot be read or a setting is missing, unknown or invalid.
     func load(environment: [String: String] = ProcessInfo.processInfo.environment) throws -> Settings {
         let path = file ?? Self.defaultFile
         let contents = FileContents.read(path)
@@ -36,13 +36,16 @@ struct SettingsOptions: ParsableArguments {
         )
     }
 
-    /// Where ``load(environment:)`` reads from, for people.
+    /// The sources that ``load(environment:)`` reads, in words.
     var source: String {
         let path = file ?? Self.defaultFile
         return FileContents.read(path) == nil ? "the environment" : "\(path) and the environment"
     }
 
-    /// The folder of the migrations: beside where we are, or on the way up from the program, as in a clone or an image.
+    /// Returns the folder of the migrations: that of `--migrations`, or one in the working directory or in a parent
+    /// folder of the program, as in a clone or an image.
+    ///
+    /// - Throws: ``SettingsError`` if there is none.
     func migrationsFolder() throws -> String {
         if let migrations { return migrations }
         var folders = [FileManager.default.currentDirectoryPath]
@@ -56,12 +59,12 @@ struct SettingsOptions: ParsableArguments {
         }
         throw SettingsError(
             place: "--migrations",
-            message: "There is no folder named migrations here or beside the program."
+            message: "Found no migrations folder here or in a parent folder of the program."
         )
     }
 }
 
-/// This program's own file.
+/// The paths of this program and of others beside it.
 enum Executable {
     static var path: String {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
@@ -69,7 +72,7 @@ enum Executable {
         return count > 0 ? String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) : ""
     }
 
-    /// A program of this package, which lies in the same folder.
+    /// Returns the path of another program of this package, which is in the same folder.
     static func sibling(_ name: String) -> String {
         let folder = path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
         return "\(folder)/\(name)"
@@ -77,13 +80,13 @@ enum Executable {
 }
 
 extension Settings {
-    /// The logger that the settings ask for.
+    /// Returns a logger with the level and format of the settings.
     func logger(_ sink: LogSink) -> Logger {
         Logger(label: "push-server") { _ in LineLogHandler(sink: sink, format: logFormat, level: logLevel) }
     }
 }
 
-/// Runs a command's work and turns what it throws into one line and an exit code.
+/// Runs a command's work. Reports a thrown error as one line on standard error and an exit code.
 func reportingFailures(_ body: () async throws -> Void) async throws {
     do {
         try await body()

@@ -1,14 +1,14 @@
 internal import Glibc
 
-/// What a command writes to, line by line and at once, whatever it is.
+/// Unbuffered reading and writing of standard input, output and error, which need not be terminals.
 enum Terminal {
     /// Whether standard output is a terminal.
     static var isOutput: Bool { isatty(STDOUT_FILENO) == 1 }
 
-    /// Whether somebody is there to be asked: standard input and standard error are terminals.
+    /// Whether a person can be asked: standard input and standard error are terminals.
     static var isInteractive: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
-    /// The columns of the terminal that is standard output; 80 when it does not say.
+    /// The columns of the terminal on standard output; 80 if they are unknown.
     static var columns: Int {
         var size = winsize()
         let result = ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size)
@@ -20,11 +20,11 @@ enum Terminal {
         write(line + "\n", to: STDOUT_FILENO)
     }
 
-    /// Writes a line over the one that was drawn last, on a terminal.
+    /// Overwrites the line drawn last on a terminal.
     ///
-    /// - Parameter line: No wider than ``columns`` less 1: a line that wraps cannot be drawn over.
+    /// - Parameter line: At most ``columns`` - 1 columns wide, since a wrapped line cannot be overwritten.
     static func redraw(_ line: String) {
-        // Back to the first column, the line, and the rest of the old one erased (ECMA-48: EL).
+        // Returns to the first column, writes the line and erases the rest of the old one (ECMA-48: EL).
         write("\r\(line)\u{1B}[K", to: STDOUT_FILENO)
     }
 
@@ -33,15 +33,15 @@ enum Terminal {
         write(line + "\n", to: STDERR_FILENO)
     }
 
-    /// Asks, and returns whether the answer was yes. Blocks until there is one.
+    /// Asks a yes-or-no question and returns whether the answer is yes. Blocks until a line is entered.
     static func confirms(_ question: String) -> Bool {
         write("\(question) [y/N] ", to: STDERR_FILENO)
         return ["y", "yes"].contains(readLine()?.lowercased() ?? "")
     }
 
-    /// Everything of standard input, until it ends. Blocks until then.
+    /// Returns the bytes of standard input up to its end. Blocks until then.
     ///
-    /// - Parameter limit: Bytes that are taken; what comes after is left.
+    /// - Parameter limit: The maximum number of bytes to read. The rest is left unread.
     static func readInput(limit: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 64 * 1024)

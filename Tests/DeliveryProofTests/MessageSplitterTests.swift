@@ -2,7 +2,7 @@ import Testing
 
 @testable import delivery_proof
 
-/// The proxy sees messages, however the bytes arrive.
+/// The proxy's splitting of the byte stream into messages.
 @Suite struct MessageSplitterTests {
     /// A start-up message, then Parse, Bind, Execute and Sync.
     private static let startup: [UInt8] = [0, 0, 0, 9, 0, 3, 0, 0, 0]
@@ -14,7 +14,7 @@ import Testing
         [type.asciiValue ?? 0, 0, 0, 0, UInt8(body.count + 4)] + body
     }
 
-    /// What a splitter makes of pieces: the type and the bytes of each message.
+    /// Returns the type and the bytes of each message that a splitter finds in pieces.
     private static func split(_ pieces: [ArraySlice<UInt8>]) throws -> [(type: UInt8, bytes: [UInt8])] {
         var splitter = MessageSplitter()
         var messages: [(UInt8, [UInt8])] = []
@@ -27,7 +27,7 @@ import Testing
         return messages
     }
 
-    @Test("Messages are found whole, wherever the stream is cut in two")
+    @Test("Messages are found complete, wherever the stream is split")
     func everyOffset() throws {
         let stream = Self.startup + Self.parse + Self.bind + Self.sync
         for cut in 0...stream.count {
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test("The strings of a message are its name and its statement")
+    @Test("The strings of a Parse message are its name and its statement")
     func strings() throws {
         var splitter = MessageSplitter()
         Self.parse.withUnsafeBytes { splitter.append($0) }
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(
-        "A length that no message has is an error, and no trap",
+        "An invalid length is an error, not a trap",
         arguments: [[0, 0, 0, 3], [0x7F, 0xFF, 0xFF, 0xFF]]
     )
     func impossibleLength(_ length: [UInt8]) {

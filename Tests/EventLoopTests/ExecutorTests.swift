@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Tasks, actors and closures on a loop", .timeLimit(.minutes(1)))
 struct ExecutorTests {
-    @Test("A task that prefers the loop runs on its thread, before and after every suspension, and so do its children")
+    @Test("A task that prefers the loop runs on its thread, before and after every suspension, like its child tasks")
     func taskPreference() async throws {
         try await withLoop { loop in
             #expect(!loop.isOnLoop)
@@ -30,7 +30,7 @@ struct ExecutorTests {
         }
     }
 
-    @Test("An actor that names the loop as its executor runs there, whoever calls it, and knows that it does")
+    @Test("An actor with the loop as its executor always runs on the loop, and can check that")
     func actorOnLoop() async throws {
         try await withLoop { loop in
             let counter = Counter(loop: loop)
@@ -42,13 +42,13 @@ struct ExecutorTests {
             }
             #expect(await counter.count == 800)
             #expect(await counter.strays == 0)
-            // A callback of the loop may enter the actor without waiting.
+            // A callback of the loop can enter the actor synchronously.
             let count = try await loop.run { counter.assumeIsolated { $0.count } }
             #expect(count == 800)
         }
     }
 
-    @Test("Two loops are two threads, and a task moves between actors on each")
+    @Test("Two loops run on two threads, and a task can move between actors on both")
     func twoLoops() async throws {
         try await withLoop { here in
             try await withLoop { there in
@@ -70,7 +70,7 @@ struct ExecutorTests {
         }
     }
 
-    @Test("What the loop executes for itself runs at once; what others post runs in the order posted")
+    @Test("A closure executed on the loop runs at once; closures from other threads run in the order posted")
     func order() async throws {
         try await withLoop { loop in
             let journal = Journal<Int>()
@@ -86,7 +86,7 @@ struct ExecutorTests {
         }
     }
 
-    @Test("Nothing that four threads post at once is lost, and each thread's own order is kept")
+    @Test("No closure that four threads post concurrently is lost, and each thread's order is kept")
     func posts() async throws {
         let threads = 4
         let posts = 100_000
@@ -108,7 +108,7 @@ struct ExecutorTests {
         }
     }
 
-    @Test("A loop that sleeps is woken by each post: four threads that each wait for an answer before they ask again")
+    @Test("Each post wakes a sleeping loop, while four threads each wait for a response before they post again")
     func wakeUps() async throws {
         try await withLoop { loop in
             let (answers, answer) = AsyncStream.makeStream(of: Int.self)
@@ -129,7 +129,7 @@ struct ExecutorTests {
         }
     }
 
-    @Test("Tasks that other threads start on the loop all run")
+    @Test("All tasks that other threads start on the loop run")
     func tasks() async throws {
         try await withLoop { loop in
             let total = await withTaskGroup(of: Int.self) { group in
@@ -148,7 +148,7 @@ struct ExecutorTests {
         }
     }
 
-    @Test("Jobs that make ever more jobs do not keep sockets and timers waiting")
+    @Test("Jobs that keep enqueuing jobs do not starve sockets and timers")
     func jobsDoNotStarve() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -175,7 +175,7 @@ struct ExecutorTests {
         }
     }
 
-    /// Suspends until another thread resumes, and returns what `body` says afterwards.
+    /// Suspends until another thread resumes the task, then returns the result of `body`.
     private func resumedElsewhere(_ body: () -> Bool) async -> Bool {
         await withCheckedContinuation { continuation in
             EventLoop.blocking.async { continuation.resume() }
@@ -202,7 +202,7 @@ private actor Counter {
     }
 }
 
-/// How many numbers each thread has sent, as long as they came in order. Touched on the loop of its test only.
+/// The number of values received in order from each thread. Accessed on the loop of its test only.
 private final class Tally: @unchecked Sendable {
     private(set) var inOrder: [Int]
     private(set) var sum = 0

@@ -4,7 +4,7 @@ import Glibc
 import Locking
 import Testing
 
-/// Runs `body` with a loop that is running, and ends the loop afterwards.
+/// Runs `body` with a running loop, and ends the loop afterwards.
 func withLoop<Value>(_ body: (EventLoop) async throws -> Value) async throws -> Value {
     let loop = try EventLoop(label: "test")
     loop.start()
@@ -19,14 +19,14 @@ func withLoop<Value>(_ body: (EventLoop) async throws -> Value) async throws -> 
 }
 
 extension EventLoop {
-    /// Runs `body` on the loop and waits for what it returns; ends at the test's time limit, whatever the loop does.
+    /// Runs `body` on the loop and waits for its result. Also ends at the test's time limit, even if the loop hangs.
     func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
         let (results, result) = AsyncStream.makeStream(of: Result<Value, any Error>.self)
         execute { result.yield(Result { try body() }) }
         return try await first(of: results).get()
     }
 
-    /// Lets the loop take two more turns: whatever was due has then happened.
+    /// Lets the loop run two more ticks, so that everything that was due has happened.
     func turn() async throws {
         try await run {}
         try await run {}
@@ -45,7 +45,7 @@ extension EventLoop {
 }
 
 extension Task where Success: Sendable {
-    /// What the task returns or throws. Unlike ``value`` it does not outlast the test's time limit.
+    /// The task's result. Unlike ``value``, it does not outlast the test's time limit.
     var outcome: Success {
         get async throws {
             let (results, result) = AsyncStream.makeStream(of: Result<Success, Failure>.self)
@@ -55,13 +55,13 @@ extension Task where Success: Sendable {
     }
 }
 
-/// The first element, or an error when the test is cancelled at its time limit before there is one.
+/// Returns the first element. Throws if the test is cancelled at its time limit before there is one.
 func first<Element>(of stream: AsyncStream<Element>) async throws -> Element {
     for await element in stream { return element }
     throw CancellationError()
 }
 
-/// What happened, in order, noted from any thread.
+/// A list of events in order, recorded from any thread.
 final class Journal<Entry: Sendable & Equatable>: Sendable {
     private let noted = Locked<[Entry]>([])
 
@@ -72,7 +72,7 @@ final class Journal<Entry: Sendable & Equatable>: Sendable {
     }
 }
 
-/// Two sockets that are each other's peer, non-blocking.
+/// Two connected, non-blocking sockets.
 struct SocketPair: ~Copyable, Sendable {
     let near: FileDescriptor
     let far: FileDescriptor
@@ -87,25 +87,26 @@ struct SocketPair: ~Copyable, Sendable {
     }
 }
 
-/// A socket whose peer is gone.
+/// Returns a socket whose peer is closed.
 func orphan() throws -> FileDescriptor {
     let sockets = try SocketPair()
     return FileDescriptor(owning: dup(sockets.near.rawValue))
 }
 
-/// Writes one byte, which fits.
+/// Writes one byte, for which there must be room.
 func send(_ byte: UInt8, to descriptor: Int32) throws {
     var byte = byte
     guard write(descriptor, &byte, 1) == 1 else { throw SystemError(call: "write") }
 }
 
-/// The byte that comes next, or `nil` if there is none yet, or no more.
+/// Reads the next byte. Returns `nil` if there is none yet, or at the end.
 func receive(from descriptor: Int32) -> UInt8? {
     var byte: UInt8 = 0
     return read(descriptor, &byte, 1) == 1 ? byte : nil
 }
 
-/// Registrations that a handler looks up once it runs, when they are known. Touched on the loop of its test only.
+/// A list of registrations, in which a handler looks up those that were unknown when it was created. Accessed on the
+/// loop of its test only.
 final class Registrations {
     private var all: [Registration] = []
 

@@ -3,9 +3,9 @@ import EventLoop
 import Glibc
 import Testing
 
-@Suite("Life of a loop", .timeLimit(.minutes(1)))
+@Suite("Life cycle of a loop", .timeLimit(.minutes(1)))
 struct LifeTests {
-    @Test("A loop that is stopped ends, whether it sleeps, works or has not yet begun")
+    @Test("A stopped loop ends, whether it sleeps, is busy or has not yet started")
     func stop() async throws {
         let asleep = try EventLoop(label: "asleep")
         asleep.start()
@@ -27,7 +27,7 @@ struct LifeTests {
         await early.end()
     }
 
-    @Test("What was posted before a loop is stopped still runs")
+    @Test("Closures posted before a loop is stopped still run")
     func postedBeforeStop() async throws {
         for _ in 0..<200 {
             let loop = try EventLoop(label: "short")
@@ -40,7 +40,7 @@ struct LifeTests {
         }
     }
 
-    @Test("A loop may stop itself, in the middle of a tick, and finishes that tick")
+    @Test("A loop that stops itself in the middle of a tick finishes that tick")
     func stopItself() async throws {
         let loop = try EventLoop(label: "self")
         let journal = Journal<String>()
@@ -54,7 +54,7 @@ struct LifeTests {
         #expect(journal.entries.prefix(2) == ["stopped", "hook"])
     }
 
-    @Test("Nobody is on a loop that has ended, and it is freed with everything that it held")
+    @Test("A loop that has ended is on no thread, and is freed with everything that it retained")
     func freed() async throws {
         weak var weakHeld: Journal<Int>?
         weak var weakLoop: EventLoop?
@@ -71,13 +71,13 @@ struct LifeTests {
             await loop.end()
             #expect(!loop.isOnLoop)
         }
-        // The block that ran the loop lets go of it a moment after it has ended.
+        // The block that ran the loop releases it shortly after the loop has ended.
         while weakLoop != nil, !Task.isCancelled { await Task.yield() }
         #expect(weakLoop == nil)
         #expect(weakHeld == nil)
     }
 
-    @Test("A group's loops are threads of their own, one a core, and end together")
+    @Test("A group's loops run on separate threads and end together")
     func group() async throws {
         let group = try EventLoopGroup(count: 3)
         var threads: Set<UInt> = []
@@ -93,7 +93,7 @@ struct LifeTests {
         #expect(EventLoopGroup.coreCount >= 1)
     }
 
-    @Test("A peer that closes while we write is an error of that write, not the end of the process")
+    @Test("A write to a closed peer fails with an error and does not end the process")
     func brokenPipe() async throws {
         _ = try EventLoopGroup(count: 0)
         let near = try orphan()
@@ -102,7 +102,7 @@ struct LifeTests {
         #expect(error?.description == "write: Broken pipe (errno \(EPIPE))")
     }
 
-    @Test("A descriptor is open for as long as its owner has it, and closed when he lets go")
+    @Test("A descriptor stays open until its owner releases it, and is then closed")
     func fileDescriptor() throws {
         let sockets = try SocketPair()
         let owner = FileDescriptor(owning: dup(sockets.near.rawValue))

@@ -1,9 +1,9 @@
 import EventLoop
 import Testing
 
-@Suite("Points in time")
+@Suite("Monotonic time")
 struct MonotonicTimeTests {
-    @Test("Time goes on, and a duration leads from one point to the other")
+    @Test("Time advances, and times and durations can be added and subtracted")
     func difference() {
         let start = MonotonicTime.now
         let later = start + .milliseconds(1500)
@@ -16,7 +16,7 @@ struct MonotonicTimeTests {
         #expect(MonotonicTime.now > start)
     }
 
-    @Test("What lies too far away is as far as can be", arguments: [Int64.max, 9_223_372_036])
+    @Test("A time that is too far away saturates", arguments: [Int64.max, 9_223_372_036])
     func saturation(seconds: Int64) {
         let distance = Duration.seconds(seconds)
         let now = MonotonicTime.now
@@ -27,7 +27,7 @@ struct MonotonicTimeTests {
         #expect(now + (.zero - distance) + (.zero - distance) == now + .seconds(Int64.min))
     }
 
-    @Test("Its milliseconds are those of the loops")
+    @Test("Milliseconds match the clock of the loops")
     func milliseconds() {
         let before = EventLoop.milliseconds()
         let between = MonotonicTime.now.milliseconds

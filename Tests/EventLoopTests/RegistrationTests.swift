@@ -5,7 +5,7 @@ import Testing
 @Suite("Descriptors", .timeLimit(.minutes(1)))
 struct RegistrationTests {
     @Test(
-        "An event of a descriptor that a handler of the same tick deregistered reaches nobody, even if its number lives on"
+        "An event of a descriptor deregistered in the same tick reaches no handler, even if its number is reused"
     )
     func staleEvent() async throws {
         let one = try SocketPair()
@@ -19,8 +19,8 @@ struct RegistrationTests {
 
         let (arrivals, arrival) = AsyncStream.makeStream(of: UInt8?.self)
         try await withLoop { loop in
-            // Both are ready before the loop waits, so that one tick brings both events. Whichever comes first does away with the
-            // other and puts a socket that has nothing to say under its number.
+            // Both are ready before the loop waits, so that one tick reports both events. The handler that runs first
+            // deregisters the other socket and gives its number to an idle socket.
             try await loop.run {
                 let registrations = Registrations()
                 for mine in 0...1 {
@@ -42,14 +42,14 @@ struct RegistrationTests {
             try await loop.turn()
             #expect(journal.entries == ["first"])
 
-            // The successor hears what is meant for it.
+            // The successor receives its own events.
             try send(3, to: idle.far.rawValue)
             #expect(try await first(of: arrivals) == 3)
             #expect(journal.entries == ["first", "successor"])
         }
     }
 
-    @Test("A handler that deregisters itself is not called again, and its slot serves the next descriptor")
+    @Test("A handler that deregisters itself is not called again, and its slot is reused for the next descriptor")
     func deregisterItself() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -67,14 +67,14 @@ struct RegistrationTests {
                         }
                     )
                 }
-                // The byte is still there to be read: only deregistering has ended the events.
+                // The byte is still unread: only deregistering has ended the events.
                 try await loop.turn()
             }
             #expect(journal.entries == [0, 1, 2])
         }
     }
 
-    @Test("A registration that is over changes nothing of the one in its slot")
+    @Test("A stale registration does not affect the new one in its slot")
     func staleRegistration() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -92,7 +92,7 @@ struct RegistrationTests {
         }
     }
 
-    @Test("A descriptor is told ready for as long as it is")
+    @Test("A descriptor is reported for as long as it is ready")
     func levelTriggered() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -100,7 +100,7 @@ struct RegistrationTests {
         let (bytes, byte) = AsyncStream.makeStream(of: UInt8?.self)
         try await withLoop { loop in
             try await loop.run {
-                // Reads one byte a call.
+                // Reads one byte per call.
                 _ = try loop.register(near, interest: .read) { readiness in
                     if readiness.contains(.read) { byte.yield(receive(from: near)) }
                 }
@@ -110,7 +110,7 @@ struct RegistrationTests {
         }
     }
 
-    @Test("Only what was asked for is told, and what is asked for may change")
+    @Test("Only events of the current interest are reported, and the interest can be changed")
     func setInterest() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -123,7 +123,7 @@ struct RegistrationTests {
                 let registration = try loop.register(near, interest: .write) { readiness in
                     journal.note(readiness)
                     event.yield(readiness)
-                    // One event each, then silence.
+                    // One event per change of the interest.
                     loop.setInterest([], of: registrations[0])
                 }
                 registrations.append(registration)
@@ -150,13 +150,13 @@ struct RegistrationTests {
             #expect(journal.entries.count == 4)
             try send(2, to: far)
             #expect(await iterator.next() == .read)
-            // Back to what it was registered with.
+            // The original interest.
             try await loop.run { loop.setInterest(.write, of: registration) }
             #expect(await iterator.next() == .write)
         }
     }
 
-    @Test("A peer that has gone is told as a hang-up, whatever was asked for")
+    @Test("A closed peer is reported as a hang-up, regardless of the interest")
     func hangUp() async throws {
         let near = try orphan()
         let number = near.rawValue
@@ -174,7 +174,7 @@ struct RegistrationTests {
         }
     }
 
-    @Test("A peer that shuts its half only is told as readable: the end is to be read")
+    @Test("A half-closed peer is reported as readable, because the end of input can be read")
     func halfClosed() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -188,9 +188,9 @@ struct RegistrationTests {
         }
     }
 
-    @Test("A connection that is refused is told as an error, which the socket then returns")
+    @Test("A refused connection is reported as an error, which the socket then returns")
     func error() async throws {
-        // A port that was the kernel's to give, and that nobody listens on.
+        // A port that the kernel has assigned, and on which no socket listens.
         let idle = try boundSocket()
         let client = FileDescriptor(owning: socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0))
         let number = client.rawValue
@@ -212,7 +212,7 @@ struct RegistrationTests {
         #expect(code == ECONNREFUSED)
     }
 
-    @Test("What epoll cannot wait on is refused with the call and its error, and leaves nothing behind")
+    @Test("Registering an unsupported descriptor throws the call and its error, and leaves nothing behind")
     func refused() async throws {
         try await withLoop { loop in
             try await loop.run {
@@ -233,9 +233,9 @@ struct RegistrationTests {
         }
     }
 
-    @Test("More descriptors than one wait returns are all told")
+    @Test("All ready descriptors are reported, even if they are more than one poll returns")
     func many() async throws {
-        // Twice as many as the loop takes from the kernel at once.
+        // Twice as many as the loop receives from one poll.
         let ends = try (0..<512).map { _ in
             let sockets = try SocketPair()
             return (near: dup(sockets.near.rawValue), far: dup(sockets.far.rawValue))

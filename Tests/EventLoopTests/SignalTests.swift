@@ -3,12 +3,12 @@ import EventLoop
 import Locking
 import Testing
 
-@Suite("Wake-up", .timeLimit(.minutes(1)))
+@Suite("Signal", .timeLimit(.minutes(1)))
 struct SignalTests {
-    /// Only a signal, and no limit, ends a wait that is this long.
+    /// A limit so long that only a signal ends the wait.
     private let anHour = Duration.seconds(3600)
 
-    @Test("A signal ends the wait of whoever waits")
+    @Test("A signal ends the wait of the waiting task")
     func signal() async throws {
         try await withLoop { loop in
             let signal = Signal(loop: loop)
@@ -19,7 +19,7 @@ struct SignalTests {
         }
     }
 
-    @Test("Signals that come while nobody waits are kept for the next wait, as one")
+    @Test("Signals sent while no task waits are kept for the next wait, as one signal")
     func kept() async throws {
         try await withLoop { loop in
             let signal = Signal(loop: loop)
@@ -39,7 +39,7 @@ struct SignalTests {
         }
     }
 
-    @Test("A wait ends at its limit without a signal, and a signal may be asked for in advance")
+    @Test("A wait without a signal ends at its limit, and a signal can be scheduled")
     func limits() async throws {
         try await withLoop { loop in
             let signal = Signal(loop: loop)
@@ -49,7 +49,7 @@ struct SignalTests {
         }
     }
 
-    @Test("A wait ends when its task is cancelled, before or while it waits")
+    @Test("A wait ends when its task is cancelled, before or during the wait")
     func cancelled() async throws {
         try await withLoop { loop in
             let signal = Signal(loop: loop)
@@ -65,7 +65,7 @@ struct SignalTests {
         }
     }
 
-    @Test("Work that four threads leave while the task looks or waits is all found")
+    @Test("No work from four threads is lost, whether the task is waiting or checking")
     func noneLost() async throws {
         try await withLoop { loop in
             let signal = Signal(loop: loop)
@@ -92,7 +92,7 @@ struct SignalTests {
     }
 }
 
-/// What is left to be done, by number.
+/// The number of pending units of work.
 private final class Work: Sendable {
     private let left = Locked(0)
 

@@ -3,10 +3,10 @@ import Glibc
 import Synchronization
 import Testing
 
-/// What happens first after a stall: events that were there before a timer's deadline, then the timer.
+/// The order after a stall: first events from before a timer's deadline, then the timer.
 @Suite("Stalls", .timeLimit(.minutes(1)))
 struct StallTests {
-    @Test("Events of 600 descriptors that are ready before a timer's deadline are handled before it fires")
+    @Test("Events of 600 descriptors that are ready before a timer's deadline are handled before the timer fires")
     func moreEventsThanOnePoll() async throws {
         let sockets = try SocketPair()
         try send(1, to: sockets.far.rawValue)
@@ -37,7 +37,7 @@ struct StallTests {
     }
 
     @Test(
-        "Tasks that an event resumes before a deadline get as far as cancelling their time-outs, however many they are"
+        "600 tasks that events resume before a deadline all cancel their timeouts in time"
     )
     func moreJobsThanOneTick() async throws {
         let sockets = try SocketPair()
@@ -68,7 +68,7 @@ struct StallTests {
         #expect(journal.entries == [])
     }
 
-    @Test("A task that always enqueues another job does not keep timers from firing")
+    @Test("A task that keeps enqueuing jobs does not keep timers from firing")
     func endlessJobs() async throws {
         try await withLoop { loop in
             let endless = Task(executorPreference: loop) {
@@ -80,7 +80,7 @@ struct StallTests {
         }
     }
 
-    @Test("An event that happens while a signal ends the loop's wait is handled before a timer that is due by then")
+    @Test("An event that happens when a signal ends the loop's wait is handled before a timer that is already due")
     func interruptedWait() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -92,7 +92,7 @@ struct StallTests {
 
         try await withLoop { loop in
             let loopThread = try await loop.run { LoopThread(receiving: SIGUSR2) }
-            // Ends at the first attempt, unless the machine is too busy to send a signal within half a second.
+            // The first attempt succeeds unless the machine is too busy to deliver a signal within half a second.
             for _ in 0..<20 {
                 let journal = Journal<String>()
                 let (ends, end) = AsyncStream.makeStream(of: Void.self)
@@ -122,19 +122,19 @@ struct StallTests {
     }
 }
 
-/// Keeps the thread busy until the loop's clock says `time`.
+/// Keeps the thread busy until the loop's clock reaches `time`.
 private func spin(until time: UInt64) {
     while EventLoop.milliseconds() < time {}
 }
 
-/// Lets another task of the loop resume this one. (`Task.yield` would leave the loop.)
+/// Suspends until another task of the loop resumes this one. (`Task.yield` would leave the loop.)
 private func hop(on loop: EventLoop) async {
     await withCheckedContinuation { continuation in
         _ = Task(executorPreference: loop) { continuation.resume() }
     }
 }
 
-/// Copies of one descriptor, closed with this.
+/// Copies of one descriptor, which are closed with this object.
 private final class Descriptors: Sendable {
     let all: [Int32]
 
@@ -147,9 +147,9 @@ private final class Descriptors: Sendable {
     }
 }
 
-/// A timer that a task cancels.
+/// A timeout that a task cancels.
 private final class TimeOut: @unchecked Sendable {
-    // Touched on the loop only.
+    // Accessed on the loop only.
     private let loop: EventLoop
     private let timer: TimerID
 
@@ -163,8 +163,9 @@ private final class TimeOut: @unchecked Sendable {
     }
 }
 
-/// What a signal handler does on the loop's thread when the kernel has already ended the wait without events: as in a stop and
-/// a continuation of the process, the socket becomes readable and the timer's deadline passes before the loop reads the clock.
+/// The work of a signal handler that runs on the loop's thread after the kernel has ended the wait without events. As
+/// when a process is stopped and continued, the socket becomes readable and the timer's deadline passes before the loop
+/// reads the clock.
 private final class Interruption: Sendable {
     static let current = Interruption()
 
@@ -181,7 +182,7 @@ private final class Interruption: Sendable {
         happened.store(false, ordering: .releasing)
     }
 
-    /// Only what a signal handler may do.
+    /// Makes the socket readable and waits until the deadline has passed. Calls only what a signal handler may call.
     func stall() {
         let deadline = deadline.load(ordering: .relaxed)
         guard EventLoop.milliseconds() < deadline else { return }
@@ -192,13 +193,13 @@ private final class Interruption: Sendable {
     }
 }
 
-/// The thread of a loop, made on it.
+/// The thread of a loop. Created on that thread.
 private struct LoopThread: @unchecked Sendable {
-    // `pthread_t` is an address or a number, by platform; either may be passed on.
+    // `pthread_t` is an address or a number, depending on the platform. Both may be passed to other threads.
     let thread = pthread_self()
     private let path: String
 
-    /// - Parameter signal: Blocked on Dispatch's threads, and so by this one until now.
+    /// - Parameter signal: The signal to unblock on this thread. Dispatch blocks it on its threads.
     init(receiving signal: Int32) {
         var signals = sigset_t()
         sigaddset(&signals, signal)
@@ -210,7 +211,7 @@ private struct LoopThread: @unchecked Sendable {
             + "/stat"
     }
 
-    /// Whether it waits in the kernel.
+    /// Whether the thread is waiting in the kernel.
     var isAsleep: Bool {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return false }

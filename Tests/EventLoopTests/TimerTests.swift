@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Timers, sleep and hooks", .timeLimit(.minutes(1)))
 struct TimerTests {
-    @Test("Timers fire on the loop, each once, earliest first")
+    @Test("Timers fire on the loop, once each, earliest first")
     func order() async throws {
         try await withLoop { loop in
             let journal = Journal<Int>()
@@ -20,7 +20,7 @@ struct TimerTests {
         }
     }
 
-    @Test("A timer that is cancelled does not fire, not even if it is due in the same tick as the one that cancels it")
+    @Test("A cancelled timer does not fire, even if it is due in the same tick as the timer that cancels it")
     func cancel() async throws {
         try await withLoop { loop in
             let journal = Journal<String>()
@@ -30,7 +30,7 @@ struct TimerTests {
                 loop.cancel(early)
                 loop.cancel(early)
                 let pair = TimerPair()
-                // Neither knows which of them is first.
+                // Either of them may be first.
                 for mine in 0...1 {
                     pair.timers.append(
                         loop.schedule(after: .milliseconds(2)) {
@@ -46,12 +46,12 @@ struct TimerTests {
         }
     }
 
-    @Test("A timer that schedules itself again for now lets the loop do everything else")
+    @Test("A timer that keeps rescheduling itself for now does not starve the loop")
     func again() async throws {
         try await withLoop { loop in
             let repeating = Repeating(loop: loop)
             try await loop.run { repeating.fire() }
-            // Each of these needs a tick of its own.
+            // Each of these needs its own tick.
             for _ in 0..<100 { try await loop.run {} }
             let count = try await loop.run {
                 repeating.isOver = true
@@ -61,7 +61,7 @@ struct TimerTests {
         }
     }
 
-    @Test("Nobody sleeps less than he asked for, however often the loop looks at its timers")
+    @Test("A sleep is never shorter than its delay, however often the loop checks its timers")
     func sleepIsLongEnough() async throws {
         try await withLoop { loop in
             let repeating = Repeating(loop: loop)
@@ -76,7 +76,7 @@ struct TimerTests {
         }
     }
 
-    @Test("A timer for never leaves the loop to do everything else")
+    @Test("A timer with the longest possible delay does not block the loop")
     func never() async throws {
         try await withLoop { loop in
             try await loop.run { _ = loop.schedule(after: .seconds(Int64.max)) {} }
@@ -84,7 +84,7 @@ struct TimerTests {
         }
     }
 
-    @Test("A delay counts from the call, not from the beginning of a tick that has taken long")
+    @Test("A delay counts from the call, not from the start of a long tick")
     func delayInALongTick() async throws {
         try await withLoop { loop in
             let clock = SuspendingClock()
@@ -100,12 +100,12 @@ struct TimerTests {
         }
     }
 
-    @Test("A sleep that is cancelled ends at once with CancellationError, before it began or in between")
+    @Test("A cancelled sleep ends at once with CancellationError, whether it has started or not")
     func sleepCancelled() async throws {
         try await withLoop { loop in
             let asleep = (0..<50).map { index in
                 Task(executorPreference: index.isMultiple(of: 2) ? loop : nil) {
-                    // An hour: only cancelling ends it within the test.
+                    // One hour: within the test, only cancellation ends the sleep.
                     try await loop.sleep(for: .seconds(3600))
                 }
             }
@@ -130,7 +130,7 @@ struct TimerTests {
         }
     }
 
-    @Test("One tick: first events, then jobs, then hooks")
+    @Test("A tick runs events first, then jobs, then hooks")
     func tick() async throws {
         let sockets = try SocketPair()
         let near = sockets.near.rawValue
@@ -152,7 +152,7 @@ struct TimerTests {
         }
     }
 
-    @Test("Hooks run at the end of every tick, in the order added, until they are removed")
+    @Test("Hooks run at the end of each tick, in the order added, until they are removed")
     func hooks() async throws {
         try await withLoop { loop in
             let journal = Journal<String>()
@@ -168,7 +168,7 @@ struct TimerTests {
         }
     }
 
-    @Test("A hook that another hook removes does not run any more, not even in that tick")
+    @Test("A hook that another hook removes no longer runs, not even in that tick")
     func hookRemovedByHook() async throws {
         try await withLoop { loop in
             let journal = Journal<String>()
@@ -176,7 +176,7 @@ struct TimerTests {
                 let hooks = Hooks()
                 let first = loop.addEndOfTickHook {
                     for hook in hooks.all { loop.removeEndOfTickHook(hook) }
-                    // They hold the list that holds them.
+                    // Breaks the reference cycle between the hooks and this list.
                     hooks.all = []
                     journal.note("first")
                 }
@@ -187,7 +187,7 @@ struct TimerTests {
         }
     }
 
-    @Test("What a timer leaves for the hooks does not wait until something else wakes the loop")
+    @Test("Hooks run after a timer even if nothing else wakes the loop")
     func hooksAfterTimers() async throws {
         try await withLoop { loop in
             let (flushes, flush) = AsyncStream.makeStream(of: Bool.self)
@@ -199,7 +199,7 @@ struct TimerTests {
                 }
                 loop.schedule(after: .milliseconds(5)) {
                     output.isWaiting = true
-                    // Nothing else happens on this loop: were the hooks left out, they would be so for ever.
+                    // Nothing else happens on this loop, so hooks that are skipped now would never run.
                     EventLoop.blocking.asyncAfter(deadline: .now() + 5) { flush.yield(false) }
                 }
             }
@@ -207,7 +207,7 @@ struct TimerTests {
         }
     }
 
-    @Test("A delay is rounded up to whole milliseconds; a negative one is none")
+    @Test("A delay is rounded up to whole milliseconds, and a negative delay is 0")
     func wholeMilliseconds() {
         #expect(Duration.zero.wholeMilliseconds == 0)
         #expect(Duration.nanoseconds(1).wholeMilliseconds == 1)
@@ -217,13 +217,13 @@ struct TimerTests {
         #expect(Duration.milliseconds(-1).wholeMilliseconds == 0)
         #expect(Duration.seconds(-5).wholeMilliseconds == 0)
         #expect((Duration.seconds(1) - .nanoseconds(1)).wholeMilliseconds == 1000)
-        // However long, it is a number that may be added to the time.
+        // Even the longest delay can be added to the time without overflow.
         #expect(Duration.seconds(Int64.max).wholeMilliseconds > 1 << 40)
         #expect(Duration.seconds(Int64.max).wholeMilliseconds < 1 << 62)
     }
 }
 
-// Touched on the loop of their test only.
+// Accessed on the loop of their test only.
 
 private final class TimerPair {
     var timers: [TimerID] = []

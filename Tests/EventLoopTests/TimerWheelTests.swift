@@ -4,12 +4,12 @@ import Testing
 
 @Suite("Timer wheel")
 struct TimerWheelTests {
-    /// Moves time to `now` and takes what has come due.
+    /// Advances the time to `now` and takes the payloads of the due timers.
     private func fire(_ wheel: inout TimerWheel<Int>, at now: UInt64) -> [Int] {
         wheel.advance(to: now).compactMap { wheel.cancel($0) }
     }
 
-    @Test("An empty wheel has no deadline and nothing comes due")
+    @Test("An empty wheel has no deadline, and no timer becomes due")
     func empty() {
         var wheel = TimerWheel<Int>(start: 5)
         #expect(wheel.nextDeadline == nil)
@@ -18,7 +18,7 @@ struct TimerWheelTests {
     }
 
     @Test(
-        "A timer comes due at its deadline and not a tick before",
+        "A timer becomes due at its deadline, not one tick earlier",
         arguments: [0, 1, 62, 63, 64, 1000, 4095, 4096, 123_456_789]
     )
     func deadline(start: UInt64) {
@@ -33,7 +33,7 @@ struct TimerWheelTests {
         }
     }
 
-    @Test("A deadline that has passed is due at once")
+    @Test("A deadline in the past is due at once")
     func past() {
         var wheel = TimerWheel<Int>(start: 500)
         _ = wheel.schedule(at: 3, 1)
@@ -41,18 +41,18 @@ struct TimerWheelTests {
         #expect(fire(&wheel, at: 500) == [1])
     }
 
-    @Test("Timers come due earliest first, however they were scheduled")
+    @Test("Timers become due earliest first, in whatever order they were scheduled")
     func order() {
         var random = SplitMix64(seed: 1987)
         var wheel = TimerWheel<Int>(start: 77)
-        // Each deadline once: ties have no order.
+        // Unique deadlines, because timers with equal deadlines have no order.
         for deadline in [78, 79, 100, 127, 128, 140, 200, 4095, 4096, 5000, 300_000].shuffled(using: &random) {
             _ = wheel.schedule(at: UInt64(deadline), deadline)
         }
         #expect(fire(&wheel, at: 1_000_000) == [78, 79, 100, 127, 128, 140, 200, 4095, 4096, 5000, 300_000])
     }
 
-    @Test("A cancelled timer returns what it held, never fires, and cancelling again changes nothing")
+    @Test("Cancelling returns the payload; the timer never fires, and cancelling it again has no effect")
     func cancel() {
         var wheel = TimerWheel<Int>()
         let timers = [5, 5, 70, 5000].map { wheel.schedule(at: UInt64($0), $0) }
@@ -67,7 +67,7 @@ struct TimerWheelTests {
         #expect(wheel.nextDeadline == nil)
     }
 
-    @Test("The name of a timer that is gone does not touch the one that came into its place")
+    @Test("The identifier of a cancelled timer does not affect the timer that reuses its entry")
     func staleName() {
         var wheel = TimerWheel<Int>()
         let gone = wheel.schedule(at: 10, 1)
@@ -78,7 +78,7 @@ struct TimerWheelTests {
         #expect(wheel.cancel(present) == nil)
     }
 
-    @Test("One that fires may still cancel another that is due at the same time")
+    @Test("A timer that fires can still cancel another that is due at the same time")
     func cancelAnotherDue() {
         var wheel = TimerWheel<Int>()
         _ = wheel.schedule(at: 10, 10)
@@ -90,14 +90,14 @@ struct TimerWheelTests {
         #expect(wheel.cancel(due[0]) == 10)
         #expect(wheel.cancel(second) == 20)
         #expect(wheel.cancel(due[1]) == nil)
-        // A timer in the place of the one that was cancelled is not taken for it.
+        // A timer that reuses the entry of the cancelled one is not mistaken for it.
         _ = wheel.schedule(at: 60, 60)
         #expect(wheel.cancel(due[1]) == nil)
         #expect(wheel.cancel(third) == 30)
         #expect(fire(&wheel, at: 60) == [60])
     }
 
-    @Test("One that fires may schedule another for now: it is due at the next advance, not at this one")
+    @Test("A timer that a firing timer schedules for now is due at the next advance, not at this one")
     func scheduleForNow() {
         var wheel = TimerWheel<Int>()
         _ = wheel.schedule(at: 64, 1)
@@ -108,7 +108,7 @@ struct TimerWheelTests {
     }
 
     @Test(
-        "From any time, a deadline on any level is reached in at most six steps of nextDeadline, and exactly",
+        "From any start, a deadline on any level is reached exactly, in at most six steps of nextDeadline",
         arguments: [
             0, 1, 63, 64, 0xFFF, 0x1000, 0x3FFFF, 0xABCDEF, 0x3FFF_FFFF, 0x4000_0000, 0xF_FFFF_FFFF, 0x10_0000_0000,
             0x1F_FFFF_FFF0,
@@ -137,7 +137,7 @@ struct TimerWheelTests {
     }
 
     @Test(
-        "A deadline beyond the horizon is brought nearer, stays in the future and comes due once",
+        "A deadline beyond the horizon is clamped, stays in the future and becomes due once",
         arguments: [0, 1, 12_345, 0x3FFF_FFFF, 0x4000_0001, 0xF_FFFF_FFFF, 0x123_4567_89AB]
     )
     func horizon(start: UInt64) throws {
@@ -154,12 +154,12 @@ struct TimerWheelTests {
                 if !fire(&wheel, at: now).isEmpty { break }
             }
             #expect(wheel.count == 0)
-            // More than a year and a half of milliseconds.
+            // More than 2^35 milliseconds: over a year.
             #expect(now - start > 1 << 35)
         }
     }
 
-    @Test("A slot holds timers of this turn of the wheel only, wherever the turn begins", arguments: 0..<64)
+    @Test("A slot holds timers of the current turn only, wherever the turn begins", arguments: 0..<64)
     func wrapAround(offset: UInt64) {
         var wheel = TimerWheel<Int>(start: offset)
         for delay in 1...200 as ClosedRange<UInt64> { _ = wheel.schedule(at: offset + delay, Int(delay)) }
@@ -170,7 +170,7 @@ struct TimerWheelTests {
         #expect(wheel.count == 0)
     }
 
-    @Test("The wheel does what a sorted list would do", arguments: 0..<24)
+    @Test("The wheel behaves like a sorted list", arguments: 0..<24)
     func comparedWithAList(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var now = UInt64.random(in: 0...(1 << 40), using: &random)
@@ -208,7 +208,8 @@ struct TimerWheelTests {
             let next = wheel.nextDeadline
             try #require((next == nil) == (earliest == nil))
             if let next, let earliest {
-                // Never too late; and in the future unless something is due, so that whoever waits for it does not spin.
+                // Never too late, and in the future unless a timer is due, so that a loop that waits for it does not
+                // spin.
                 try #require(next <= earliest && (next > now || earliest <= now))
             }
         }

@@ -3,9 +3,9 @@ import HTTPClient
 import HTTPTypes
 import Testing
 
-/// When a connection is made, kept and given up.
+/// The lifetime of connections: when they are opened, kept and closed.
 @Suite struct ConnectionTests {
-    @Test("Requests that follow each other share one connection")
+    @Test("Consecutive requests share one connection")
     func keepAlive() async throws {
         try await withServer(Script.echo) { server in
             try await withClient { client, _ in
@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test("A connection that the server will close is not used again")
+    @Test("A connection that the server announces to close is not reused")
     func connectionClose() async throws {
         let script: @Sendable (RawConnection) -> Void = { connection in
             while connection.readRequest() != nil { connection.answer("", head: "Connection: close\r\n") }
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test("200 requests at once are all answered, each with its own answer, over no more connections than are allowed")
+    @Test("200 concurrent requests each get their own response, within the connection limit")
     func manyAtOnce() async throws {
         try await withServer(Script.echo) { server in
             try await withClient(HTTPClientSettings(maximumConnections: 8)) { client, _ in
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("A task on the loop sends without leaving it")
+    @Test("A task on the loop sends a request without leaving the loop")
     func fromTheLoop() async throws {
         try await withServer(Script.echo) { server in
             try await withClient { client, loop in
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test("A request that finds no connection and no place in the line fails at once")
+    @Test("A request fails at once if there is neither a connection nor a place in the queue")
     func overloaded() async throws {
         let (arrived, gate) = (Signal(), Gate())
         let script: @Sendable (RawConnection) -> Void = { connection in
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test("A request whose time is up while it waits for a connection was never sent")
+    @Test("A request that times out while it waits for a connection is not sent")
     func timeOutInLine() async throws {
         let (arrived, gate) = (Signal(), Gate())
         let script: @Sendable (RawConnection) -> Void = { connection in
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test("The line to one host does not hold up another")
+    @Test("The queue for one host does not delay another host")
     func linesByHost() async throws {
         let (arrived, gate) = (Signal(), Gate())
         let slow: @Sendable (RawConnection) -> Void = { connection in

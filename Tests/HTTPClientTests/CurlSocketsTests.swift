@@ -6,14 +6,14 @@ import Testing
 
 @testable import HTTPClient
 
-/// libcurl's sockets, where libcurl is careless with them.
+/// Sockets that libcurl closes without notice.
 @Suite struct CurlSocketsTests {
     @Test(
-        "A socket that gets the number of one that was closed unannounced is watched as libcurl believes it is",
+        "A socket that reuses the number of a silently closed one is watched as libcurl expects",
         .timeLimit(.minutes(1))
     )
     func sameNumber() async {
-        // In a process of its own, where nobody else takes the number.
+        // In a separate process, so that nothing else reuses the number.
         await #expect(processExitsWith: .success) {
             let (listener, _) = try LoopbackSocket.listen(backlog: 1)
             let group = try EventLoopGroup(count: 1)
@@ -41,7 +41,7 @@ import Testing
     }
 }
 
-/// Begins to connect to a listening socket of this process.
+/// Starts to connect to a listening socket of this process.
 private func connect(_ descriptor: Int32, to listener: Int32) {
     var address = sockaddr()
     var length = socklen_t(MemoryLayout<sockaddr>.size)

@@ -1,7 +1,7 @@
 import HTTPClient
 import Testing
 
-/// Forms as they travel.
+/// The encoding of forms.
 @Suite struct FormBodyTests {
     private static func text(_ form: FormBody) -> String {
         String(decoding: form.bytes, as: UTF8.self)

@@ -5,9 +5,9 @@ import HTTPTypes
 import TestSupport
 import Testing
 
-/// Cancellation, shutdown, and what is left behind.
+/// Cancellation, shutdown and resource cleanup.
 @Suite struct LifeTests {
-    @Test("A cancelled task takes its request along, and its connection")
+    @Test("Cancelling a task ends its request and closes its connection")
     func cancelUnderWay() async throws {
         let (arrived, ended) = (Signal(), Signal())
         let script: @Sendable (RawConnection) -> Void = { connection in
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test("A task that is cancelled before it sends sends nothing")
+    @Test("A task that is cancelled before it sends a request sends nothing")
     func cancelBefore() async throws {
         try await withServer(Script.echo) { server in
             try await withClient { client, _ in
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("A request that is cancelled in the line gives its place to the next")
+    @Test("A request that is cancelled in the queue gives its place to the next one")
     func cancelInLine() async throws {
         let (arrived, gate) = (Signal(), Gate())
         let script: @Sendable (RawConnection) -> Void = { connection in
@@ -65,7 +65,7 @@ import Testing
                 let request = HTTPClientRequest(method: .post, url: server.url(), body: [65])
                 async let first = client.send(request)
                 await arrived.wait()
-                // On the loop, so that both stand in the line when the next lines run.
+                // On the loop, so that both are in the queue when the next lines run.
                 let second = Task(executorPreference: loop) { await failure(client, request) }
                 let third = Task(executorPreference: loop) { try await client.send(request).status }
                 await Task(executorPreference: loop) {}.value
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("Shutting down ends requests under way and in the line, and lets none begin")
+    @Test("Shutdown ends requests in flight and in the queue, and no request starts afterwards")
     func shutDown() async throws {
         let arrived = Signal()
         let script: @Sendable (RawConnection) -> Void = { connection in
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test("A client that is dropped closes its connections")
+    @Test("A released client closes its connections")
     func dropped() async throws {
         let ended = Signal()
         let script: @Sendable (RawConnection) -> Void = { connection in
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test("A file of certificates that cannot be read stops the start")
+    @Test("An unreadable certificate file fails the initializer")
     func missingCertificates() throws {
         let group = try EventLoopGroup(count: 1)
         defer { group.shutdown() }
@@ -135,20 +135,20 @@ import Testing
         #expect(error?.message == "/nowhere/ca.pem: No such file or directory")
     }
 
-    @Test("Whatever happens to requests, no descriptor is left behind")
+    @Test("No descriptor leaks, however requests end")
     func descriptors() async {
-        // In a process of its own, where nobody else opens any.
+        // In a separate process, so that nothing else opens descriptors.
         await #expect(processExitsWith: .success) {
-            // Sleeping opens some of its own, once.
+            // The first sleep opens some descriptors permanently.
             try await Task.sleep(for: .milliseconds(1))
             let count = Descriptors.countOfOurs
             for _ in 0..<3 { try await Descriptors.exercise() }
-            // The threads of look-ups that were given up end when the look-ups do.
+            // The threads of abandoned lookups end with the lookups.
             try await eventually("the descriptors are closed") { Descriptors.countOfOurs <= count }
         }
     }
 
-    @Test("Proxies of the environment are not used")
+    @Test("Proxies from the environment are not used")
     func proxies() async {
         await #expect(processExitsWith: .success) {
             for name in ["http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"] {
@@ -164,7 +164,7 @@ import Testing
 }
 
 extension Descriptors {
-    /// Has requests end in every way there is.
+    /// Makes requests end in every possible way.
     fileprivate static func exercise() async throws {
         let script: @Sendable (RawConnection) -> Void = { connection in
             while let request = connection.readRequest() {

@@ -4,12 +4,12 @@ import HTTPTypes
 import TestSupport
 import Testing
 
-/// Connections that break, and what of a request is never sent twice.
+/// Lost connections, and the requests that must not be sent twice.
 ///
-/// Most clients send a request again on their own when a kept connection dies before an answer; Kakao's `push/send` would notify people
-/// twice.
+/// Most clients repeat a request automatically when a kept-alive connection is lost before a response. With Kakao's
+/// `push/send`, that would notify people twice.
 @Suite struct LostConnectionTests {
-    /// The first connection answers once, and goes with the next request; others go on.
+    /// The first connection responds once and closes on the next request; further connections echo.
     @Sendable private static func dyingUnderSecond(_ connection: RawConnection) {
         guard connection.number == 1 else { return Script.echo(connection) }
         guard connection.readRequest() != nil else { return }
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(
-        "A request whose body had arrived on a kept connection is not sent again when the connection dies",
+        "A request whose body has arrived is not repeated when its kept-alive connection is lost",
         arguments: [false, true]
     )
     func noSecondSending(isReset: Bool) async throws {
@@ -38,7 +38,7 @@ import Testing
                 let error = await failure(client, Self.post(server))
                 #expect(error?.code == .connectionLost)
                 #expect(error?.bodyBytesLeft == true)
-                // What came after would be here before this is answered.
+                // A repeated request would be recorded before this one is answered.
                 #expect(await status(client, Self.post(server)) == 200)
             }
             #expect(server.requests.count == 3)
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(
-        "A request is not sent again when a kept connection dies before the server has read it",
+        "A request is not repeated when its kept-alive connection is lost before the server reads it",
         arguments: [false, true]
     )
     func noSecondSendingUnread(isReset: Bool) async throws {
@@ -69,14 +69,14 @@ import Testing
         }
     }
 
-    @Test("A request that finds its kept connection closed goes out on a new one", arguments: [false, true])
+    @Test("A request uses a new connection if the kept-alive one is closed", arguments: [false, true])
     func staleConnection(isReset: Bool) async throws {
         let gate = Gate()
         let script: @Sendable (RawConnection) -> Void = { connection in
             if connection.number == 1 {
                 guard connection.readRequest() != nil else { return }
                 connection.answer("first")
-                // Not before the answer was read: a reset would take it along.
+                // Only after the client has read the response, because a reset would discard it.
                 gate.wait()
                 if isReset { connection.reset() }
             } else {
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test("A GET on a kept connection that dies is read again on a new one")
+    @Test("A GET is repeated on a new connection when its kept-alive connection is lost")
     func repeatedGet() async throws {
         try await withServer(Self.dyingUnderSecond) { server in
             try await withClient { client, _ in
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test("A request that says it may be sent twice is sent again, whole, when its kept connection dies")
+    @Test("An idempotent request is repeated in full when its kept-alive connection is lost")
     func repeatedIdempotent() async throws {
         try await withServer(Self.dyingUnderSecond) { server in
             try await withClient { client, _ in
@@ -115,7 +115,7 @@ import Testing
                 request.isIdempotent = true
                 #expect(await status(client, request) == 200)
                 #expect(await status(client, request) == 200)
-                // Another's after it is not taken for one of these.
+                // A following request that is not idempotent is still sent once.
                 #expect(await status(client, Self.post(server)) == 200)
             }
             #expect(server.requests.map { String(decoding: $0.body, as: UTF8.self) } == ["a=b", "a=b", "a=b", "a=b"])
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test("A request that says it may be sent twice, and whose body is NUL and other bytes or none, arrives as it is")
+    @Test("An idempotent request arrives unchanged with a binary, empty or large body")
     func idempotentBodies() async throws {
         try await withServer(Script.echo) { server in
             try await withClient { client, _ in
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test("A POST without a body is not sent again either", arguments: [HTTPRequest.Method.post, .delete])
+    @Test("A POST or DELETE without a body is not repeated", arguments: [HTTPRequest.Method.post, .delete])
     func noSecondSendingOfHead(method: HTTPRequest.Method) async throws {
         let script: @Sendable (RawConnection) -> Void = { connection in
             guard connection.readRequest() != nil else { return }
@@ -155,7 +155,7 @@ import Testing
         }
     }
 
-    @Test("A new connection that breaks after the body has come is an error that says so")
+    @Test("If a new connection is lost after the body was sent, the error says that bytes left")
     func brokenAfterBody() async throws {
         let script: @Sendable (RawConnection) -> Void = { _ = $0.readRequest() }
         try await withServer(script) { server in
@@ -169,7 +169,7 @@ import Testing
         }
     }
 
-    @Test("A connection that breaks within a large body is an error that says that bytes had left")
+    @Test("If a connection is lost within a large body, the error says that bytes left")
     func brokenWithinBody() async throws {
         let script: @Sendable (RawConnection) -> Void = { connection in
             _ = connection.readHead()
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test("An answer that ends before its length is no answer")
+    @Test("A response shorter than its Content-Length is an error")
     func truncated() async throws {
         try await withServer(Script.answeringOnce("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort")) { server in
             try await withClient { client, _ in
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test("A chunked answer that ends before its last chunk is no answer")
+    @Test("A chunked response that ends before its last chunk is an error")
     func truncatedChunks() async throws {
         let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n"
         try await withServer(Script.answeringOnce(answer)) { server in
@@ -208,7 +208,7 @@ import Testing
         }
     }
 
-    @Test("A connection that is refused let nothing leave")
+    @Test("If a connection is refused, no byte has left")
     func refused() async throws {
         let (listener, port) = try LoopbackSocket.listen(backlog: 1)
         close(listener)

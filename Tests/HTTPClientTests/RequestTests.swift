@@ -2,9 +2,9 @@ import HTTPClient
 import HTTPTypes
 import Testing
 
-/// What goes over the wire, and what never does.
+/// The bytes of requests on the wire.
 @Suite struct RequestTests {
-    /// Sends a request, and returns it as the server read it.
+    /// Sends a request and returns it as the server received it.
     private static func asRead(
         settings: HTTPClientSettings = HTTPClientSettings(),
         _ change: (inout HTTPClientRequest) -> Void
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test("A POST holds what the caller gave, its length, and no more")
+    @Test("A POST contains the caller's fields, Host, User-Agent and its length, and nothing else")
     func post() async throws {
         let request = try await Self.asRead(settings: HTTPClientSettings(userAgent: "test/1")) {
             $0.method = .post
@@ -40,13 +40,13 @@ import Testing
         #expect(request.bodyText == "a=b")
     }
 
-    @Test("A GET holds nothing that the caller did not give, but where it goes and who asks")
+    @Test("A GET contains only Host and User-Agent besides the caller's fields")
     func get() async throws {
         let request = try await Self.asRead(settings: HTTPClientSettings(userAgent: "test/1")) { _ in }
         #expect(request.lines == ["GET /path?query=1 HTTP/1.1", "Host: 127.0.0.1:PORT", "User-Agent: test/1"])
     }
 
-    @Test("The header fields of libcurl's own give way to the caller's")
+    @Test("The caller's header fields replace the defaults")
     func replaced() async throws {
         let request = try await Self.asRead {
             $0.headerFields = [.userAgent: "mine", .accept: "application/json"]
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(
-        "Any method goes out as it is, with a body and without one",
+        "Any method is sent unchanged, with or without a body",
         arguments: [HTTPRequest.Method.get, .post, .put, .patch, .delete, .options],
         [true, false]
     )
@@ -72,7 +72,7 @@ import Testing
         #expect(request.field("Content-Type") == nil)
     }
 
-    @Test("A request is the same whatever was sent before it over the same client")
+    @Test("A request does not depend on earlier requests of the same client")
     func sequence() async throws {
         var requests: [HTTPClientRequest] = []
         func add(_ method: HTTPRequest.Method, _ body: String = "", _ fields: HTTPFields = [:]) {
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test("A large body arrives whole, without being asked for")
+    @Test("A large body is sent completely, without Expect: 100-continue")
     func largeBody() async throws {
         let body = (0..<3 * 1024 * 1024).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 8) }
         let request = try await Self.asRead {
@@ -118,13 +118,13 @@ import Testing
         #expect(request.field("Expect") == nil)
     }
 
-    @Test("A path is sent as it is written, dots and all")
+    @Test("A path is sent unchanged, including dot segments")
     func path() async throws {
         let request = try await Self.asRead { $0.url = $0.url.replacing("/path", with: "/a/../b/./%2e%C3%A9") }
         #expect(request.lines.first == "GET /a/../b/./%2e%C3%A9?query=1 HTTP/1.1")
     }
 
-    @Test("A line end in a header field stays inside of it")
+    @Test("A line end in a header value cannot inject a header field")
     func lineEnds() async throws {
         let name = try #require(HTTPField.Name("X-Text"))
         let request = try await Self.asRead {
@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test(
-        "A URL that cannot be called as it stands is refused",
+        "An invalid or unsupported URL is rejected",
         arguments: [
             "", "/path", "http:", "http://", "https:///path", "ftp://127.0.0.1/", "file:///etc/passwd", "//127.0.0.1/",
             "http://127.0.0.1/a b", "http://127.0.0.1/\r\nInjected: 1", "http://127.0.0.1/\0", "http://127.0.0.1/é",
@@ -155,7 +155,7 @@ import Testing
     }
 
     @Test(
-        "Header fields that frame a message are the client's own",
+        "Header fields that frame a message are rejected",
         arguments: ["Content-Length", "transfer-encoding", "Expect"]
     )
     func framing(name: String) async throws {
@@ -171,7 +171,7 @@ import Testing
         }
     }
 
-    @Test("HEAD with a body and CONNECT are refused")
+    @Test("HEAD with a body and CONNECT are rejected")
     func invalidMethods() async throws {
         try await withClient { client, _ in
             let head = HTTPClientRequest(method: .head, url: "http://127.0.0.1:1/", body: [65])
@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    @Test("A handle that is used again remembers nothing of the request before")
+    @Test("A reused connection keeps nothing of the previous request")
     func nothingRemembered() async throws {
         try await withServer(Script.echo) { server in
             try await withClient { client, _ in
@@ -206,7 +206,7 @@ import Testing
 }
 
 extension RawRequest {
-    /// Writes `PORT` for the port, which is another in each run.
+    /// Replaces the port, which differs in each run, with `PORT`.
     fileprivate mutating func hide(port: UInt16) {
         self = RawRequest(head: head.replacing(":\(port)", with: ":PORT"), body: body)
     }

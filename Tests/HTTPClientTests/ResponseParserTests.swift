@@ -2,18 +2,18 @@ import Testing
 
 @testable import HTTPClient
 
-/// Responses, byte by byte.
+/// The parser of responses, byte by byte.
 @Suite struct ResponseParserTests {
     private struct Reading: Equatable {
         var state: ResponseParser.State
         var status: Int
         var body: String
         var keepsConnection: Bool
-        /// Bytes behind the end.
+        /// The number of bytes after the end of the response.
         var rest: Int
     }
 
-    /// Reads a response in pieces of so many bytes.
+    /// Parses a response in pieces of `size` bytes.
     private static func read(_ text: String, in size: Int, isHead: Bool = false, limit: Int = 1000) -> Reading {
         var parser = ResponseParser(isHead: isHead, maximumBodyBytes: limit)
         let bytes = Array(text.utf8)
@@ -33,7 +33,7 @@ import Testing
         )
     }
 
-    @Test("A response is read the same in pieces of any size, and nothing behind its end is taken", arguments: 1...80)
+    @Test("The size of the pieces does not affect parsing, and bytes after the end are not consumed", arguments: 1...80)
     func pieces(size: Int) {
         let length = Self.read("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 500", in: size)
         #expect(length == Reading(state: .complete, status: 200, body: "hello", keepsConnection: true, rest: 12))
@@ -49,7 +49,7 @@ import Testing
         #expect(bare == Reading(state: .complete, status: 200, body: "ok", keepsConnection: false, rest: 0))
     }
 
-    @Test("What ends with its connection is complete when that ends, and only that")
+    @Test("The end of the connection completes only a response without a declared length")
     func end() {
         var parser = ResponseParser(isHead: false, maximumBodyBytes: 10)
         _ = Array("HTTP/1.1 200 OK\r\n\r\nall".utf8).withUnsafeBytes { parser.receive($0) }
@@ -66,13 +66,13 @@ import Testing
     }
 
     @Test(
-        "Which responses keep their connection (RFC 9112 §9.3)",
+        "Keep-alive is determined by version, Connection and framing (RFC 9112 §9.3)",
         arguments: [
             ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true),
             ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", false),
             ("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", false),
             ("HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: Keep-Alive\r\n\r\n", true),
-            // Two ways to say where it ends: somebody in between may have gone by the other (RFC 9112 §6.3).
+            // Contradictory framing: an intermediary may have used the other length (RFC 9112 §6.3).
             ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false),
             ("HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\n", true),
         ]
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(
-        "A response that contradicts itself, or makes no sense, is refused",
+        "A contradictory or malformed response is rejected",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
@@ -102,13 +102,13 @@ import Testing
     func refused(text: String) {
         for size in [1, 3, 1000] {
             guard case .failed(.malformed) = Self.read(text, in: size).state else {
-                Issue.record("\(text) was taken in pieces of \(size)")
+                Issue.record("\(text) was accepted in pieces of \(size)")
                 continue
             }
         }
     }
 
-    @Test("A chunk as long as a number may be is refused before it comes")
+    @Test("A chunk with a very large size is rejected before it is received")
     func longChunk() {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         #expect(

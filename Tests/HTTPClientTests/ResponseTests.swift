@@ -2,9 +2,9 @@ import HTTPClient
 import HTTPTypes
 import Testing
 
-/// What servers answer, and what the caller gets of it.
+/// Responses of servers, and their representation for the caller.
 @Suite struct ResponseTests {
-    /// Sends one request to a server that answers each with `answer`.
+    /// Sends one request to a server that responds with `answer`, and returns the response.
     private static func response(
         to method: HTTPRequest.Method = .get,
         settings: HTTPClientSettings = HTTPClientSettings(),
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test("Status, header fields in their order, and body come back as they were sent")
+    @Test("Status, header fields in order, and body are returned as sent")
     func plain() async throws {
         let response = try await Self.response(
             """
@@ -50,7 +50,7 @@ import Testing
         #expect(response.body == Array("30".utf8))
     }
 
-    @Test("The chunks of a chunked body are put together, and trailer fields are left out")
+    @Test("Chunks are joined and trailer fields are dropped")
     func chunked() async throws {
         let response = try await Self.response(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nHello\r\n7\r\n, world\r\n0\r\nX-Late: 1\r\n\r\n"
@@ -59,13 +59,13 @@ import Testing
         #expect(try response.headerFields[#require(HTTPField.Name("X-Late"))] == nil)
     }
 
-    @Test("A body without a length ends with its connection")
+    @Test("A body without a length ends at the end of the connection")
     func untilTheEnd() async throws {
         let response = try await Self.response("HTTP/1.0 200 OK\r\n\r\nall there is")
         #expect(String(decoding: response.body, as: UTF8.self) == "all there is")
     }
 
-    @Test("Interim responses are passed over, with their header fields")
+    @Test("Interim responses and their header fields are skipped")
     func interim() async throws {
         let response = try await Self.response(
             """
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(
-        "A response to HEAD, and one of 204 or 304, has no body, whatever its length says",
+        "A response to HEAD, or with status 204 or 304, has no body, whatever its Content-Length",
         arguments: [200, 204, 304]
     )
     func noBody(status: Int) async throws {
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test("A redirect is a response like any other", arguments: [301, 307])
+    @Test("A redirect is returned, not followed", arguments: [301, 307])
     func redirect(status: Int) async throws {
         let answer = "HTTP/1.1 \(status) Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
         let response = try await Self.response(answer)
@@ -112,7 +112,7 @@ import Testing
         #expect(response.headerFields[.location] == "http://127.0.0.1:1/")
     }
 
-    @Test("A body is not unpacked: nobody asked for it to be packed")
+    @Test("A compressed body is not decompressed, because the client does not request compression")
     func compressed() async throws {
         let response = try await Self.response(
             "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope"
@@ -120,7 +120,7 @@ import Testing
         #expect(String(decoding: response.body, as: UTF8.self) == "nope")
     }
 
-    @Test("A body may be as long as is allowed, and not a byte longer", arguments: [100, 101])
+    @Test("A body may reach the size limit but not exceed it", arguments: [100, 101])
     func bodyLimit(count: Int) async throws {
         let body = String(repeating: "x", count: count)
         let settings = HTTPClientSettings(maximumResponseBytes: 100)
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test(
-        "A head of too many fields, or of too many bytes, is refused",
+        "A head with too many fields or bytes is rejected",
         arguments: [(200, 1), (20, 8000), (1, 200_000)]
     )
     func headLimit(count: Int, length: Int) async throws {
@@ -141,14 +141,14 @@ import Testing
         #expect(try await Self.code(answer) == .responseTooLarge)
     }
 
-    @Test("Trailer fields without end are refused")
+    @Test("Endless trailer fields are rejected")
     func trailerLimit() async throws {
         let trailers = String(repeating: "X-Late: \(String(repeating: "x", count: 80))\r\n", count: 1000)
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         #expect(try await Self.code(head + "0\r\n" + trailers + "\r\n") == .responseTooLarge)
     }
 
-    @Test("A field with white space before its colon is none (RFC 9112 §5.1)")
+    @Test("A field with white space before its colon is ignored (RFC 9112 §5.1)")
     func spacedName() async throws {
         let response = try await Self.response("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nLocation : /\r\n\r\n")
         #expect(response.headerFields[.location] == nil)
@@ -156,7 +156,7 @@ import Testing
     }
 
     @Test(
-        "What is not HTTP/1 is refused",
+        "A response that is not HTTP/1 is rejected",
         arguments: [
             "hello", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 banana\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n",
             "HTTP/9.9 200 OK\r\n\r\n",
@@ -166,7 +166,7 @@ import Testing
         #expect(try await Self.code(answer) == .badResponse)
     }
 
-    @Test("An answer that comes before the body is read is an answer")
+    @Test("A response that arrives before the body is sent is returned")
     func earlyAnswer() async throws {
         let script: @Sendable (RawConnection) -> Void = { connection in
             _ = connection.readHead()

@@ -3,9 +3,9 @@ import HTTPClient
 import HTTPTypes
 import Testing
 
-/// Whom the client trusts.
+/// The certificates that the client trusts.
 @Suite struct TLSTests {
-    @Test("A host whose certificate nobody vouches for is refused, before anything left")
+    @Test("A host with an untrusted certificate is rejected before any byte leaves")
     func unknown() async throws {
         try await TLSServer.run { server in
             try await withClient { client, _ in
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test("A host is accepted whose certificate the given file vouches for")
+    @Test("A host whose certificate is trusted by the given file is accepted")
     func known() async throws {
         try await TLSServer.run { server in
             try await withClient(HTTPClientSettings(caCertificateFile: server.certificateFile)) { client, _ in
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test("A host is refused whose certificate is another's")
+    @Test("A host whose certificate is for another name is rejected")
     func wrongName() async throws {
         try await TLSServer.run { server in
             try await withClient(HTTPClientSettings(caCertificateFile: server.certificateFile)) { client, _ in
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test("A host that speaks no newer TLS than 1.1 is refused")
+    @Test("A host that supports only TLS 1.1 or older is rejected")
     func oldVersion() async throws {
         try await TLSServer.run(options: ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"]) { server in
             try await withClient(HTTPClientSettings(caCertificateFile: server.certificateFile)) { client, _ in
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test("A host that does not speak TLS is refused")
+    @Test("A host that does not speak TLS is rejected")
     func noTLS() async throws {
         let script: @Sendable (RawConnection) -> Void = { $0.write("HTTP/1.1 200 OK\r\n\r\n") }
         try await withServer(script) { server in

@@ -5,9 +5,9 @@ import HTTPTypes
 import TestSupport
 import Testing
 
-/// Servers that keep one waiting.
+/// Timeouts for slow servers.
 @Suite struct TimeOutTests {
-    @Test("A server that never answers is given up when the time is up, and the body had left")
+    @Test("A request to a silent server times out, and the error says that the body left")
     func noAnswer() async throws {
         try await withServer(Script.silence) { server in
             try await withClient(HTTPClientSettings(totalTimeout: .milliseconds(100))) { client, _ in
@@ -18,12 +18,12 @@ import Testing
         }
     }
 
-    @Test("An answer that trickles in does not put the end off")
+    @Test("A response that trickles in does not extend the timeout")
     func trickle() async throws {
         let script: @Sendable (RawConnection) -> Void = { connection in
             guard connection.readRequest() != nil else { return }
             connection.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
-            // Until the client hangs up.
+            // Until the client closes the connection.
             while !connection.hasEnded(within: 5) { connection.write("x") }
         }
         try await withServer(script) { server in
@@ -37,9 +37,9 @@ import Testing
         }
     }
 
-    @Test("A connection that is never accepted is given up before anything left")
+    @Test("A connection that is never accepted times out before any byte leaves")
     func noConnection() async throws {
-        // A listener whose queue is full leaves further callers unanswered.
+        // A listener with a full queue does not respond to further connections.
         let (listener, port) = try LoopbackSocket.listen(backlog: 0)
         defer { close(listener) }
         let settings = HTTPClientSettings(connectTimeout: .milliseconds(100), maximumConnections: 64)
@@ -51,7 +51,7 @@ import Testing
                         return await failure(client, request)
                     }
                 }
-                // Those who got into the queue wait for an answer; they are of no interest here.
+                // Requests that got into the queue wait for a response; they do not matter here.
                 var errors: [HTTPClientError] = []
                 for await error in group where error?.bodyBytesLeft == false {
                     if let error { errors.append(error) }
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test("A TLS handshake that is never answered is given up before anything left")
+    @Test("A TLS handshake without a response times out before any byte leaves")
     func noHandshake() async throws {
         try await withServer(Script.silence) { server in
             try await withClient(HTTPClientSettings(connectTimeout: .milliseconds(100))) { client, _ in
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test("A request that has timed out leaves no timer and no connection behind to disturb the next")
+    @Test("A request that timed out leaves no timer or connection that affects the next one")
     func afterTimeOut() async throws {
         let script: @Sendable (RawConnection) -> Void = { connection in
             if connection.number == 1 { Script.silence(connection) } else { Script.echo(connection) }

@@ -8,17 +8,17 @@ import Testing
 
 @testable import HTTPServer
 
-// What other servers on sockets of their own have got wrong, one test for each rule, over real sockets. The rules that are tested
-// elsewhere are not repeated: how lengths, fields and lines are read (RefusedRequestTests), slow and silent clients (TimeoutTests),
-// running out of descriptors (LimitTests), clients that do not read (BackpressureTests), one event for another's descriptor
-// (EventLoopTests).
+// Known faults of other servers that implement their own sockets, one test per rule, over real sockets. Other suites
+// test the remaining rules: parsing of lengths, fields and lines (RefusedRequestTests), slow and silent clients
+// (TimeoutTests), lack of descriptors (LimitTests), clients that do not read (BackpressureTests), events for a reused
+// descriptor (EventLoopTests).
 
 private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
 private let hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"
 
-/// What the handlers of a test leave for it.
+/// The state shared between a test and its handlers.
 private final class Notes: Sendable {
-    /// Requests for `/hidden`, which nobody sends as a request.
+    /// The number of requests for `/hidden`, which only occurs inside bodies and must never be handled.
     let hidden = Atomic(0)
     let loop = Locked<EventLoop?>(nil)
     let thread = Locked<pthread_t?>(nil)
@@ -62,9 +62,9 @@ private final class Notes: Sendable {
 struct KnownFaultTests {
     private let notes = Notes()
 
-    // MARK: Answers
+    // MARK: Responses
 
-    @Test("Head and body of an answer leave as one packet")
+    @Test("Head and body of a response are sent as one packet")
     func onePacket() async throws {
         try await withServer(routes: notes.routes) { server in
             let client = try server.connect()
@@ -79,7 +79,7 @@ struct KnownFaultTests {
         }
     }
 
-    @Test("No answer waits until the one before it is acknowledged")
+    @Test("A response does not wait until the previous one is acknowledged")
     func noDelay() async throws {
         try await withServer(routes: notes.routes) { server in
             let client = try server.connect()
@@ -93,7 +93,7 @@ struct KnownFaultTests {
     // MARK: Smuggling
 
     @Test(
-        "A body that its handler ignores, or that nobody wants, never becomes a request",
+        "A body that is ignored, or has no route, is never parsed as a request",
         arguments: ["/ignore", "/ignore/task", "/nothing"],
         [true, false]
     )
@@ -104,7 +104,7 @@ struct KnownFaultTests {
             let client = try server.connect()
             let fields = isChunked ? "Transfer-Encoding: chunked" : "Content-Length: \(size)"
             let framed = isChunked ? "\(String(size, radix: 16))\r\n\(body)\r\n0\r\n\r\n" : body
-            // The server may have closed before it has all.
+            // The server may close before it has received everything.
             try? await client.send("POST \(path) HTTP/1.1\r\nHost: a\r\n\(fields)\r\n\r\n\(framed)")
             client.shutdownWrite()
             let answers = (try? await client.receiveToEnd()) ?? ""
@@ -115,7 +115,7 @@ struct KnownFaultTests {
     }
 
     @Test(
-        "What two readers could frame differently is answered once, and nothing that follows it is a request",
+        "Ambiguous framing gets one response, and nothing after it is handled as a request",
         arguments: [
             "Content-Length: 5\r\nContent-Length: 0", "Content-Length: 5\r\nTransfer-Encoding: chunked",
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", "Transfer-Encoding: identity, chunked",
@@ -137,7 +137,7 @@ struct KnownFaultTests {
     }
 
     @Test(
-        "A malformed request line is answered, and harms nobody",
+        "A malformed request line gets an error and does not affect other clients",
         arguments: [
             "GET", "GET ", "GET /", "GET / ", " ", "  / HTTP/1.1", "GET / HTTP/", "GET / HTTP/1.", "GET  HTTP/1.1",
             "\t", ":",
@@ -156,9 +156,9 @@ struct KnownFaultTests {
         }
     }
 
-    // MARK: What costs
+    // MARK: Resource usage
 
-    @Test("A header line of megabytes is refused when it is beyond the limit, and others are served meanwhile")
+    @Test("A header line of megabytes is refused at the limit, and other clients are served meanwhile")
     func largeHeader() async throws {
         try await withServer(settings { $0.lingerTimeout = .seconds(3600) }, routes: notes.routes) { server in
             let other = try server.connect()
@@ -173,7 +173,7 @@ struct KnownFaultTests {
         }
     }
 
-    @Test("A length that is announced takes no memory before its bytes come")
+    @Test("A declared length allocates no memory before its bytes arrive")
     func announcedLength() async throws {
         try await withServer(settings { $0.maximumBodyBytes = .max }, routes: notes.routes) { server in
             var clients: [RawClient] = []
@@ -188,12 +188,12 @@ struct KnownFaultTests {
             try await server.hasReadEverything()
             let other = try server.connect()
             #expect(try await other.exchange(get).text == "a")
-            // Less than one of the two, and more than all that the tests beside this one may take.
+            // Less than one of the two lengths, and more than concurrent tests may allocate.
             #expect(try virtualBytes() - before < 1 << 39)
         }
     }
 
-    @Test("A loop whose connections all wait sleeps")
+    @Test("A loop sleeps while all of its connections wait")
     func idleLoop() async throws {
         try await withServer(patient { $0.maximumConnections = 6 }, routes: notes.routes) { server in
             let idle = try server.connect()
@@ -208,10 +208,10 @@ struct KnownFaultTests {
             let refused = try server.connect()
             #expect(try await refused.exchange("NONSENSE\r\n\r\n").status == 400)
             let silent = try server.connect()
-            // There is no room for this one: the listener stays ready to accept it.
+            // There is no place for this one, so the listener stays ready to accept.
             let waiting = try server.connect()
             try await waiting.send(get)
-            // Everything above has been taken notice of when this has been answered, or soon after.
+            // The events above have been processed when this request is answered, or soon after.
             #expect(try await idle.exchange(get).text == "a")
             #expect(try await ticks(for: .milliseconds(200)) < 50)
             #expect(!silent.hasInput)
@@ -221,7 +221,7 @@ struct KnownFaultTests {
         }
     }
 
-    @Test("Handshakes that go no further keep nobody waiting, nor do they or plain HTTP keep the loop busy")
+    @Test("Stalled handshakes delay no other client, and neither they nor plain HTTP keep the loop busy")
     func stuckHandshakes() async throws {
         try await withSecureServer(routes: notes.routes) { server, certificateFile in
             var stuck: [RawClient] = []
@@ -240,12 +240,12 @@ struct KnownFaultTests {
             #expect(result.text == "loop")
             #expect(try await ticks(for: .milliseconds(200)) < 50)
             #expect(!stuck[0].hasInput)
-            // The server's part of the handshake.
+            // The server's part of the handshake has arrived.
             #expect(stuck[stuck.count - 1].hasInput)
         }
     }
 
-    /// Counts what the loop does in a time in which it has nothing to do; one that spins does it thousands of times.
+    /// Counts the loop's ticks while it has nothing to do. A loop that spins has thousands.
     private func ticks(for duration: Duration) async throws -> Int {
         let loop = try #require(notes.loop.withLock { $0 })
         return await withCheckedContinuation { continuation in
@@ -260,10 +260,10 @@ struct KnownFaultTests {
         }
     }
 
-    // MARK: Connections that go
+    // MARK: Connections that end
 
     @Test(
-        "A connection that is reset gives its place back at once, whatever it was about",
+        "A reset connection releases its place at once, in any state",
         arguments: [
             "", "GET /a HT", get, get + "GET", "GET /large HTTP/1.1\r\nHost: a\r\n\r\n",
             "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello", "NONSENSE\r\n\r\n",
@@ -283,7 +283,7 @@ struct KnownFaultTests {
         }
     }
 
-    @Test("Whoever gets a descriptor's number after another gets no answer of the other's", arguments: [1, 2])
+    @Test("A connection that reuses a descriptor's number gets no response of the previous one", arguments: [1, 2])
     func successors(loops: Int) async throws {
         try await withServer(loops: loops, routes: notes.routes) { server in
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -309,24 +309,24 @@ struct KnownFaultTests {
         }
     }
 
-    // Each of these in a process of its own: signals, limits and descriptors are a process's.
+    // Each of these runs in a separate process, because signals, limits and descriptors belong to the process.
 
-    @Test("Writing to a peer that is gone ends a connection and not the process")
+    @Test("Writing to a closed connection ends the connection, not the process")
     func brokenPipe() async {
         await #expect(processExitsWith: .success) { try await writeToPeersThatAreGone() }
     }
 
-    @Test("A signal in the middle of a wait ends nothing")
+    @Test("A signal during a wait ends no connection")
     func interruptedWait() async {
         await #expect(processExitsWith: .success) { try await interruptTheLoop() }
     }
 
-    @Test("Hundreds of connections that come and go, secure ones too, leave as many sockets open as before")
+    @Test("Hundreds of plain and TLS connections that come and go leak no socket")
     func churn() async {
         await #expect(processExitsWith: .success) { try await comeAndGo() }
     }
 
-    @Test("Descriptors beyond 1024 are as good as others")
+    @Test("Descriptors above 1024 work")
     func highDescriptors() async {
         await #expect(processExitsWith: .success) { try await serveOnHighDescriptors() }
     }
@@ -345,7 +345,7 @@ private func writeToPeersThatAreGone() async throws {
             client.resetOnClose()
             try await client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
             while !client.hasInput { await Task.yield() }
-            // A reset after this end is EPIPE, without it would be ECONNRESET.
+            // A reset after this end causes EPIPE; without the end it would cause ECONNRESET.
             client.shutdownWrite()
         }
         try await server.hasConnections(atMost: 0)
@@ -383,11 +383,11 @@ private func comeAndGo() async throws {
     let notes = Notes()
     try await withServer(settings { $0.maximumConnections = 50 }, loops: 2, routes: notes.routes) { plain in
         try await withSecureServer(routes: notes.routes) { secure, _ in
-            // What is made once, is made in the first round.
+            // The first round opens everything that is opened only once.
             try await comeAndGo(100, plain, secure)
             let before = openSockets()
             try await comeAndGo(800, plain, secure)
-            // The clients' ends close in their own time.
+            // The clients close their ends asynchronously.
             try await eventually("the sockets are closed") { openSockets() <= before }
         }
     }
@@ -438,7 +438,7 @@ private func serveOnHighDescriptors() async throws {
 
 // MARK: Servers
 
-/// Settings with no wait that could end a connection in the time of a test.
+/// Returns settings whose timeouts cannot expire during a test, except those that `change` shortens.
 private func patient(_ change: (inout HTTPServerSettings) -> Void) -> HTTPServerSettings {
     settings { settings in
         settings.headerTimeout = .seconds(3600)
@@ -460,7 +460,7 @@ private func withSecureServer(
     try await withServer(patient { $0.tls = context }, routes: routes) { try await body($0, certificateFile) }
 }
 
-/// The first message of a TLS 1.2 handshake (RFC 5246 §7.4.1.2), with the least that a server answers.
+/// The first message of a TLS 1.2 handshake (RFC 5246 §7.4.1.2), with the minimum to which a server responds.
 private let clientHello: [UInt8] = {
     let extensions: [UInt8] =
         [0x00, 0x0A, 0x00, 0x06, 0x00, 0x04, 0x00, 0x1D, 0x00, 0x17]  // Groups: X25519, P-256.
@@ -474,9 +474,9 @@ private let clientHello: [UInt8] = {
     return [0x16, 0x03, 0x01, 0x00, UInt8(hello.count + 4), 0x01, 0x00, 0x00, UInt8(hello.count)] + hello
 }()
 
-// MARK: What the kernel tells
+// MARK: Information from the kernel
 
-/// The process's sockets whose own name, or that of their peer, has this port.
+/// Returns the process's sockets whose local or peer address has this port, depending on `name`.
 private func descriptors(
     named name: (Int32, UnsafeMutablePointer<sockaddr>?, UnsafeMutablePointer<socklen_t>?) -> Int32,
     port: Int
@@ -507,9 +507,9 @@ private func option(_ level: Int32, _ name: Int32, of descriptor: Int32) throws 
     return value
 }
 
-/// The packets with data that have come to a socket of TCP.
+/// Returns the number of packets with data that a TCP socket has received.
 private func packetsReceived(_ descriptor: Int32) throws -> UInt32 {
-    // `tcpi_data_segs_in` in the kernel's `struct tcp_info`; that of the C library ends before it.
+    // The offset of `tcpi_data_segs_in` in the kernel's `struct tcp_info`. The C library's struct is shorter.
     let offset = 152
     var bytes = [UInt8](repeating: 0, count: 512)
     var length = socklen_t(bytes.count)
@@ -523,7 +523,7 @@ private func openSockets() -> Int {
     (0..<1024 as Range<Int32>).count { (try? option(SOL_SOCKET, SO_TYPE, of: $0)) != nil }
 }
 
-/// The address space of the process.
+/// Returns the size of the process's address space.
 private func virtualBytes() throws -> Int {
     guard let file = fopen("/proc/self/statm", "re") else { throw SystemError(call: "fopen") }
     defer { fclose(file) }

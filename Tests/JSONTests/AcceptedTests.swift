@@ -1,11 +1,12 @@
 import JSON
 import Testing
 
-/// What RFC 8259 allows: the categories of the public JSONTestSuite's `y_` cases, and those `i_` cases that we chose to accept.
-@Suite("JSON that is accepted")
+/// Texts that RFC 8259 allows: the categories of the public JSONTestSuite's `y_` cases, and the `i_` cases that we
+/// chose to accept.
+@Suite("Accepted JSON")
 struct AcceptedTests {
     @Test(
-        "A text that the grammar allows is read as what it says",
+        "A valid text is parsed to its value",
         arguments: [
             // Arrays.
             ("[]", []),
@@ -32,9 +33,9 @@ struct AcceptedTests {
                 ["x": [["id": .string(repeating("x", 40))]]]
             ),
             (#"{"min":-1,"max":9223372036854775807}"#, ["min": -1, "max": 9_223_372_036_854_775_807]),
-            // The letters of names are told apart by case and by bytes.
+            // Names differ by case and by bytes.
             (#"{"a":1,"A":2}"#, ["a": 1, "A": 2]),
-            // Lone values.
+            // Values outside an array or object.
             ("true", true),
             ("false", false),
             ("null", nil),
@@ -51,7 +52,7 @@ struct AcceptedTests {
     }
 
     @Test(
-        "Every escape stands for its character",
+        "Every escape is decoded to its character",
         arguments: [
             (#"\"\\\/\b\f\n\r\t"#, "\"\\/\u{8}\u{C}\n\r\t"),
             (#"\u0060\u012a\u12AB"#, "\u{60}\u{12A}\u{12AB}"),
@@ -78,7 +79,7 @@ struct AcceptedTests {
     }
 
     @Test(
-        "A code point that Unicode sets aside is a character like any other, escaped or not",
+        "A Unicode noncharacter is accepted like any other character, escaped or not",
         arguments: [
             (#"\uFDD0"#, 0xFDD0), (#"\uFFFE"#, 0xFFFE), (#"\uFFFF"#, 0xFFFF), (#"\uDBFF\uDFFE"#, 0x10_FFFE),
             (#"\uDBFF\uDFFF"#, 0x10_FFFF),
@@ -91,14 +92,14 @@ struct AcceptedTests {
     }
 
     @Test(
-        "A character that needs no escape may stand for itself",
+        "A character that needs no escape is accepted unescaped",
         arguments: [
             "a/*b*/c/*d//e", "asd ", " ", "\u{7F}", "\u{A0}", "\u{2028}\u{2029}", "\u{FEFF}",
             "π", "⍂㈴⍂", "€𝄞", "한글 메시지", "\u{1112}\u{1161}\u{11AB}", "👩‍👩‍👧‍👦🇰🇷", "{[,:]}", "'",
         ]
     )
     func characters(string: String) throws {
-        // Of every length around the eight bytes that the scanner takes at a time.
+        // At every offset within the eight bytes that the scanner reads at a time.
         for padding in 0..<17 {
             let string = repeating("p", padding) + string
             let read = try #require(JSONValue(parsing: "[\"\(string)\"]")[0]?.string)
@@ -124,7 +125,7 @@ struct AcceptedTests {
         #expect(JSONNumber(text)?.text == text)
     }
 
-    @Test("Arrays and objects nest as deeply as the caller allows")
+    @Test("Arrays and objects nest up to the depth that the caller allows")
     func depth() throws {
         let arrays = repeating("[", 64) + repeating("]", 64)
         #expect(try JSONValue(parsing: arrays).description == arrays)
@@ -134,7 +135,7 @@ struct AcceptedTests {
         #expect(try JSONValue(parsing: "7", maximumDepth: 0) == 7)
     }
 
-    @Test("The same text is read alike from bytes, a pointer, a span and a string")
+    @Test("Bytes, a pointer, a span and a string of the same text are parsed to the same value")
     func sources() throws {
         let bytes = Array(Documents.message.utf8)
         let value = try JSONValue(parsing: bytes)

@@ -1,6 +1,6 @@
 import JSON
 
-/// What a text is refused with.
+/// Returns the error with which a text is rejected, or `nil` if it is accepted.
 func refusal(of text: String, maximumDepth: Int = 64) -> JSONError? {
     refusal(of: Array(text.utf8), maximumDepth: maximumDepth)
 }
@@ -14,7 +14,7 @@ func refusal(of bytes: [UInt8], maximumDepth: Int = 64) -> JSONError? {
     }
 }
 
-/// Documents of the kinds that this server reads, in compact form.
+/// Compact documents of the kinds that this server parses.
 enum Documents {
     static let registration =
         #"{"uuid":"1234567890123456789","device_id":"b5bf3f3e-9b1b","push_type":"gcm","#

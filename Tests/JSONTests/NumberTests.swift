@@ -4,11 +4,11 @@ import Testing
 @Suite("Numbers")
 struct NumberTests {
     @Test(
-        "A number that is written as an integer and fits is one",
+        "A number that is written as an integer and fits is an integer",
         arguments: [
             ("0", 0), ("-0", 0), ("7", 7), ("-7", -7), ("10", 10), ("1234567890123456789", 1_234_567_890_123_456_789),
             ("9223372036854775807", .max), ("-9223372036854775807", -.max), ("-9223372036854775808", .min),
-            // One more than a double can tell from its neighbour.
+            // A double cannot distinguish this integer from the one below it.
             ("9007199254740993", 9_007_199_254_740_993),
         ] as [(String, Int64)]
     )
@@ -18,7 +18,7 @@ struct NumberTests {
     }
 
     @Test(
-        "A fraction, an exponent, or a number that does not fit is no integer",
+        "A number with a fraction or an exponent, or one that does not fit, is not an integer",
         arguments: [
             "1.0", "0.0", "-0.0", "1e0", "1E3", "1e-0", "10e-1", "9223372036854775808", "-9223372036854775809",
             "18446744073709551615",
@@ -31,13 +31,13 @@ struct NumberTests {
         #expect(try JSONValue(parsing: text).integer == nil)
     }
 
-    @Test("A string of digits is a string and no integer")
+    @Test("A string of digits is not an integer")
     func stringOfDigits() {
         #expect(JSONValue.string("5").integer == nil)
         #expect(JSONValue.string("5").number == nil)
     }
 
-    @Test("Integers of every width become numbers as they are")
+    @Test("Integers of every width become numbers with the same digits")
     func fromIntegers() {
         #expect(JSONNumber(Int64.max).text == "9223372036854775807")
         #expect(JSONNumber(Int64.min).text == "-9223372036854775808")
@@ -47,7 +47,7 @@ struct NumberTests {
         #expect(JSONValue.integer(-3) == -3)
     }
 
-    @Test("A rate becomes the shortest number that reads back as it; infinity and NaN are none")
+    @Test("A double becomes a number that parses back to it; infinity and NaN become nil")
     func fromDoubles() {
         for value in [0.1, 12.5, -0.0, 1e22, .leastNonzeroMagnitude, .greatestFiniteMagnitude, 2.5e-7, 123456789.125] {
             let number = JSONNumber(value)
@@ -59,7 +59,7 @@ struct NumberTests {
         #expect(JSONNumber(Double.nan) == nil)
     }
 
-    @Test("Numbers are equal when their texts are")
+    @Test("Numbers are equal if their texts are equal")
     func equality() {
         #expect(JSONNumber("1.0") != JSONNumber("1"))
         #expect(JSONNumber("1e2") != JSONNumber("1E2"))
@@ -67,7 +67,7 @@ struct NumberTests {
     }
 
     @Test(
-        "A text is a number only as a whole",
+        "A text with anything besides one number is not a number",
         arguments: ["", " 1", "1 ", "1\n", "0 0", "-", "1,", "\"1\"", "null", "[1]", "1\0"]
     )
     func wholeText(text: String) {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Objects")
 struct ObjectTests {
-    @Test("Members keep the order in which they were written, few or many")
+    @Test("Members keep the order of the text, few or many")
     func order() throws {
         for count in [0, 1, 2, 15, 16, 17, 18, 100] {
             let names = (0..<count).map { "n\(($0 * 7919) % 1000)" }
@@ -18,7 +18,7 @@ struct ObjectTests {
         }
     }
 
-    @Test("Setting replaces a value where it stands, or appends; setting nil removes")
+    @Test("Setting a member replaces its value in place or appends it; setting nil removes it")
     func setting() {
         var object: JSONObject = ["a": 1, "b": 2, "c": 3]
         object["b"] = "two"
@@ -33,7 +33,7 @@ struct ObjectTests {
         #expect(object["b"] == .null)
     }
 
-    @Test("Removing returns what was there and leaves the others in order")
+    @Test("Removing a member returns its value and keeps the order of the others")
     func removing() {
         var object: JSONObject = ["a": 1, "b": 2, "c": 3]
         #expect(object.removeValue(forName: "b") == 2)
@@ -41,7 +41,7 @@ struct ObjectTests {
         #expect(object == ["a": 1, "c": 3])
     }
 
-    @Test("Renaming leaves the member where it stands, and never makes two of one name")
+    @Test("Renaming keeps the member's place and never creates a duplicate name")
     func renaming() {
         var object: JSONObject = ["for_apns": 1, "for_gcm": 2, "bypass": true]
         let isRenamed = object.rename("for_gcm", to: "for_fcm")
@@ -54,7 +54,7 @@ struct ObjectTests {
         #expect(object == ["for_apns": 1, "for_fcm": 2, "bypass": true])
     }
 
-    @Test("An object does what an ordered list of members would do, across the size at which it starts to hash")
+    @Test("An object behaves like an ordered list of members, below and above the size at which it starts to hash")
     func comparedWithAList() {
         var random = SplitMix64(seed: 2026)
         for _ in 0..<40 {
@@ -95,7 +95,7 @@ struct ObjectTests {
         #expect([:] as JSONObject == JSONObject())
     }
 
-    @Test("Of a name written twice in a literal the last value stays, where the first stood")
+    @Test("If a literal repeats a name, the last value counts, in the place of the first")
     func literals() {
         #expect(["a": 1, "b": 2, "a": 3] as JSONObject == ["a": 3, "b": 2])
     }

@@ -1,12 +1,12 @@
 import JSON
 import Testing
 
-/// What RFC 8259 forbids, and what we refuse beyond it: the categories of the public JSONTestSuite's `n_` cases, and those `i_`
-/// cases that we chose to refuse.
-@Suite("JSON that is refused")
+/// Texts that RFC 8259 forbids or that we reject beyond it: the categories of the public JSONTestSuite's `n_` cases,
+/// and the `i_` cases that we chose to reject.
+@Suite("Rejected JSON")
 struct RefusedTests {
     @Test(
-        "What is no value is refused where it begins",
+        "A text that is not a value is rejected at its first invalid byte",
         arguments: [
             ("", 0), (" ", 1), ("\n\t ", 3), ("\u{FEFF}", 0), ("\u{FEFF}{}", 0), ("\u{2060}", 0), ("\u{A0}1", 0),
             ("\u{C}[]", 0),
@@ -22,7 +22,7 @@ struct RefusedTests {
     }
 
     @Test(
-        "A number outside the grammar is refused where it leaves it",
+        "An invalid number is rejected at its first invalid byte",
         arguments: [
             ("+1", 0), ("++1234", 0), (".5", 0), (".2e-3", 0), ("-", 1), ("-a", 1), ("--1", 1), ("-.5", 1), ("- 1", 1),
             ("+Inf", 0),
@@ -44,20 +44,20 @@ struct RefusedTests {
     }
 
     @Test(
-        "A string outside the grammar is refused",
+        "An invalid string is rejected",
         arguments: [
-            // Without an end.
+            // Unterminated.
             (#"""#, 1), (#""abc"#, 4), (#""abc\"#, 5), (#""abc\""#, 6), (#""\u00"#, 5), (#"["a"#, 3), (#"["a\\\"]"#, 8),
             ("\"\u{1F389}", 5),
-            // With control characters.
+            // Unescaped control characters.
             ("\"\n\"", 1), ("\"a\tb\"", 2), ("\"a\0b\"", 2), ("\"\u{1F}\"", 1), ("\"12345678\r\"", 9), ("\"\\n\n\"", 3),
-            // With escapes that there are not.
+            // Unknown or incomplete escapes.
             (#""\x00""#, 1), (#""\a""#, 1), (#""\'""#, 1), (#""\ ""#, 1), (#""\U0041""#, 1), (#""\0""#, 1),
             (#""\🎉""#, 1), (#""\v""#, 1),
             (#""a\u""#, 2), (#""\u1""#, 1), (#""\u12""#, 1), (#""\u123""#, 1), (#""\u123g""#, 1), (#""\u+123""#, 1),
             (#""\u 123""#, 1),
             (#""\u-001""#, 1), (#""\u00A""#, 1), (#""\u{41}""#, 1), ("\"\\\n\"", 1),
-            // With half a surrogate pair.
+            // Unpaired surrogates.
             (#""\uD800""#, 1), (#""\uDFAA""#, 1), (#""\ud83d""#, 1), (#""\uD800a""#, 1), (#""\uD800\n""#, 1),
             (#""\uD800\u""#, 1),
             (#""\uD800\u1""#, 1), (#""\uD800\u1x""#, 1), (#""\uD800\uD800""#, 1), (#""\uD800\uD800\uDC00""#, 1),
@@ -72,12 +72,12 @@ struct RefusedTests {
     }
 
     @Test(
-        "Bytes that are not UTF-8 are refused where they stop being it",
+        "Invalid UTF-8 is rejected at its first invalid byte",
         arguments: [
-            [0x80], [0xBF], [0xE9], [0xFF], [0xFE], [0xC3], [0xC3, 0x28],  // alone, cut
+            [0x80], [0xBF], [0xE9], [0xFF], [0xFE], [0xC3], [0xC3, 0x28],  // lone or truncated
             [0xC0, 0xAF], [0xC1, 0xBF],  // overlong
             [0xE0, 0x80, 0xAF], [0xE0, 0x9F, 0xBF], [0xF0, 0x80, 0x80, 0xAF], [0xF0, 0x8F, 0xBF, 0xBF],  // overlong
-            [0xFC, 0x83, 0xBF, 0xBF, 0xBF, 0xBF], [0xF8, 0x88, 0x80, 0x80, 0x80],  // of five and six bytes
+            [0xFC, 0x83, 0xBF, 0xBF, 0xBF, 0xBF], [0xF8, 0x88, 0x80, 0x80, 0x80],  // five and six bytes
             [0xED, 0xA0, 0x80], [0xED, 0xBF, 0xBF], [0xED, 0xA0, 0xBD, 0xED, 0xB8, 0x80],  // surrogates
             [0xF4, 0x90, 0x80, 0x80], [0xF4, 0xBF, 0xBF, 0xBF], [0xF5, 0x80, 0x80, 0x80],  // beyond U+10FFFF
             [0xE2, 0x82], [0xE2, 0x28, 0xA1], [0xF0, 0x9F, 0x8E], [0xF0, 0x28, 0x8C, 0xBC],
@@ -89,15 +89,15 @@ struct RefusedTests {
         for padding in 0..<9 {
             let before = Array("[\"\(repeating("p", padding))".utf8)
             let plain = try #require(refusal(of: before + bytes + Array("\"]".utf8)))
-            #expect(plain == JSONError(offset: before.count + whole, message: "not UTF-8"))
+            #expect(plain == JSONError(offset: before.count + whole, message: "invalid UTF-8"))
             let escaped = try #require(refusal(of: before + Array(#"\n"#.utf8) + bytes + Array(#"\n"]"#.utf8)))
-            #expect(escaped == JSONError(offset: before.count + 2 + whole, message: "not UTF-8"))
+            #expect(escaped == JSONError(offset: before.count + 2 + whole, message: "invalid UTF-8"))
         }
         #expect(refusal(of: bytes)?.offset == 0)
         #expect(refusal(of: Array("[1".utf8) + bytes)?.offset == 2)
     }
 
-    @Test("UTF-16 is refused, in either order, with or without its mark")
+    @Test("UTF-16 is rejected in either byte order, with or without a byte order mark")
     func utf16() {
         #expect(refusal(of: [0x5B, 0x00, 0x5D, 0x00]) != nil)
         #expect(refusal(of: [0x00, 0x5B, 0x00, 0x5D]) != nil)
@@ -106,7 +106,7 @@ struct RefusedTests {
     }
 
     @Test(
-        "An array outside the grammar is refused where it leaves it",
+        "An invalid array is rejected at its first invalid byte",
         arguments: [
             ("[", 1), ("[1", 2), ("[1,", 3), ("[,", 1), ("[1,]", 3), ("[1,,2]", 3), ("[,1]", 1), ("[,]", 1),
             ("[1 2]", 3), ("[1 true]", 3),
@@ -122,7 +122,7 @@ struct RefusedTests {
     }
 
     @Test(
-        "An object outside the grammar is refused where it leaves it",
+        "An invalid object is rejected at its first invalid byte",
         arguments: [
             ("{", 1), (#"{"a"#, 3), (#"{"a""#, 4), (#"{"a":"#, 5), (#"{"a":1"#, 6), (#"{"a":1,"#, 7), (#"{"a":1,}"#, 7),
             (#"{"a":1,,"b":2}"#, 7),
@@ -139,22 +139,22 @@ struct RefusedTests {
         #expect(refusal(of: text)?.offset == offset)
     }
 
-    @Test("What is refused says what was expected")
+    @Test("An error names the expected token and its offset")
     func messages() {
         #expect(refusal(of: #"{"a":1 "b":2}"#)?.description == "expected ',' or '}' at byte 7")
         #expect(refusal(of: "[1 2]")?.description == "expected ',' or ']' at byte 3")
         #expect(refusal(of: #"{"a" 1}"#)?.description == "expected ':' at byte 5")
-        #expect(refusal(of: #"{"a":1,}"#)?.description == "expected a name at byte 7")
+        #expect(refusal(of: #"{"a":1,}"#)?.description == "expected a member name at byte 7")
         #expect(refusal(of: "[1,]")?.description == "expected a value at byte 3")
         #expect(refusal(of: "")?.description == "expected a value at byte 0")
-        #expect(refusal(of: "1 2")?.description == "expected the end at byte 2")
-        #expect(refusal(of: "01")?.description == "a number may not begin with 0 at byte 1")
+        #expect(refusal(of: "1 2")?.description == "expected the end of the text at byte 2")
+        #expect(refusal(of: "01")?.description == "leading zero in a number at byte 1")
         #expect(refusal(of: "1.")?.description == "expected a digit at byte 2")
     }
 
-    @Test("A name that an object has already is refused, where it stands, however it is written")
+    @Test("A duplicate name in an object is rejected at its offset, escaped or not")
     func duplicateNames() {
-        let message = "the object already has this name"
+        let message = "duplicate member name"
         #expect(refusal(of: #"{"a":1,"a":1}"#) == JSONError(offset: 7, message: message))
         #expect(refusal(of: #"{"a":1,"b":{"c":1, "\u0063":2}}"#) == JSONError(offset: 19, message: message))
         #expect(refusal(of: #"{"":1,"":2}"#) == JSONError(offset: 6, message: message))
@@ -162,7 +162,7 @@ struct RefusedTests {
         #expect(refusal(of: #"{"a":{"a":{"a":1}}}"#) == nil)
     }
 
-    @Test("Names are the same when their bytes are: a precomposed and a decomposed syllable are two names")
+    @Test("Names are compared by bytes: a precomposed and a decomposed syllable are two names")
     func namesAreBytes() throws {
         let text = "{\"\u{D55C}\":1,\"\u{1112}\u{1161}\u{11AB}\":2}"
         let value = try JSONValue(parsing: text)
@@ -171,7 +171,7 @@ struct RefusedTests {
         #expect(value["\u{1112}\u{1161}\u{11AB}"] == 2)
     }
 
-    @Test("A name said twice is found among very many, in time that grows with their number only")
+    @Test("A duplicate is found among 20,000 names in linear time")
     func duplicateAmongMany() {
         var text = "{" + (0..<20_000).map { "\"name\($0)\":\($0)," }.joined()
         let offset = text.utf8.count
@@ -180,7 +180,7 @@ struct RefusedTests {
     }
 
     @Test(
-        "What nests more deeply than allowed is refused at the bracket that does",
+        "Nesting deeper than allowed is rejected at the first bracket too many",
         arguments: [0, 1, 2, 63, 64, 511, 512]
     )
     func tooDeep(depth: Int) {
@@ -192,16 +192,16 @@ struct RefusedTests {
         #expect(refusal(of: objects, maximumDepth: depth) == JSONError(offset: 4 * depth, message: message))
     }
 
-    @Test("A hundred thousand open brackets end in a refusal, whatever depth the caller asks for")
+    @Test("100,000 open brackets are rejected, whatever depth the caller allows")
     func veryDeep() {
         #expect(refusal(of: repeating("[", 100_000))?.offset == 64)
         #expect(refusal(of: repeating(#"[{"":"#, 100_000), maximumDepth: .max)?.message == "nested too deeply")
         #expect(refusal(of: "[]", maximumDepth: -1)?.offset == 0)
     }
 
-    @Test("A text longer than the caller allows is refused unread")
+    @Test("A text longer than the caller allows is rejected without being parsed")
     func tooLong() {
-        #expect(throws: JSONError(offset: 4, message: "longer than 4 bytes")) {
+        #expect(throws: JSONError(offset: 4, message: "text longer than 4 bytes")) {
             try JSONValue(parsing: "[1,2]", maximumBytes: 4)
         }
         #expect(throws: Never.self) { try JSONValue(parsing: "[1,2]", maximumBytes: 5) }

@@ -2,10 +2,11 @@ import JSON
 import TestSupport
 import Testing
 
-/// No text may trap. A debug build checks every read through a pointer against its buffer, so that one too far ends these tests.
-@Suite("Any bytes at all")
+/// No text may trap. A debug build checks every read through a pointer against its buffer, so that a read out of bounds
+/// ends these tests.
+@Suite("Robustness against any bytes")
 struct RobustnessTests {
-    @Test("A compact text comes back byte for byte", arguments: Documents.all)
+    @Test("A written value parses back to itself, and is written the same again", arguments: Documents.all)
     func roundTrip(text: String) throws {
         let value = try JSONValue(parsing: text)
         let written = value.bytes()
@@ -14,7 +15,7 @@ struct RobustnessTests {
     }
 
     @Test(
-        "A message that an operator wrote compactly reaches Kakao as written",
+        "A compact text is written back byte for byte, as Kakao must receive an operator's message",
         arguments: [
             Documents.registration, Documents.message,
             #"{"z":1,"a":[1.0,-0,1E400,0.10,1e-7],"한글":"\"\\\n\u0000 🎉","":{}}"#,
@@ -24,7 +25,7 @@ struct RobustnessTests {
         #expect(try JSONValue(parsing: text).description == text)
     }
 
-    @Test("No part of a text that ends too early is a text, except at its own white space", arguments: Documents.all)
+    @Test("Every proper prefix of a text is rejected, except at trailing white space", arguments: Documents.all)
     func prefixes(text: String) throws {
         let bytes = Array(text.utf8)
         let last = try #require(bytes.lastIndex { $0 != 0x20 })
@@ -35,7 +36,7 @@ struct RobustnessTests {
         }
     }
 
-    @Test("A text damaged anyhow is refused or read, and what is read can be written and read again", arguments: 0..<8)
+    @Test("A damaged text is rejected, or parsed to a value that can be written and parsed again", arguments: 0..<8)
     func mutations(seed: Int) throws {
         var random = SplitMix64(seed: UInt64(seed))
         let documents = Documents.all.map { Array($0.utf8) }
@@ -47,7 +48,7 @@ struct RobustnessTests {
                 accepted += 1
                 let written = value.bytes()
                 guard refusal(of: written) == nil, try JSONValue(parsing: written) == value else {
-                    Issue.record("not the same again: \(bytes)")
+                    Issue.record("written and parsed again, the value differs: \(bytes)")
                     return
                 }
             } catch {
@@ -57,12 +58,12 @@ struct RobustnessTests {
                 }
             }
         }
-        // Neither of the two ways was left out.
+        // Both outcomes must occur.
         #expect(accepted > 100)
         #expect(accepted < 4900)
     }
 
-    @Test("Bytes from nowhere are refused or read")
+    @Test("Random bytes are rejected or parsed")
     func noise() {
         var random = SplitMix64(seed: 404)
         let alphabet = Array(#"[]{}:,"\u0189eE+-. tfn"#.utf8) + [0, 0x80, 0xC3, 0xED, 0xF4, 0xFF]
@@ -73,7 +74,7 @@ struct RobustnessTests {
         }
     }
 
-    /// One to four edits: a byte changed, a piece removed, doubled, or taken from elsewhere.
+    /// Applies one to four edits: changes a byte, or removes, duplicates or inserts a piece.
     private func mutated(_ original: [UInt8], using random: inout SplitMix64) -> [UInt8] {
         let tokens = [
             #"""#, #"\"#, "{", "}", "[", "]", ",", ":", "0", "-", ".", "e", #"\uD83D"#, "null", "\u{1}", " ", "한",

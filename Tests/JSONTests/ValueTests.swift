@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Values")
 struct ValueTests {
-    @Test("Each accessor answers for its own kind and for no other")
+    @Test("Each accessor returns a value for its own kind only")
     func accessors() {
         let values: [JSONValue] = [nil, true, 5, "s", [1], ["a": 1]]
         #expect(values.map(\.isNull) == [true, false, false, false, false, false])
@@ -15,7 +15,7 @@ struct ValueTests {
         #expect(values.map(\.object) == [nil, nil, nil, nil, nil, ["a": 1]])
     }
 
-    @Test("A member or an element that is not there is nil")
+    @Test("A missing member or element is nil")
     func subscripts() throws {
         let value = try JSONValue(parsing: Documents.registration)
         #expect(value["timezone"]?.integer == 540)
@@ -27,19 +27,19 @@ struct ValueTests {
         #expect(value[0] == nil)
     }
 
-    @Test("A member that is null is there")
+    @Test("A member with the value null is not missing")
     func nullIsThere() throws {
         #expect(try JSONValue(parsing: #"{"a":null}"#)["a"] == .some(.null))
     }
 
-    @Test("A value is written in Swift as it is in JSON")
+    @Test("Swift literals build any JSON value")
     func literals() throws {
         let user = 7
         let value: JSONValue = ["id": 5, "name": "user \(user)", "ok": true, "none": nil, "list": [1, "a", [:], []]]
         #expect(value.description == #"{"id":5,"name":"user 7","ok":true,"none":null,"list":[1,"a",{},[]]}"#)
     }
 
-    @Test("Values of one text are equal, those of different texts are not")
+    @Test("Values are equal if and only if their texts are equal")
     func equality() {
         let values: [JSONValue] = [
             nil, true, false, 0, 1, "", "0", "\u{E9}", "e\u{301}", [], [nil], [0], [0, 0], [:], ["a": 0], ["a": 1],

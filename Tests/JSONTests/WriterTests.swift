@@ -11,7 +11,7 @@ struct WriterTests {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    @Test("A response is written member by member, nested as it is")
+    @Test("A nested response is written member by member")
     func response() {
         let note: String? = nil
         let written = text { writer in
@@ -41,7 +41,7 @@ struct WriterTests {
         )
     }
 
-    @Test("Integers are written in full, to the ends of their range")
+    @Test("Integers are written exactly, up to the limits of their type")
     func integers() {
         for value in [0, 1, 9, 10, 99, 100, 1_234_567_890, .max, -1, -10, .min] as [Int64] {
             #expect(text { $0.value(value) } == String(value))
@@ -51,12 +51,12 @@ struct WriterTests {
         #expect(text { $0.value(UInt64.max) } == "18446744073709551615")
     }
 
-    @Test("What is no number in JSON is written as null")
+    @Test("Infinity and NaN are written as null")
     func notFinite() {
         #expect(text { $0.value([Double.infinity, -Double.infinity, Double.nan, 0.5]) } == "[null,null,null,0.5]")
     }
 
-    @Test("Quotes, backslashes and control characters are escaped, everything else is itself")
+    @Test("Quotes, backslashes and control characters are escaped, all other characters are not")
     func escapes() throws {
         #expect(text { $0.value("\"\\/\u{8}\u{C}\n\r\t") } == #""\"\\/\b\f\n\r\t""#)
         #expect(text { $0.value("\0\u{1}\u{F}\u{10}\u{1F}\u{7F}") } == "\"\\u0000\\u0001\\u000f\\u0010\\u001f\u{7F}\"")
@@ -68,7 +68,7 @@ struct WriterTests {
         }
     }
 
-    @Test("JSON that is written already is spliced as it is")
+    @Test("A JSON fragment is written unchanged")
     func fragments() {
         let written = text { writer in
             writer.array { array in
@@ -82,7 +82,7 @@ struct WriterTests {
         #expect(written == #"[{"a":1.0},[ ],{"b":2},{"c":3},4]"#)
     }
 
-    @Test("A type of one's own is written wherever a value may stand")
+    @Test("A custom type can be written wherever a value is allowed")
     func ownTypes() {
         struct User: JSONWritable {
             let id: Int64
@@ -91,7 +91,7 @@ struct WriterTests {
         #expect(text { $0.value([User(id: 1), nil, User(id: 2)] as [User?]) } == #"[{"id":1},null,{"id":2}]"#)
     }
 
-    @Test("One buffer serves many texts")
+    @Test("One buffer can be reused for many texts")
     func reuse() {
         var writer = JSONWriter(appendingTo: Array("data: ".utf8))
         writer.value(1)
@@ -103,7 +103,7 @@ struct WriterTests {
         #expect(String(decoding: writer.bytes, as: UTF8.self) == "true")
     }
 
-    @Test("An error in the middle of a response reaches the caller, and the writer is whole")
+    @Test("An error in the middle of a response reaches the caller, and the writer stays usable")
     func errors() {
         struct Failure: Error {}
         var writer = JSONWriter()
@@ -118,7 +118,7 @@ struct WriterTests {
         #expect(writer.bytes == Array("1".utf8))
     }
 
-    @Test("Another reader reads what we write as what we meant")
+    @Test("Foundation's parser reads written strings back unchanged")
     func anotherReader() throws {
         var random = SplitMix64(seed: 8259)
         for _ in 0..<300 {

@@ -3,7 +3,7 @@ import Testing
 @testable import Journal
 
 struct CRC32CTests {
-    @Test("The checksum is the one of RFC 3720, in one piece and in two")
+    @Test("The checksum matches RFC 3720, computed in one piece or in two")
     func vectors() {
         let bytes = Array("123456789".utf8)
         #expect(CRC32C.checksum(bytes) == 0xE306_9283)

@@ -7,7 +7,7 @@ import Logging
 import TestSupport
 import Testing
 
-/// A folder of one test's own.
+/// A folder that one test uses alone.
 struct TestFolder {
     let path: String
 
@@ -39,10 +39,11 @@ struct TestFolder {
         )
     }
 
-    /// Waits until the journals that were let go of have died: a block on one of their queues may hold them for a moment.
+    /// Waits until journals that the test has released have closed their files: a block on one of their queues may
+    /// still retain them.
     func waitUntilUnlocked() async throws {
         let path = path
-        try await eventually("no file has an owner") {
+        try await eventually("no file is locked") {
             let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
             return names.filter { $0.hasSuffix(".journal") }.allSatisfy { name in
                 let descriptor = FileDescriptor(owning: open("\(path)/\(name)", O_RDWR))
@@ -51,7 +52,7 @@ struct TestFolder {
         }
     }
 
-    /// Changes bytes of a file.
+    /// Overwrites bytes of a file.
     func overwrite(_ file: String, at offset: Int, _ bytes: [UInt8]) throws {
         let descriptor = FileDescriptor(owning: open(file, O_WRONLY))
         guard pwrite(descriptor.rawValue, bytes, bytes.count, offset) == bytes.count else {
@@ -61,7 +62,7 @@ struct TestFolder {
 }
 
 extension Journal {
-    /// Appends a record and waits for the disk.
+    /// Appends a record and waits until it is on disk.
     func append(_ text: String, time: Double = 1) async throws {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             append(JournalRecord(time: Date(timeIntervalSince1970: time), payload: Array(text.utf8))) { result in
@@ -70,7 +71,7 @@ extension Journal {
         }
     }
 
-    /// Everything that waits, confirmed as it is read.
+    /// Returns all waiting records, and confirms each batch as it is read.
     func drain(limit: Int = 10) async throws -> [String] {
         var texts: [String] = []
         while let batch = await nextBatch(limit: limit) {

@@ -8,9 +8,10 @@ import Logging
 import TestSupport
 import Testing
 
-/// Records on a real disk, and disks that fail.
+/// Journals on a real disk, and on simulated disks that fail.
 @Suite(.timeLimit(.minutes(2))) struct JournalTests {
-    /// The bytes of a record with so long a payload: the header, and padding to eight.
+    /// Returns the bytes that a record with a payload of `payload` bytes takes: header, payload and padding to a
+    /// multiple of 8.
     private static func length(_ payload: Int) -> Int { (24 + payload + 7) / 8 * 8 }
 
     @Test("Records come back in order with their times, and the file is deleted after the last is confirmed")
@@ -24,7 +25,7 @@ import Testing
         #expect(journal.status.oldest == Date(timeIntervalSince1970: 100))
         let first = try #require(await journal.nextBatch(limit: 10))
         #expect(first.records.count == 10)
-        // The same ones until they are confirmed.
+        // The same records are returned until they are confirmed.
         #expect(await journal.nextBatch(limit: 10)?.records.first?.payload == Array("record 0".utf8))
         try await journal.confirm(first)
         #expect(journal.status.records == 15)
@@ -40,7 +41,7 @@ import Testing
     }
 
     @Test(
-        "Records of a server that has died are replayed by the next one, from the first that was not confirmed to the disk"
+        "The next server replays the records of a server that has died"
     )
     func restart() async throws {
         let folder = try TestFolder()
@@ -56,7 +57,7 @@ import Testing
         #expect(!folder.files.contains(file))
     }
 
-    @Test("Two servers share a directory: neither touches the other's files before it has gone")
+    @Test("Two servers share a directory, and neither adopts the other's files before it has ended")
     func shared() async throws {
         let folder = try TestFolder()
         let first = try folder.journal()
@@ -74,7 +75,7 @@ import Testing
         #expect(folder.files.isEmpty)
     }
 
-    @Test("Nobody but the owner reads the files")
+    @Test("Only the owner can read the files")
     func permissions() async throws {
         let folder = try TestFolder()
         let journal = try folder.journal()
@@ -86,13 +87,13 @@ import Testing
         #expect(mode("\(folder.path)/rejected") == 0o700)
         #expect(mode(try #require(folder.files.first)) == 0o600)
         await journal.close()
-        // One that was made by hand with wider permissions.
+        // A directory that was created by hand with wider permissions.
         chmod(folder.path, 0o755)
         await (try folder.journal()).close()
         #expect(mode(folder.path) == 0o700)
     }
 
-    @Test("A torn last record is ignored, at whatever byte it was torn", arguments: [0, 3, 5, 9, 13, 20, 24, 29])
+    @Test("A torn last record is ignored, wherever it is torn", arguments: [0, 3, 5, 9, 13, 20, 24, 29])
     func torn(offset: Int) async throws {
         let folder = try TestFolder()
         let log = CollectedLog()
@@ -112,7 +113,7 @@ import Testing
     }
 
     @Test(
-        "Damage before the last record stops the replay there, with an error, and the file stays",
+        "Damage before the last record stops the replay there, is logged as an error, and keeps the file",
         arguments: [0, 1, 2],
         [0, 3, 12, 16, 26]
     )
@@ -131,12 +132,12 @@ import Testing
         #expect(folder.files.contains(file))
         #expect(log.messages(.error).contains { $0.contains("damaged") })
         #expect(journal.status.failures == 1)
-        // Others are replayed all the same.
+        // Other files are still replayed.
         try await journal.append("new")
         #expect(try await journal.drain() == ["new"])
     }
 
-    @Test("A page of zeros where acknowledged records were is damage, not the end")
+    @Test("Zeros in place of acknowledged records are damage, not the end of the file")
     func zeros() async throws {
         let folder = try TestFolder()
         let log = CollectedLog()
@@ -153,7 +154,7 @@ import Testing
         #expect(log.messages(.error).count == 1)
     }
 
-    @Test("A rejected record is kept in rejected/ and counted, also after a restart")
+    @Test("A rejected record is kept in rejected/ and counted, even after a restart")
     func rejected() async throws {
         let folder = try TestFolder()
         do {
@@ -197,16 +198,16 @@ import Testing
         #expect(answered.withLock { $0 } == 0)
         #expect(journal.status.records == 0)
         hold.signal()
-        try await eventually("the first was answered") { answered.withLock { $0 } == 1 }
+        try await eventually("the first append completes") { answered.withLock { $0 } == 1 }
         hold.signal()
-        try await eventually("all were answered") { answered.withLock { $0 } == 100 }
+        try await eventually("all appends complete") { answered.withLock { $0 } == 100 }
         #expect(syncs.withLock { $0 } == 2)
         isHeld.withLock { $0 = false }
         #expect(try await journal.drain(limit: 100).count == 100)
     }
 
     @Test(
-        "After a write or a sync that failed its callers get the error, and a new file begins",
+        "After a failed write or sync the callers receive the error, and a new file is started",
         arguments: [false, true]
     )
     func failing(sync: Bool) async throws {
@@ -244,7 +245,7 @@ import Testing
         #expect(try await journal.drain() == ["before", "after"])
     }
 
-    @Test("A journal whose directory was deleted makes it anew and says so; what it had written can be replayed")
+    @Test("A journal whose directory was deleted logs that, creates it again, and still replays the earlier records")
     func deletedDirectory() async throws {
         let folder = try TestFolder()
         let log = CollectedLog()
@@ -255,7 +256,7 @@ import Testing
         #expect(rmdir(folder.path) == 0)
         try await journal.append("after")
         #expect(folder.files.count == 1)
-        #expect(log.messages(.error) == ["Journal file was deleted"])
+        #expect(log.messages(.error) == ["Journal file deleted"])
         let used = folder.files
         #expect(try await journal.drain() == ["before", "after"])
 
@@ -266,10 +267,10 @@ import Testing
         }
         #expect(unlink(fresh[0]) == 0)
         journal.reopen()
-        try await eventually("a file is made before it is needed") { folder.files.count == 1 }
+        try await eventually("a file is created before it is needed") { folder.files.count == 1 }
     }
 
-    @Test("A full disk closes the journal, with one line in the log, until there is room")
+    @Test("A full disk closes the journal until there is room, and is logged once")
     func noSpace() async throws {
         let folder = try TestFolder()
         let log = CollectedLog()
@@ -286,12 +287,12 @@ import Testing
         #expect(folder.files.isEmpty)
         isFull.withLock { $0 = false }
         journal.reopen()
-        try await eventually("it is open again") { journal.status.isOpen }
+        try await eventually("the journal is open again") { journal.status.isOpen }
         try await journal.append("kept")
         #expect(try await journal.drain() == ["kept"])
     }
 
-    @Test("On a disk that is nearly full the journal makes do with a smaller file")
+    @Test("On a nearly full disk the journal uses smaller files")
     func littleSpace() async throws {
         let folder = try TestFolder()
         var operations = FileOperations.system
@@ -306,7 +307,7 @@ import Testing
         #expect(try await journal.drain().count == 20)
     }
 
-    @Test("Beyond its size limit the journal refuses records, and takes them again when others are stored")
+    @Test("At its size limit the journal rejects records, and accepts them again when others are confirmed")
     func limit() async throws {
         let folder = try TestFolder()
         let journal = try folder.journal(maximumBytes: 16 * 1024)
@@ -322,7 +323,7 @@ import Testing
         }
     }
 
-    @Test("A file that is full is followed by another, and all come back in order")
+    @Test("A full file is followed by another, and all records are replayed in order")
     func rotation() async throws {
         let folder = try TestFolder()
         do {
@@ -332,13 +333,13 @@ import Testing
         }
         try await folder.waitUntilUnlocked()
         let journal = try folder.journal()
-        // What died with its owner keeps only what it holds.
+        // Adopting a file frees its unused space and keeps its records.
         #expect(try await journal.drain().map { $0.prefix { $0 != " " } } == (0..<100).map { "\($0)" })
         await journal.close()
         #expect(folder.files.isEmpty)
     }
 
-    @Test("Servers that die again and again use no more space than their records take")
+    @Test("Servers that die repeatedly use no more space than their records need")
     func crashes() async throws {
         let folder = try TestFolder()
         for number in 0..<40 {
@@ -349,7 +350,7 @@ import Testing
         #expect(try await journal.drain(limit: 3) == (0..<40).map { "record \($0)" })
     }
 
-    @Test("What is appended after the end is refused")
+    @Test("A closed journal rejects records")
     func closed() async throws {
         let folder = try TestFolder()
         let journal = try folder.journal()

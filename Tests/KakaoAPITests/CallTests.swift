@@ -3,7 +3,7 @@ import KakaoAPI
 import Locking
 import Testing
 
-/// What is told of a call that has ended.
+/// The reports of finished calls.
 @Suite struct CallTests {
     private static func calls(
         answering answer: String,
@@ -14,7 +14,7 @@ import Testing
         return told.withLock { $0 }
     }
 
-    @Test("Each call is told once, by its name, before its caller goes on")
+    @Test("Each call is reported once, by its name, before its caller resumes")
     func answered() async throws {
         let told = Locked<[KakaoCall]>([])
         let note: @Sendable (KakaoCall) -> Void = { call in told.withLock { $0.append(call) } }
@@ -31,7 +31,7 @@ import Testing
         #expect(calls.allSatisfy { $0.error == nil && $0.duration > .zero })
     }
 
-    @Test("A refusal, an answer that is none, and silence are told as errors")
+    @Test("An error status, an invalid response and a missing response are reported as errors")
     func failed() async throws {
         let refused = try await Self.calls(answering: answer(400, #"{"code":-2,"msg":"said"}"#)) { push in
             _ = await failure { () async throws(KakaoError) in try await push.send(SendMessage([]), to: [1]) }
@@ -46,7 +46,7 @@ import Testing
         }
         #expect(bad.map(\.api) == [.pushRegister])
         guard case .badAnswer = bad.first?.error?.kind else {
-            Issue.record("told as \(bad)")
+            Issue.record("reported as \(bad)")
             return
         }
 
@@ -54,7 +54,7 @@ import Testing
             _ = await failure { () async throws(KakaoError) in try await push.tokens(userIDs: [1]) }
         }
         guard case .unreachable = silent.first?.error?.kind else {
-            Issue.record("told as \(silent)")
+            Issue.record("reported as \(silent)")
             return
         }
     }

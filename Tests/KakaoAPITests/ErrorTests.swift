@@ -3,7 +3,7 @@ import Testing
 
 @testable import KakaoAPI
 
-/// What Kakao answers when it does not do as it was asked, and what becomes of it.
+/// Kakao's error responses and their handling.
 @Suite struct ErrorTests {
     private static func error(_ status: Int, _ body: String, head: String = "") async throws -> KakaoError {
         let (error, _) = try await withKakao(answering: answer(status, body, head: head)) { push in
@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test(
-        "The code says what to do, whatever the status",
+        "The code determines the disposition, whatever the status",
         arguments: [
             (400, -1, Disposition.retry), (400, -7, .retry), (400, -603, .retry), (503, -9798, .retry),
             (400, -10, .wait), (429, -10, .wait),
@@ -26,21 +26,21 @@ import Testing
         ]
     )
     func codes(status: Int, code: Int, disposition: Disposition) async throws {
-        // The members come in any order.
+        // The members may be in any order.
         let bodies = [#"{"msg":"said","code":\#(code)}"#, #"{"code":\#(code),"api_type":"X","msg":"said"}"#]
         for body in bodies {
             let error = try await Self.error(status, body)
             #expect(error.disposition == disposition)
             #expect(error.bodyBytesLeft)
             guard case .refused(status, KakaoErrorCode(rawValue: code), "said") = error.kind else {
-                Issue.record("read as \(error)")
+                Issue.record("parsed as \(error)")
                 return
             }
         }
     }
 
     @Test(
-        "Without a code the status says what to do",
+        "Without a code, the status determines the disposition",
         arguments: [
             (500, Disposition.retry), (502, .retry), (503, .retry), (504, .retry), (302, .retry),
             (429, .wait), (401, .halt), (400, .invalid), (403, .fail), (404, .fail), (405, .fail), (413, .fail),
@@ -51,12 +51,12 @@ import Testing
         let error = try await Self.error(row.status, body)
         #expect(error.disposition == row.disposition)
         guard case .refused(row.status, nil, "") = error.kind else {
-            Issue.record("read as \(error)")
+            Issue.record("parsed as \(error)")
             return
         }
     }
 
-    @Test("A connection that is refused is tried again, and nothing had left")
+    @Test("A refused connection is retried, and no byte has left")
     func unreachable() async throws {
         try await withPushAPI(url: "http://127.0.0.1:\(try unusedPort())") { push in
             let error = await failure { () async throws(KakaoError) in
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("A call that is not answered is tried again, and had left")
+    @Test("A call without a response is retried, and bytes may have left")
     func unanswered() async throws {
         let (error, _) = try await withKakao(answering: "") { push in
             await failure { () async throws(KakaoError) in try await push.send(SendMessage([123, 125]), to: [1]) }
@@ -75,13 +75,13 @@ import Testing
         #expect(error?.disposition == .retry)
         #expect(error?.bodyBytesLeft == true)
         guard case .unreachable(let cause) = error?.kind else {
-            Issue.record("read as \(String(describing: error))")
+            Issue.record("parsed as \(String(describing: error))")
             return
         }
         #expect(cause.code == .connectionLost)
     }
 
-    @Test("An address that cannot be called stops the sender: it is a setting")
+    @Test("An invalid API address halts the sender, because it is a configuration error")
     func wrongAddress() async throws {
         try await withPushAPI(url: "kapi.kakao.com") { push in
             let error = await failure { () async throws(KakaoError) in
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(
-        "Kakao's words are shown without tokens and keys",
+        "Kakao's messages are shown without tokens and keys",
         arguments: [
             (
                 "[app] Invalid Kpusher Param. ( appName=app, uid=12, did=phone-1, pushType=apns, pushToken=abc/+d )",
@@ -117,14 +117,14 @@ import Testing
         #expect(ErrorMessage.scrubbed(message) == scrubbed)
     }
 
-    @Test("Kakao's words are cut where they get long")
+    @Test("Long messages from Kakao are cut")
     func longMessage() {
         let words = String(repeating: "words ", count: 100_000)
         #expect(ErrorMessage.scrubbed(words) == words.prefix(200))
         #expect(ErrorMessage.scrubbed(String(repeating: "a1", count: 100_000)) == "***")
     }
 
-    @Test("A token in an answer is in nothing that the error says")
+    @Test("A token in a response does not appear in the error's description")
     func tokenInAnswer() async throws {
         let token = "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH"
         let error = try await Self.error(400, #"{"msg":"wrong ( pushToken=\#(token), did=d )","code":-2}"#)
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(
-        "Retry-After is read as seconds or as a date, and believed up to a day",
+        "Retry-After is parsed as seconds or a date, and limited to a day",
         arguments: [
             ("0", Duration.seconds(0)), ("120", .seconds(120)), ("99999999999999999999", .seconds(86_400)),
             ("Sun, 06 Nov 1994 08:49:37 GMT", .seconds(60)), ("Sun, 06 Nov 1994 08:00:00 GMT", .seconds(0)),
@@ -143,11 +143,11 @@ import Testing
         ]
     )
     func retryAfter(value: String, duration: Duration?) {
-        // A minute before the date of RFC 9110's own example.
+        // A minute before the example date of RFC 9110.
         #expect(RetryAfter.duration(value, now: 784_111_777 - 60) == duration)
     }
 
-    @Test("Retry-After comes with the error")
+    @Test("The error includes Retry-After")
     func retryAfterOfAnswer() async throws {
         let error = try await Self.error(
             429,
@@ -158,7 +158,7 @@ import Testing
         #expect(try await Self.error(429, "").retryAfter == nil)
     }
 
-    @Test("The Admin key does not print")
+    @Test("The Admin key is never printed")
     func adminKey() {
         let settings = KakaoAPISettings(adminKey: AdminKey("secret"))
         var dumped = ""

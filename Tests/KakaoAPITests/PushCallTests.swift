@@ -1,8 +1,8 @@
 import KakaoAPI
 import Testing
 
-/// The calls of the Push API, as Kakao documents them: reference documents "Push Notification" (version 1) and "Push:
-/// REST API" (version 2).
+/// The calls of the Push API as documented by Kakao in "Push Notification" (version 1) and "Push: REST API" (version
+/// 2).
 @Suite struct PushCallTests {
     private static let token = "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH+/=&?"
 
@@ -23,12 +23,12 @@ import Testing
                 "push_token=\(Self.token)",
             ]
         )
-        // Nothing of a token may be read as a part of the form.
+        // No character of a token may be parsed as part of the form.
         #expect(call.body.contains("push_token=dQw4w9WgXcQ%3AAPA91bHun4MxP5egoKMwt2KZFBaFUH%2B%2F%3D%26%3F"))
     }
 
     @Test(
-        "A registration is answered with a bare number of days, -1 for ever",
+        "The response to a registration is a bare number of days, or -1 for no expiry",
         arguments: [("30", TokenLifetime.days(30)), ("0", .days(0)), (" 365\n", .days(365)), ("-1", .never)]
     )
     func lifetime(body: String, lifetime: TokenLifetime) async throws {
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "Anything else is no answer to a registration",
+        "Any other response to a registration is invalid",
         arguments: ["", "-2", "30.0", "3e1", "\"30\"", "{}", "[30]", "30 30", "99999999999999999999", "<html>"]
     )
     func badLifetime(body: String) async throws {
@@ -49,7 +49,7 @@ import Testing
             }
         }
         guard case .badAnswer = error?.kind else {
-            Issue.record("answered with \(String(describing: error))")
+            Issue.record("the call ended with \(String(describing: error))")
             return
         }
         #expect(error?.disposition == .retry)
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(
-        "Looking up names users in a JSON array of strings, and reads the phones in their order",
+        "A lookup sends user ids as a JSON array of strings and returns the devices in order",
         arguments: PushVersion.allCases
     )
     func tokens(version: PushVersion) async throws {
@@ -90,14 +90,14 @@ import Testing
         )
     }
 
-    @Test("Users without phones are answered with an empty array")
+    @Test("The response for users without devices is an empty array")
     func noTokens() async throws {
         let (tokens, _) = try await withKakao(answering: answer(200, "[]")) { try await $0.tokens(userIDs: [1]) }
         #expect(tokens.isEmpty)
     }
 
     @Test(
-        "A list that lacks what makes a phone is no answer to a look-up",
+        "A device list with missing or invalid members is rejected",
         arguments: [
             "", "{}", "[1]", #"[{"device_id":"d","push_type":"apns","push_token":"t"}]"#,
             #"[{"user_id":"x","device_id":"d","push_type":"apns","push_token":"t"}]"#,
@@ -111,12 +111,12 @@ import Testing
             await failure { () async throws(KakaoError) in try await push.tokens(userIDs: [1]) }
         }
         guard case .badAnswer = error?.kind else {
-            Issue.record("answered with \(String(describing: error))")
+            Issue.record("the call ended with \(String(describing: error))")
             return
         }
     }
 
-    @Test("Deregistering is answered with nothing at all", arguments: PushVersion.allCases)
+    @Test("The response to a deregistration is empty", arguments: PushVersion.allCases)
     func deregister(version: PushVersion) async throws {
         let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { push in
             try await push.deregister(userID: 5, deviceID: "a/b", pushType: .fcm)
@@ -126,7 +126,7 @@ import Testing
         #expect(call.form == ["uuid=5", "device_id=a/b", "push_type=\(version == .v1 ? "gcm" : "fcm")"])
     }
 
-    @Test("A message is passed through as it is", arguments: PushVersion.allCases, [false, true])
+    @Test("A message is sent unchanged", arguments: PushVersion.allCases, [false, true])
     func send(version: PushVersion, bypass: Bool) async throws {
         let message = #"{ "for_apns":{"message":"50 % off + & = 안녕","badge":1e0} ,"x":"\u0041" }"#
         let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { push in
@@ -137,7 +137,7 @@ import Testing
         #expect(call.form == [#"uuids=["3","1"]"#, "push_message=\(message)"] + (bypass ? ["bypass=true"] : []))
     }
 
-    @Test("What comes with the success of a send is not looked at", arguments: ["", "<html>", "{\"code\":-1}"])
+    @Test("The body of a successful send response is ignored", arguments: ["", "<html>", "{\"code\":-1}"])
     func sendAnswer(body: String) async throws {
         let (_, calls) = try await withKakao(answering: answer(200, body)) { push in
             try await push.send(SendMessage(Array("{}".utf8)), to: [1])
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test(
-        "An address may end with a slash, or with a path of its own",
+        "The API address may end with a slash or have a path",
         arguments: [("/", ""), ("/kakao", "/kakao"), ("/a/", "/a")]
     )
     func address(suffix: String, path: String) async throws {
@@ -156,7 +156,7 @@ import Testing
         #expect(calls.first?.lines.first == "POST \(path)/v1/push/register HTTP/1.1")
     }
 
-    @Test("The name of a push type is that of its version, and no other")
+    @Test("A push type has exactly one name per API version")
     func pushTypeNames() {
         #expect(PushType(name: "apns", version: .v1) == .apns)
         #expect(PushType(name: "apns", version: .v2) == .apns)

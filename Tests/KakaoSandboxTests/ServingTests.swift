@@ -6,22 +6,22 @@ import KakaoSandbox
 import TestSupport
 import Testing
 
-/// How a sandbox is run.
+/// The sandbox over HTTPS, and as a program.
 @Suite(.timeLimit(.minutes(1))) struct ServingTests {
-    /// A file name that nobody else has, gone after the test.
+    /// Passes a unique file name to `body`, and deletes the file afterwards.
     private static func withTemporaryFile<Result>(_ body: (String) async throws -> Result) async throws -> Result {
         let path = "/tmp/kakao-sandbox-\(getpid())-\(UInt64.random(in: .min ... .max)).pem"
         defer { unlink(path) }
         return try await body(path)
     }
 
-    @Test("Over HTTPS the sandbox is trusted by whoever was given its certificate, and by nobody else")
+    @Test("Over HTTPS only clients with its certificate trust the sandbox")
     func tls() async throws {
         try await Self.withTemporaryFile { file in
             var settings = KakaoSandboxSettings()
             settings.tls = true
             settings.certificateFile = file
-            // Made before the sandbox has written the file, so that the file is read by the client of the test below.
+            // This client was created before the sandbox wrote the file; the client below reads the file.
             try await withSandbox(settings) { kakao in
                 #expect(kakao.sandbox.url.hasPrefix("https://127.0.0.1:"))
                 let error = await failure { try await kakao.register(1, "a") }
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(
-        "The program prints its URL when it is ready, serves, and ends with 0 on a signal",
+        "The program prints its URL when it is ready, serves, and exits with 0 on a signal",
         arguments: [SIGTERM, SIGINT]
     )
     func command(signal: Int32) async throws {
@@ -95,7 +95,7 @@ extension RunningProgram {
         try await start("kakao-sandbox", arguments, environment: [:])
     }
 
-    /// Waits until it is ready, and returns the URL that it prints.
+    /// Waits until the program is ready, and returns the URL that it prints.
     fileprivate func url() async throws -> String {
         let prefix = "kakao-sandbox is ready at "
         var line: String?

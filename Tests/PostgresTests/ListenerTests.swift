@@ -4,9 +4,9 @@ import Postgres
 import TestSupport
 import Testing
 
-/// `LISTEN` on a connection that is made again whenever it is lost.
+/// `LISTEN` on a connection that is reopened whenever it is lost.
 @Suite(.timeLimit(.minutes(5))) struct ListenerTests {
-    /// What a listener has told, in order.
+    /// The events that a listener has reported, in order.
     private final class Record: Sendable {
         private let events = Locked<[PostgresListener.Event]>([])
 
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// Runs `body` with a listener, under a name by which its backend can be found.
+    /// Runs `body` with a listener whose backend can be found by its application name.
     private func withListener(
         _ channels: [String],
         _ body: (PostgresPool, TestDatabase, Record, PostgresListener) async throws -> Void
@@ -38,7 +38,7 @@ import Testing
             ) { record.append($0) }
             listener.start()
             do {
-                try await eventually("it does not listen") { record.count(.listening) == 1 }
+                try await eventually("the listener listens") { record.count(.listening) == 1 }
                 try await body(pool, database, record, listener)
             } catch {
                 await listener.shutdown()
@@ -69,7 +69,7 @@ import Testing
         .notification(channel: "\(channel) \(database.lock)", payload: payload)
     }
 
-    /// What `pg_stat_activity` says of the listener's backend, if it has one.
+    /// Returns the process number and the last query of the listener's backend, if it has one.
     private func activity(_ pool: PostgresPool, _ database: TestDatabase) async throws -> [(Int32, String)] {
         try await pool.read(
             "SELECT pid, query || ' ' || query_start::text FROM pg_stat_activity WHERE application_name = $1",
@@ -77,7 +77,7 @@ import Testing
         ).map { try $0.decode(Int32.self, String.self) }
     }
 
-    @Test("Notifications arrive in order, with channel and payload, on each of its channels and on no other")
+    @Test("Notifications arrive in order, with channel and payload, from each of the listener's channels and no other")
     func notifications() async throws {
         try await withListener(["one", #"The "second""#]) { pool, database, record, _ in
             try await notify(pool, database, "one", "a")
@@ -88,12 +88,12 @@ import Testing
                 .listening, notification(database, "one", "a"),
                 notification(database, #"The "second""#, "안녕 'quoted'"), notification(database, "one", ""),
             ]
-            try await eventually("they did not arrive: \(record.all)") { record.all.count >= expected.count }
+            try await eventually("the notifications arrive: \(record.all)") { record.all.count >= expected.count }
             #expect(record.all == expected)
         }
     }
 
-    @Test("A notification is told when its transaction commits, and never when it does not")
+    @Test("A notification is reported when its transaction commits, and never if it rolls back")
     func transactions() async throws {
         struct ChangeOfMind: Error {}
         try await withListener(["c"]) { pool, database, record, _ in
@@ -106,22 +106,22 @@ import Testing
             try await pool.withTransaction { transaction in
                 _ = try await transaction.query(statement, [channel, .text("committed")])
             }
-            try await eventually("it did not arrive") { record.all.count == 2 }
+            try await eventually("the notification arrives") { record.all.count == 2 }
             #expect(record.all == [.listening, notification(database, "c", "committed")])
         }
     }
 
-    @Test("A listener whose backend is terminated listens again by itself, and says so: it may have missed some")
+    @Test("A listener whose backend is terminated listens again, and reports that, as notifications may be lost")
     func reconnection() async throws {
         try await withListener(["c"]) { pool, database, record, _ in
             for round in 1...3 {
                 let backend = try #require(try await activity(pool, database).first?.0)
                 try await pool.write("SELECT pg_terminate_backend($1)", [.int32(backend)])
-                // Nobody may be there to hear it.
+                // May be sent while the listener is not connected.
                 try await notify(pool, database, "c", "missed")
-                try await eventually("it does not listen again") { record.count(.listening) == round + 1 }
+                try await eventually("the listener listens again") { record.count(.listening) == round + 1 }
                 try await notify(pool, database, "c", "heard \(round)")
-                try await eventually("it hears nothing") {
+                try await eventually("the listener receives notifications") {
                     record.count(notification(database, "c", "heard \(round)")) == 1
                 }
                 #expect(record.all.last == notification(database, "c", "heard \(round)"))
@@ -129,26 +129,26 @@ import Testing
         }
     }
 
-    @Test("An idle listener runs no statement")
+    @Test("An idle listener runs no statements")
     func idle() async throws {
         try await withListener(["c"]) { pool, database, record, _ in
             let before = try await activity(pool, database).map(\.1)
             #expect(before.count == 1)
             try await notify(pool, database, "c", "a")
-            try await eventually("it did not arrive") { record.all.count == 2 }
+            try await eventually("the notification arrives") { record.all.count == 2 }
             #expect(try await activity(pool, database).map(\.1) == before)
         }
     }
 
-    @Test("Shutdown ends its connection, and nothing is told after it")
+    @Test("Shutdown closes the listener's connection, and no event is reported afterwards")
     func shutdown() async throws {
         try await withListener(["c"]) { pool, database, record, listener in
             await listener.shutdown()
             let told = record.all
             try await notify(pool, database, "c", "late")
-            try await eventually("its backend lives on") { try await activity(pool, database).isEmpty }
+            try await eventually("the listener's backend ends") { try await activity(pool, database).isEmpty }
             #expect(record.all == told)
-            // Once more does no harm, and it does not come back.
+            // A second shutdown has no effect, and a start afterwards does not reconnect.
             await listener.shutdown()
             listener.start()
             await listener.shutdown()
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test("A listener that finds no server goes on trying, and can be shut down meanwhile")
+    @Test("A listener that cannot reach the server keeps retrying, and can be shut down meanwhile")
     func unreachable() async throws {
         let record = Record()
         let listener = PostgresListener(

@@ -3,7 +3,7 @@ import Testing
 @testable import Postgres
 
 @Suite struct PostgresSettingsTests {
-    @Test("A URL and a keyword string say the same thing")
+    @Test("A URL and a keyword string give the same settings")
     func forms() throws {
         for url in [
             "postgres://me:secret@db.example:5433/push?sslmode=require",
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test("The password is not printed, however the settings are", arguments: ["secret", "s%26cret"])
+    @Test("The password is never printed with the settings", arguments: ["secret", "s%26cret"])
     func masked(password: String) throws {
         let settings = try PostgresSettings(url: "postgres://me:\(password)@db.example/push")
         var dumped = ""
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(
-        "What is no connection string is refused, and not quoted",
+        "An invalid connection string is rejected, and not quoted in the error",
         arguments: ["secret", "postgres://me:secret@h:p", "host"]
     )
     func refused(url: String) {
@@ -42,7 +42,7 @@ import Testing
         #expect(error.map { !String(reflecting: $0).contains("secret") } ?? false)
     }
 
-    @Test("Time-out, planner settings and application name are sent; what the string says of the latter stands")
+    @Test("Timeout, planner settings and application name are sent; an application name in the string takes precedence")
     func options() throws {
         var settings = try PostgresSettings(url: "postgres://h/d?options=-csearch_path%3Da")
         settings.statementTimeout = .milliseconds(1500)
@@ -61,7 +61,7 @@ import Testing
         #expect(parameters["application_name"] == "mine")
     }
 
-    @Test("A host is listed once for each of its addresses, and one that nobody knows is left out")
+    @Test("A host is listed once for each of its addresses, and an unknown host is left out")
     func addresses() throws {
         let settings = try PostgresSettings(url: "postgres://a:1,b:2,c:3/d")
         let parameters = Dictionary(
@@ -73,7 +73,7 @@ import Testing
         #expect(parameters["port"] == "1,1,3")
     }
 
-    @Test("Paths and numeric addresses need no resolver, names do")
+    @Test("Names need a resolver; paths and numeric addresses do not")
     func lookUps() {
         #expect(HostAddresses.withoutLookUp("/run/postgresql") == [])
         #expect(HostAddresses.withoutLookUp("127.0.0.1") == ["127.0.0.1"])

@@ -13,7 +13,7 @@ import Testing
         try await pool.write("CREATE TABLE t (id bigint PRIMARY KEY CHECK (id <> 13), note text NOT NULL)")
     }
 
-    /// What becomes of the ids, each submitted by a task of its own.
+    /// Submits each id in a separate task. Returns the results by id.
     private func submit(
         _ ids: some Sequence<Int64> & Sendable,
         _ coalescer: StatementCoalescer<InsertItems>,
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(
-        "A thousand items that come at once are stored by few statements, and each caller gets its own answer"
+        "1,000 concurrent items are stored by few statements, and each caller receives its own result"
     )
     func thousand() async throws {
         try await TestDatabase.withPool { pool, _ in
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("A thousand questions that come at once are asked by few statements that may change nothing")
+    @Test("1,000 concurrent reads are run by few statements, which are read-only")
     func reads() async throws {
         try await TestDatabase.withPool { pool, _ in
             let squares = StatementCoalescer(pool: pool, access: .read, statement: ComputeSquares.init)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("A caller that has its answer finds its row committed")
+    @Test("A caller that has its result finds its row committed")
     func committed() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await createTable(pool)
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test("A bad row fails only its own caller, whether the server refuses it or it cannot even be sent")
+    @Test("An invalid row fails only its own caller, whether the server rejects it or it cannot be sent")
     func badRow() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await createTable(pool)
@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test(
-        "Items that are the same row are told apart and written one after another"
+        "Items for the same row are separated and written one after another"
     )
     func sameRow() async throws {
         try await TestDatabase.withPool { pool, _ in
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test("Beyond the bound of those that wait, an item is refused at once")
+    @Test("Above the limit of waiting items, an item is rejected at once")
     func overloaded() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await createTable(pool)
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test("Answers that do not match the items are an error to everyone, and the next items are written")
+    @Test("Results that do not match the items are an error to all callers, and later items are still written")
     func wrongAnswers() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await createTable(pool)
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test("Items fail with their statement when the server refuses it for another reason than a row")
+    @Test("All items fail if the server rejects the statement for another reason than a row")
     func brokenStatement() async throws {
         try await TestDatabase.withPool { pool, _ in
             let results = await submit(101...110, coalescer(pool), pool.loop)

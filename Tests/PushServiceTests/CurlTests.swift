@@ -7,9 +7,9 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// The server as `curl` sees it, which knows nothing of our own client.
+/// Tests with `curl`, a client that is independent of our own.
 @Suite(.timeLimit(.minutes(5))) struct CurlTests {
-    /// Registers by form and by JSON, lists, sends by both, and deregisters.
+    /// Registers with a form and with JSON, lists devices, sends with both, and deregisters.
     private static func story(_ api: Caller, _ kakao: TestKakao) async throws {
         let url = api.url
         let form = try await curl([
@@ -34,7 +34,7 @@ import Testing
                 "\(url)/v1/push/send", "-d", "uuids=[1,2]", "--data-urlencode",
                 #"push_message={"for_gcm":{"custom_field":{"marker":"m"}},"for_apns":{"message":"안녕"}}"#,
             ]),
-            // Asks first whether it may send the body.
+            // Waits for `100 Continue` before it sends the body.
             try await curl([
                 "\(url)/v2/push/send", "-H", "Content-Type: application/json", "-H", "Expect: 100-continue", "-d",
                 #"{"uuids":["1","2"],"push_message":{"for_fcm":{"custom_field":{"marker":"m"}}}}"#,
@@ -47,7 +47,7 @@ import Testing
             let location = heads.split(separator: "\r\n").first { $0.lowercased().hasPrefix(name) }
             try await api.waitUntilDone(String(try #require(location).dropFirst(name.count)))
         }
-        // The second message is not for an iPhone, which is all that user 2 has: that is Kakao's to find.
+        // The second message has no part for an iPhone, the only device of user 2. The server leaves that to Kakao.
         #expect(kakao.sandbox.reached(marker: "m").times == 4)
 
         let wrong = try await curl(["\(url)/v1/push/register", "-d", "uuid=1.0"])
@@ -60,18 +60,18 @@ import Testing
         #expect(try await kakao.tokens(of: 1).isEmpty)
     }
 
-    @Test("The whole story with curl, with Kakao over plain HTTP")
+    @Test("The walkthrough with curl works with Kakao over plain HTTP")
     func plain() async throws {
         try await withService { try await Self.story($0.api, $0.kakao) }
     }
 
-    @Test("The whole story with curl, with Kakao over TLS that the server verifies")
+    @Test("The walkthrough with curl works with Kakao over verified TLS")
     func tls() async throws {
         var sandbox = KakaoSandboxSettings()
         sandbox.tls = true
         let file = "\(try TemporaryFolder.make())/kakao.pem"
         sandbox.certificateFile = file
-        // Read when the server is made, which is after the sandbox has written it.
+        // The server reads the file when it is created, after the sandbox has written it.
         let adjust = { (settings: inout Settings) in settings.kakao.caCertificateFile = file }
         try await withService(adjust, sandbox: sandbox) { service in
             #expect(service.settings.kakao.apiURL.hasPrefix("https://"))
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test("A server with a certificate of its own serves HTTPS, and tells Kakao so")
+    @Test("A server with a certificate serves HTTPS, and its return_url is an https URL")
     func ownCertificate() async throws {
         let folder = try TemporaryFolder.make()
         let made = try await Subprocess.run(
@@ -109,11 +109,11 @@ import Testing
                 let message = #"push_message={"for_gcm":{}}"#
                 let sent = try await curl(trusted + ["\(url)/v1/push/send", "-d", "uuids=[1]", "-d", message])
                 #expect(sent.status == "200")
-                try await eventually("Kakao has it") { kakao.sandbox.stats.sends == 1 }
+                try await eventually("Kakao has the push") { kakao.sandbox.stats.sends == 1 }
                 let payload = kakao.sandbox.deliveries().first?.payload
                 let address = "\(url)/kakao/push/feedback/\(Keys.feedback)"
                 #expect(payload == Array(#"{"return_url":"\#(address)"}"#.utf8))
-                // Who does not trust the certificate gets nothing.
+                // A client that does not trust the certificate gets no response.
                 #expect(try await curl(register).status == "000")
             }
             settings.privateKeyFile = "\(folder)/none.pem"
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test("A Kakao that cannot prove who it is gets nothing: no token, no message, no Admin key")
+    @Test("Without a trusted certificate, Kakao gets no request: no token, no message, no Admin key")
     func untrusted() async throws {
         var sandbox = KakaoSandboxSettings()
         sandbox.tls = true
@@ -132,7 +132,7 @@ import Testing
             ])
             #expect([answer.status, answer.body] == ["202", #"{"state":"pending"}"#])
             let push = try await service.push([1])
-            // It is tried, and tried again.
+            // Both calls are retried.
             try await eventually("both were tried twice") {
                 let devices = try await service.database.count("devices WHERE attempts >= 2")
                 let batches = try await service.database.count("\(claimedBatches) WHERE attempts >= 2")

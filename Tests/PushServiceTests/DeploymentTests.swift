@@ -3,13 +3,13 @@ import Testing
 
 @testable import PushService
 
-/// The files that the image and compose are made of.
+/// Tests of the files for the container image and compose.
 @Suite(.timeLimit(.minutes(5))) struct DeploymentTests {
     private static func contents(_ name: String) throws -> String {
         try String(contentsOf: URL(filePath: "\(TestFiles.repository)/\(name)"), encoding: .utf8)
     }
 
-    @Test(".env.example names every setting once, and nothing else but the password of compose's PostgreSQL")
+    @Test(".env.example has every setting once, and otherwise only the password of compose's PostgreSQL")
     func environmentExample() throws {
         var names: [String] = []
         for line in try Self.contents(".env.example").split(separator: "\n") {
@@ -20,12 +20,12 @@ import Testing
             names.append(String(text[..<end]))
         }
         #expect(names.sorted() == (SettingKey.allCases.map(\.environmentName) + ["POSTGRES_PASSWORD"]).sorted())
-        // The values are those that a server has without it.
+        // Compose passes .env, the operator's copy of the file, to the server.
         let compose = try Self.contents("docker-compose.yml")
         #expect(compose.contains("env_file: .env\n"))
     }
 
-    @Test("The image runs as a number that is not root's, and a crash prints no registers")
+    @Test("The image runs as a numeric user other than root, and a crash report contains no registers")
     func image() throws {
         let lines = try Self.contents("Dockerfile").split(separator: "\n")
         #expect(lines.contains("USER 10001:10001"))

@@ -5,23 +5,23 @@ import Testing
 
 @testable import PushService
 
-/// How times are written.
+/// Tests of parsing and formatting times.
 @Suite struct FormatsTests {
-    @Test("A time that was stored is written as the one that is stored")
+    @Test("A time is formatted alike before and after it is stored")
     func stored() {
         for _ in 0..<100_000 {
             let microseconds = Int.random(in: 1_700_000_000_000_000..<2_000_000_000_000_000)
             let time = Date(timeIntervalSinceReferenceDate: Double(microseconds - 978_307_200_000_000) / 1_000_000)
             #expect(time.rfc3339.hasSuffix(".\((microseconds / 1000 % 1000).padded(3))Z"), "\(microseconds)")
             #expect(time.rfc3339Microseconds.hasSuffix(".\((microseconds % 1_000_000).padded(6))Z"))
-            // A clock's, close to where two milliseconds meet.
+            // A time of a clock, close to the boundary between two milliseconds.
             let exact = Date(timeIntervalSinceReferenceDate: 817_000_000.0009995 + .random(in: -2e-7...2e-7)).asStored
             #expect(exact.asStored.rfc3339 == exact.rfc3339)
             #expect(exact.asStored == exact)
         }
     }
 
-    @Test("Times are written to the digits that are asked for, also those before 1970")
+    @Test("Times, also those before 1970, are formatted with the requested number of digits")
     func digits() {
         let time = Date(timeIntervalSince1970: 1_794_988_800.123456)
         #expect(time.rfc3339 == "2026-11-18T08:00:00.123Z")
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(
-        "A date beyond the years that RFC 3339 can write is written as the nearest that it can",
+        "A date outside the years of RFC 3339 is formatted as the nearest date within them",
         arguments: [
             (1e30, "9999-12-31T23:59:59.999Z"), (.infinity, "9999-12-31T23:59:59.999Z"),
             (.nan, "9999-12-31T23:59:59.999Z"), (Double(Int64.max), "9999-12-31T23:59:59.999Z"),
@@ -48,14 +48,14 @@ import Testing
     }
 
     @Test(
-        "A text whose year has more than four digits is no time",
+        "A time whose year in UTC or as written has more than four digits is rejected",
         arguments: ["10000-01-01T00:00:00Z", "999999999999999-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"]
     )
     func longYears(text: String) {
         #expect(Date(rfc3339: text) == nil)
     }
 
-    @Test("The last second of the year 9999 and fractions before 1970 are read")
+    @Test("The last second of the year 9999 and fractions before 1970 are parsed")
     func read() {
         #expect(Date(rfc3339: "9999-12-31T23:59:59Z")?.rfc3339Seconds == "9999-12-31T23:59:59Z")
         #expect(Date(rfc3339: "1969-12-31T23:59:59.250Z")?.timeIntervalSince1970 == -0.75)

@@ -7,11 +7,11 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// The Swift file that `docs/mobile.md` has for phone apps, compiled as it stands there and run against a server.
+/// Tests of the Swift file for phone apps in `docs/mobile.md`, compiled unchanged and run against a server.
 @Suite(.timeLimit(.minutes(5))) struct MobileGuideTests {
     private static let deviceID = "6F9619FF-8B86-4011-B42D-00C04FC964FF"
 
-    /// Plays the rest of the app: its tokens are those of a Kakao SDK that refreshes one after the other.
+    /// The rest of the app. Its list of tokens stands for a Kakao SDK, and each refresh moves on to the next.
     private static let driver = """
         import Foundation
 
@@ -49,10 +49,11 @@ import Testing
     private struct App {
         let program: String
         let url: String
-        /// The first is what it has; each refresh gives the next one.
+        /// The app's tokens. It begins with the first, and each refresh returns the next.
         let tokens: [String]
 
-        /// Registers the phone under this token, or removes it, and returns what the app has seen.
+        /// Registers the phone with this push token, or removes it if there is none, and returns the app's output
+        /// lines.
         func run(registering pushToken: String?) async throws -> [String] {
             let arguments = [url, deviceID, tokens.joined(separator: ",")] + (pushToken.map { [$0] } ?? [])
             let result = try await Subprocess.run(
@@ -66,7 +67,7 @@ import Testing
         }
     }
 
-    /// The block of the guide that begins with this file's name.
+    /// Returns the guide's code block that begins with this file name.
     private static func block(_ name: String) throws -> String {
         let guide = try String(contentsOf: URL(filePath: "\(TestFiles.repository)/docs/mobile.md"), encoding: .utf8)
         let start = try #require(guide.firstRange(of: "```swift\n// \(name)\n"), "docs/mobile.md has \(name)")
@@ -74,7 +75,8 @@ import Testing
         return String(guide[start.upperBound..<end.lowerBound])
     }
 
-    /// Compiles the guide's file and the driver, in the language of Swift 6 and without a warning.
+    /// Compiles the guide's file and the driver in Swift 6 mode, with warnings as errors, and returns the program's
+    /// path.
     private static func build() async throws -> String {
         let folder = try TemporaryFolder.make()
         try writeFile(Array(block("PushDevices.swift").utf8), to: "\(folder)/PushDevices.swift")
@@ -94,7 +96,7 @@ import Testing
     }
 
     @Test(
-        "An app with the guide's file registers and removes its phone, refreshes its token once, and waits out a hiccup"
+        "An app with the guide's file registers and removes its phone, refreshes its token once, and retries after a 503"
     )
     func guide() async throws {
         let program = try await Self.build()
@@ -118,11 +120,11 @@ import Testing
 
             #expect(try await app(expired, right).run(registering: "0a1b2c") == ["refreshed", "done"])
             #expect(try await service.kakao.tokens(of: 7) == [phone])
-            // No more than once, whatever the server says then.
+            // The app refreshes its token only once, even if the next one is refused too.
             #expect(try await app(expired).run(registering: "0a1b2c") == ["refreshed", "tokenRefused"])
             #expect(try await app(expired).run(registering: nil) == ["refreshed", "tokenRefused"])
 
-            // Whose token it is cannot be found out for a moment.
+            // The token cannot be verified for a moment.
             var hiccup = Fault(.status)
             hiccup.path = "/v1/user/access_token_info"
             hiccup.status = 503
@@ -131,18 +133,18 @@ import Testing
             sandbox.add(hiccup)
             #expect(try await app(sandbox.accessToken(of: 8)).run(registering: "of 8") == ["done"])
             #expect(try await service.kakao.tokens(of: 8) == ["\(Self.deviceID) apns of 8"])
-            // And not before the user who logs out has lost patience.
+            // The app does not wait for a long Retry-After, since a user who logs out does not wait that long either.
             hiccup.times = nil
             hiccup.retryAfterSeconds = 60
             sandbox.add(hiccup)
             #expect(try await app(sandbox.accessToken(of: 8)).run(registering: nil) == ["unavailable"])
             sandbox.removeFaults()
 
-            // 202 is as good.
+            // The app treats 202 as success.
             service.kakao.fail("register", .down)
             #expect(try await app(right).run(registering: "new") == ["done"])
             sandbox.removeFaults()
-            try await eventually("Kakao has it") {
+            try await eventually("Kakao has the new token") {
                 try await service.kakao.tokens(of: 7) == ["\(Self.deviceID) apns new"]
             }
 

@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-/// What the migrations have made, as a whole.
+/// Tests of the whole schema that the migrations create.
 @Suite(.timeLimit(.minutes(5))) struct SchemaTests {
-    @Test("Every function looks its tables up in its own schema, and a temporary table takes nothing's place")
+    @Test("Every function has a fixed search_path, so that a temporary table cannot shadow a table")
     func searchPath() async throws {
         try await Slots.servers.with {
             try await TestDatabase.with { database in

@@ -7,9 +7,9 @@ import PushService
 import TestSupport
 import Testing
 
-/// What must never stand in a log, nor among the metrics.
+/// Tests that logs and metrics contain no secrets.
 @Suite(.timeLimit(.minutes(5))) struct SecrecyTests {
-    @Test("The log of a whole run, at its most talkative, and the metrics hold no key, no secret and no push token")
+    @Test("The trace log and the metrics of a whole run contain no key, no secret and no push token")
     func wholeRun() async throws {
         let token = "fcmToken:APA91bH-0123456789_abcdefghijklmnopqrstuvwxyz"
         try await withService { service in
@@ -20,7 +20,7 @@ import Testing
             _ = try await api.with("KakaoAK \(made)").register(2, token)
             _ = try await api.with("Bearer \(made)").get("/v1/users/1/devices")
             _ = try await api.get("/v1/push/tokens", ["uuid": "2"])
-            // Kakao's own words repeat the token.
+            // Kakao's error message repeats the token.
             service.kakao.fail("register", status: 400, code: -2, times: 1) { fault in
                 fault.message =
                     "[app] Invalid Kpusher Param. ( appName=app, uid=3, did=d, pushType=gcm, pushToken=\(token) )"
@@ -54,7 +54,9 @@ import Testing
             }
             _ = try await api.with("Bearer wrong-\(Keys.operator)").register(5, token)
             _ = try await api.post("/v1/push/register", Array("push_token=\(token)&uuid=x".utf8), type: "text/plain")
-            try await eventually("reports were made") { service.kakao.sandbox.stats.feedback.accepted >= 1 }
+            try await eventually("Kakao has reported failed tokens") {
+                service.kakao.sandbox.stats.feedback.accepted >= 1
+            }
             let metrics = try await api.get("/metrics")
             #expect(metrics.status == 200)
 
@@ -73,7 +75,7 @@ import Testing
         }
     }
 
-    @Test("Every line of a request's log carries the id that its answer carries")
+    @Test("The log and the response of a request have the same request id")
     func requestID() async throws {
         try await withService { service in
             let answer = try await service.api.register(1, "token")

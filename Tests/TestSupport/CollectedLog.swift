@@ -1,14 +1,14 @@
 internal import Locking
 package import Logging
 
-/// A log kept in memory, at every level.
+/// An in-memory log of all levels.
 package final class CollectedLog: Sendable {
     package struct Line: Sendable {
         package let level: Logger.Level
         package let message: String
         package let metadata: [String: String]
 
-        /// Everything that an operator sees of it.
+        /// The message and the metadata, as an operator sees them.
         package var text: String { "\(message) \(metadata.sorted { $0.key < $1.key })" }
     }
 
@@ -31,13 +31,13 @@ package final class CollectedLog: Sendable {
         lines.filter { $0.level == level }.map(\.message)
     }
 
-    /// A logger that writes here.
+    /// A logger that writes to this log.
     package var logger: Logger {
         Logger(label: "test") { _ in Handler(log: self) }
     }
 
-    /// The first line that `matches`, which may not have been written yet. Does not poll: that would take descriptors, of which a test may have
-    /// left none.
+    /// Returns the first line that `matches`, waiting until it is written. Does not poll, because polling needs
+    /// descriptors and a test may have used them up.
     package func line(where matches: @escaping @Sendable (Line) -> Bool) async -> Line {
         await withCheckedContinuation { continuation in
             let found = state.withLock { state in
@@ -81,7 +81,8 @@ package final class CollectedLog: Sendable {
     }
 }
 
-/// Writes only what is critical: the failures that a test provokes are not shown among its own.
+/// A logger of critical messages only, so that failures that a test provokes are not shown among the tests' own
+/// failures.
 package let quietLogger: Logger = {
     var logger = Logger(label: "test")
     logger.logLevel = .critical

@@ -1,11 +1,11 @@
 package import Testing
 
-/// Waits until `condition` holds. Fails the test if it does not in time.
+/// Waits until `condition` holds. Records an issue if it does not hold in time.
 ///
 /// - Parameters:
-///   - what: What is waited for, as it reads after "did not come:".
-///   - limit: A bound on the failure, not a part of the test.
-/// - Throws: ``NeverHappened`` when it does not hold in time; what `condition` throws.
+///   - what: The expected condition, as the issue's text: "the connection is closed".
+///   - limit: The time after which the test fails. No test may depend on its length.
+/// - Throws: ``NeverHappened`` when the condition does not hold in time, or the error that `condition` throws.
 package func eventually(
     _ what: Comment,
     within limit: Duration = .seconds(30),
@@ -22,7 +22,7 @@ package func eventually(
     }
 }
 
-/// What a test waited for did not come, and the rest of the test makes no sense without it.
+/// An error that ends a test whose expected condition did not come true.
 package struct NeverHappened: Error {
     package init() {}
 }

@@ -1,11 +1,12 @@
 internal import EventLoop
 internal import Glibc
 
-/// Blocking TCP sockets of the loopback address, for the caller to close. Programs that are started meanwhile do not inherit them.
+/// Blocking TCP sockets on the loopback address. The caller closes them. Programs that are started meanwhile do not
+/// inherit them.
 package enum LoopbackSocket {
-    /// A socket that listens on a port of the kernel's choice.
+    /// Opens a socket that listens on a port chosen by the kernel.
     ///
-    /// - Parameter backlog: Connections that may wait to be accepted.
+    /// - Parameter backlog: The number of connections that may wait to be accepted.
     /// - Throws: ``SystemError``.
     package static func listen(backlog: Int32 = 64) throws -> (descriptor: Int32, port: UInt16) {
         let listener = try make()
@@ -23,9 +24,9 @@ package enum LoopbackSocket {
         return (listener, UInt16(bigEndian: address.sin_port))
     }
 
-    /// A connection to a port, which sends each write at once.
+    /// Connects to a port. Each write is sent at once (`TCP_NODELAY`).
     ///
-    /// - Parameter prepare: Sets options before it connects.
+    /// - Parameter prepare: Sets socket options before the socket connects.
     /// - Throws: ``SystemError``.
     package static func connect(to port: UInt16, _ prepare: (Int32) -> Void = { _ in }) throws -> Int32 {
         let client = try make()
@@ -67,7 +68,7 @@ package enum LoopbackSocket {
     }
 }
 
-/// Sends all of `bytes` over a blocking socket. Returns false when the peer is gone.
+/// Sends all of `bytes` over a blocking socket. Returns false when the peer has closed the connection.
 package func sendAll(_ bytes: some Collection<UInt8>, to descriptor: Int32) -> Bool {
     var rest = Array(bytes)[...]
     while !rest.isEmpty {
@@ -78,7 +79,7 @@ package func sendAll(_ bytes: some Collection<UInt8>, to descriptor: Int32) -> B
     return true
 }
 
-/// Runs `body` on a new thread: it may block.
+/// Runs `body` on a new thread, where it may block.
 package func startThread(_ body: @escaping @Sendable () -> Void) {
     final class Box: Sendable {
         let body: @Sendable () -> Void
@@ -99,6 +100,6 @@ package func startThread(_ body: @escaping @Sendable () -> Void) {
         },
         box
     )
-    precondition(result == 0, "no thread")
+    precondition(result == 0, "The thread could not be created.")
     pthread_detach(thread)
 }

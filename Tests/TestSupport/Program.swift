@@ -2,10 +2,10 @@ internal import Glibc
 internal import Subprocess
 internal import SystemPackage
 
-/// A program of the system or of this package that a test runs to its end: `curl`, `openssl`.
+/// Programs of the system or of this package that a test runs to their end: `curl`, `openssl`.
 package enum Program {
     package struct Result: Sendable {
-        /// The exit code; 128 and the signal's number for one that a signal ended.
+        /// The exit code, or 128 plus the signal's number if a signal ended the program.
         package let status: Int32
         /// Standard output and standard error.
         package let output: [UInt8]
@@ -16,16 +16,17 @@ package enum Program {
     /// Runs a program to its end.
     ///
     /// - Parameters:
-    ///   - arguments: The program, looked up in `PATH`, and its arguments.
-    ///   - environment: Its variables; `nil` for those of the tests.
-    ///   - input: Its standard input.
-    /// - Throws: When it cannot be started, or prints more than 4 MiB.
+    ///   - arguments: The program, which is looked up in `PATH`, and its arguments.
+    ///   - environment: The environment variables, or `nil` for those of the tests.
+    ///   - input: The standard input.
+    /// - Throws: An error when the program cannot be started or prints more than 4 MiB.
     package static func run(
         _ arguments: [String],
         environment: [String: String]? = nil,
         input: String = ""
     ) async throws -> Result {
-        // A file, since a program that ends before it has read its input is a fatal error of Subprocess with anything else.
+        // A file, because with any other input Subprocess ends this process if the program exits before it has read its
+        // input.
         let file = input.isEmpty ? "/dev/null" : try writeFile(Array(input.utf8), to: "\(TemporaryFolder.make())/input")
         let descriptor = try FileDescriptor.open(file, .readOnly, options: .closeOnExec)
         let result = try await Subprocess.run(
@@ -39,7 +40,7 @@ package enum Program {
         return Result(status: result.terminationStatus.code, output: result.standardOutput)
     }
 
-    /// The path of a program of the package, built beside these tests.
+    /// Returns the path of a program of this package, which is built beside these tests.
     package static func path(_ name: String) throws -> String {
         var buffer = [CChar](repeating: 0, count: 4096)
         let count = readlink("/proc/self/exe", &buffer, buffer.count)

@@ -3,7 +3,7 @@ internal import Locking
 internal import Subprocess
 internal import SystemPackage
 
-/// A program of this package that runs beside the test, with the environment that it is given and no other.
+/// A program of this package that runs beside the test, with exactly the given environment.
 package final class RunningProgram: Sendable {
     /// How a program ended.
     package enum Ending: Equatable, Sendable {
@@ -20,7 +20,7 @@ package final class RunningProgram: Sendable {
     private let output: Output
     private let task: Task<Void, Never>
 
-    /// What it has printed, and how it ended.
+    /// The program's output, and how it ended.
     private final class Output: Sendable {
         let state = Locked(State())
     }
@@ -31,15 +31,15 @@ package final class RunningProgram: Sendable {
         self.task = task
     }
 
-    /// The lines that it has printed, to standard output and standard error.
+    /// The lines that the program has printed, to standard output and standard error.
     package var lines: [String] { output.state.withLock { $0.lines } }
 
-    /// Starts it.
+    /// Starts a program.
     ///
     /// - Parameters:
-    ///   - name: Of the program: `push-server`.
-    ///   - descriptors: `ulimit -n`; `nil` for what the tests have.
-    /// - Throws: ``NotStarted``.
+    ///   - name: The name of the program: `push-server`.
+    ///   - descriptors: The limit of open files (`ulimit -n`), or `nil` for the limit of the tests.
+    /// - Throws: ``NotStarted`` when the program cannot be started.
     package static func start(
         _ name: String,
         _ arguments: [String],
@@ -85,13 +85,13 @@ package final class RunningProgram: Sendable {
         kill(processIdentifier, signal)
     }
 
-    /// Waits until it has ended and tells how.
+    /// Waits until the program has ended. Returns how it ended, or `nil` if that is unknown.
     package func ended() async -> Ending? {
         await task.value
         return output.state.withLock { $0.ending }
     }
 
-    /// Runs `body`, and sees to it that the program is gone afterwards.
+    /// Runs `body`, then kills the program if it is still running.
     package func whileRunning(_ body: () async throws -> Void) async throws {
         do {
             try await body()
@@ -102,9 +102,9 @@ package final class RunningProgram: Sendable {
         await end()
     }
 
-    /// Ends it for good.
+    /// Kills the program if it is running, and waits until it has ended.
     private func end() async {
-        // Not to be killed twice: the number may be somebody else's by then.
+        // Must not kill the program twice: its process number may belong to another process by then.
         if output.state.withLock({ $0.ending }) == nil { send(SIGKILL) }
         _ = await ended()
     }

@@ -1,8 +1,8 @@
 internal import Glibc
 internal import PrivatePostgres
 
-/// The PostgreSQL that the tests of a process share: the one of `TEST_POSTGRES_URL`, or a private one that is started when the first test
-/// wants it and goes away with the process.
+/// The PostgreSQL server that the tests of a process share. It is the server of `TEST_POSTGRES_URL`, or a private one
+/// that is started on first use and ends with the process.
 package enum SharedPostgres {
     package static var url: String {
         get async throws { try await started.value }

@@ -1,5 +1,5 @@
-/// Lets a bounded number of tests through at once, in the order in which they came: each has connections and threads of its own, and a
-/// machine may have two cores.
+/// A first-come, first-served limit on concurrent tests. Each test has connections and threads of its own, and a
+/// machine may have only two cores.
 package actor Slots {
     private var free: Int
     private var waiting: [CheckedContinuation<Void, Never>] = []
@@ -8,7 +8,7 @@ package actor Slots {
         free = count
     }
 
-    /// Runs `body` as soon as there is a place.
+    /// Runs `body` as soon as a slot is free.
     package nonisolated func with(_ body: () async throws -> Void) async throws {
         await take()
         do {

@@ -1,4 +1,5 @@
-/// Numbers that look random and are the same in every run (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+/// A random number generator whose numbers are the same in every run (Steele, Lea and Flood, "Fast Splittable
+/// Pseudorandom Number Generators", 2014).
 package struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 

@@ -3,11 +3,11 @@ internal import FoundationEssentials
 package import Glibc
 internal import Locking
 
-/// Folders that are removed when the process ends.
+/// Temporary folders that are removed when the process ends.
 package enum TemporaryFolder {
-    /// Makes a new folder.
+    /// Creates a new folder.
     ///
-    /// - Parameter mode: Who may enter it; PostgreSQL runs as another user than root.
+    /// - Parameter mode: The permissions of the folder. PostgreSQL must be able to enter it and does not run as root.
     /// - Throws: ``SystemError``.
     package static func make(mode: mode_t = 0o755) throws -> String {
         var template = Array("/tmp/push-server-tests.XXXXXX".utf8CString)
@@ -19,14 +19,14 @@ package enum TemporaryFolder {
         return made
     }
 
-    /// Has a folder removed when the process ends.
+    /// Removes a folder when the process ends.
     package static func removeAtExit(_ folder: String) {
         let isFirst = folders.withLock { folders in
             folders.append(folder)
             return folders.count == 1
         }
         guard isFirst else { return }
-        // What runs in them ends with this process, and writes until it has.
+        // Programs in the folders end with this process and write until then, so removal is retried for 5 s.
         atexit {
             for folder in TemporaryFolder.folders.withLock({ $0 }) {
                 _ = system("for attempt in $(seq 50); do rm -rf '\(folder)' 2>/dev/null && break; sleep 0.1; done")
@@ -37,7 +37,7 @@ package enum TemporaryFolder {
     private static let folders = Locked<[String]>([])
 }
 
-/// Writes a file, and returns its path.
+/// Writes a file and returns its path.
 @discardableResult
 package func writeFile(_ bytes: [UInt8], to path: String) throws -> String {
     try Data(bytes).write(to: URL(filePath: path))

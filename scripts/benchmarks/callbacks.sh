@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# scripts/bench callbacks; sourced.
+# The benchmark of scripts/bench callbacks. Sourced, not executed.
 # shellcheck disable=SC2154
 
 install_requirements wrk postgresql-contrib

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# Shared by the benchmarks of this folder and by scripts/abuse; sourced. What measures reads $seconds, which scripts/bench sets.
+# Functions shared by the benchmarks of this folder and by scripts/abuse. Sourced, not executed. drive needs $seconds,
+# which scripts/bench sets.
 # shellcheck disable=SC2154
 
-# Points in numbers, whatever the user's language.
+# A decimal point in numbers, regardless of the user's locale.
 export LC_ALL=C
 work=$(mktemp -d)
 declare -A processes=()
@@ -10,14 +11,15 @@ declare -A processes=()
 end() {
     kill "${processes[@]}" 2>/dev/null || true
     wait
-    # The database may lie elsewhere, where the user that it runs as may go.
+    # The database may be in another directory, which its user can access.
     if [ -L "$work/dev/postgres" ]; then rm -rf "$(readlink "$work/dev/postgres")"; fi
     rm -rf "$work"
 }
 trap end EXIT
 trap 'exit 130' INT TERM
 
-# start NAME COMMAND [ARGUMENT ...]: runs it until the script ends, with its output in $work/NAME.out and NAME.log.
+# start NAME COMMAND [ARGUMENT ...]: runs the command in the background until the script ends, with output in
+# $work/NAME.out and $work/NAME.log.
 start() {
     local name=$1
     shift
@@ -25,37 +27,38 @@ start() {
     processes[$name]=$!
 }
 
-# wait_for NAME COMMAND [ARGUMENT ...]: waits until the command shows that what was started under this name is up.
+# wait_for NAME COMMAND [ARGUMENT ...]: waits until the command succeeds, which shows that the process NAME is up.
 wait_for() {
     local name=$1
     shift
     # shellcheck disable=SC2317
     is_up_or_dead() { "$@" || ! kill -0 "${processes[$name]}"; }
-    wait_until 60 "The start of $name" is_up_or_dead "$@"
-    kill -0 "${processes[$name]}" 2>/dev/null || fail "$name ended: $(tail --lines 5 "$work/$name.log" "$work/$name.out")"
+    wait_until 60 "$name to start" is_up_or_dead "$@"
+    kill -0 "${processes[$name]}" 2>/dev/null || fail "$name exited: $(tail --lines 5 "$work/$name.log" "$work/$name.out")"
 }
 
-# As the Dockerfile builds it: nothing of Swift has to be on the machine that it runs on.
+# The build options of the Dockerfile: the program needs no Swift on the machine that it runs on.
 release=(-c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs)
 release+=(--scratch-path .build-static)
 
-# A port of 127.0.0.1 that nobody listens on.
+# Prints a free port of 127.0.0.1.
 free_port() {
     local port
-    # Below the range that the kernel takes ports of outgoing connections from.
+    # Below the kernel's range for ports of outgoing connections.
     for port in $(shuf --input-range 20000-29999 --head-count 100); do
         (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
     done
     printf '%s' "$port"
 }
 
-# The path of a program of this package, built as it is deployed.
+# built NAME: builds a program of this package with the options of the Dockerfile, and prints its path.
 built() {
     swift build "${release[@]}" --product "$1" >&2
     printf '%s/%s' "$(swift build "${release[@]}" --show-bin-path)" "$1"
 }
 
-# Starts the whole server with a database and a sandbox of its own; sets what its dev.env does, and $resident in KiB of an idle one.
+# Starts the whole server with its own database and sandbox. Sets the variables of its dev.env, and $resident: the
+# memory of an idle server in KiB.
 start_push_server() {
     local program
     built kakao-sandbox >/dev/null
@@ -65,8 +68,8 @@ start_push_server() {
     # shellcheck disable=SC1091
     . "$work/dev/dev.env"
     wait_for push-server curl -sf "$SERVER_URL/readyz"
-    # The server as it is deployed, on the same database: dev also looks after that and the sandbox. The first requests connect
-    # and prepare; a second later the server is idle.
+    # Measures serve, as deployed, on the same database: dev also manages the database and the sandbox. The first
+    # requests open connections and prepare statements; a second later the server is idle.
     export DATABASE_URL OPERATOR_KEY KAKAO_ADMIN_KEY
     HTTP_PORT=0 KAKAO_API_URL=$SANDBOX_URL KAKAO_CA_CERTIFICATE_FILE=$SANDBOX_CERTIFICATE start idle "$program" serve
     wait_for idle grep -q Ready "$work/idle.log"
@@ -75,21 +78,21 @@ start_push_server() {
     # shellcheck disable=SC2034
     resident=$(awk '/^VmRSS/ {print $2}' "/proc/${processes[idle]}/status")
     kill "${processes[idle]}"
-    wait "${processes[idle]}" || fail "serve did not end in order: $(tail -3 "$work/idle.log")"
+    wait "${processes[idle]}" || fail "serve did not shut down cleanly: $(tail -3 "$work/idle.log")"
     unset "processes[idle]"
 }
 
-# cpu_ticks NAME: the processor time, in clock ticks, of what was started under this name and of its workers.
+# cpu_ticks NAME: prints the CPU time, in clock ticks, of the process NAME and its worker processes.
 cpu_ticks() {
     local process=${processes[$1]} each
     for each in "$process" $(pgrep --parent "$process"); do
-        # A database or a sandbox beneath it is no worker.
+        # Child processes of another program, such as a database or a sandbox, are not workers.
         [ "$(<"/proc/$each/comm")" != "$(<"/proc/$process/comm")" ] || sed 's/.*) //' "/proc/$each/stat"
     done | awk '{ticks += $12 + $13} END {print ticks + 0}'
 }
 
-# drive SERIES NAME [ARGUMENT ...]: one run of wrk against what was started under this name. Its requests/s, p50 and p99 in ms
-# and the server's processor time in µs a request become a row of the series.
+# drive SERIES NAME [ARGUMENT ...]: runs wrk once against the process NAME. Adds a row to the series: requests/s, p50
+# and p99 in ms, and the server's CPU time for each request in µs.
 drive() {
     local series=$1 name=$2 before
     shift 2
@@ -110,11 +113,11 @@ drive() {
     ' "$work/wrk" >>"$work/$series.series"
 }
 
-# column SERIES N: that column of a series, a line a round.
+# column SERIES N: prints column N of a series, one line a round.
 column() { awk -v n="$2" '{print $n}' "$work/$1.series"; }
-# median SERIES N: of that column.
+# median SERIES N: prints the median of column N.
 median() { column "$1" "$2" | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
-# last SERIES N: of that column, in the round that has just ended.
+# last SERIES N: prints the value of column N in the latest round.
 last() { column "$1" "$2" | tail -1; }
-# ratio A B
+# ratio A B: prints A / B with two decimals.
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }

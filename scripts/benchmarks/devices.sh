@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# scripts/bench devices; sourced.
+# The benchmark of scripts/bench devices. Sourced, not executed.
 # shellcheck disable=SC2154
 
-# How many devices there are, of a user each.
+# The numbers of devices, each of a different user.
 sizes=(10000 5000000)
-# The users who call: spread evenly over all of them, and few enough that the server remembers their access tokens.
+# The number of users who call. They are spread evenly over all users, and few enough for the server's cache of access
+# tokens.
 callers=8192
 
 install_requirements wrk nginx postgresql-contrib
@@ -20,10 +21,10 @@ declare -A urls=() databases=()
 for size in "${sizes[@]}"; do
     say "Registering $size devices"
     psql --quiet "$dev_url" --command "CREATE DATABASE devices_$size"
-    # The database of dev.env with another name.
+    # The URL of dev.env with another database name.
     databases[$size]=$(sed -E "s|/[^/?]*(\?.*)?\$|/devices_$size\1|" <<<"$dev_url")
-    DATABASE_URL=${databases[$size]} "$program" migrate >/dev/null 2>&1 || fail "the migrations did not run"
-    # As the server leaves them that Kakao has been told.
+    DATABASE_URL=${databases[$size]} "$program" migrate >/dev/null 2>&1 || fail "push-server migrate failed"
+    # The devices as the server stores them once Kakao has confirmed them.
     psql --quiet "${databases[$size]}" <<SQL
 INSERT INTO devices (
     user_id, device_id, push_type, push_token, locale, timezone, app_version, kakao_revision, expires_at, renew_at
@@ -39,7 +40,7 @@ SQL
         DEVICES_REQUESTS_PER_MINUTE_PER_USER=0 DEVICES_REQUESTS_PER_MINUTE_PER_ADDRESS=0 start "serve-$size" "$program" serve
     wait_for "serve-$size" grep -q Ready "$work/serve-$size.log" "$work/serve-$size.out"
     urls[$size]=http://$(grep -ohE '127\.0\.0\.1:[0-9]+' "$work/serve-$size.log" "$work/serve-$size.out" | head -1)
-    # The requests are made before the first is sent, so that wrk has little to do but send them.
+    # All requests are created in advance, so that wrk only has to send them.
     cat >"$work/common-$size.lua" <<LUA
 local requests = {}
 function init()
@@ -60,7 +61,7 @@ LUA
         SELECT user_id, push_token
         FROM generate_series(0, $callers - 1) AS place
         JOIN devices ON user_id = 1 + place * ($size / $callers)"
-    # What an app sends at its start: what it has sent before.
+    # A repeated registration, as an app sends it at each start.
     cat "$work/common-$size.lua" - >"$work/register-$size.lua" <<'LUA'
 function format(id, token)
     return wrk.format("POST", "/v1/push/register",
@@ -90,14 +91,15 @@ ORDER BY user_id, device_id, push_type;
 SQL
 done
 
-# pgbench_rate SERIES SIZE SCRIPT
+# pgbench_rate SERIES SIZE SCRIPT: runs pgbench once, and adds its transactions/s to the series.
 pgbench_rate() {
     pgbench --no-vacuum --client 64 --jobs 1 --time "$seconds" --protocol prepared --file "$work/$3-$2.sql" "${databases[$2]}" \
         2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/$1-$2.series"
 }
 
 for size in "${sizes[@]}"; do
-    # So that the tokens are known, and the log holds each page that is written since the last checkpoint.
+    # Warms up: the server caches the tokens, and the WAL already has an image of each written page since the last
+    # checkpoint.
     drive unmeasured "serve-$size" --script "$work/register-$size.lua" "${urls[$size]}"
 done
 for round in $(seq "$rounds"); do
@@ -110,13 +112,13 @@ for round in $(seq "$rounds"); do
             "look-ups $(last "tokens-$size" 1)/s (pgbench $(last "select-$size" 1)/s)"
     done
 done
-# What was under way when wrk ended is told to Kakao in the background.
+# Requests that were in flight when wrk ended are sent to Kakao in the background.
 all_settled() {
     [ "$(psql --no-align --tuples-only "${databases[$1]}" --command 'SELECT count(*) FROM devices WHERE kakao_revision < revision')" = 0 ]
 }
-for size in "${sizes[@]}"; do wait_until 60 "The last word to Kakao" all_settled "$size"; done
+for size in "${sizes[@]}"; do wait_until 60 "all calls to Kakao to finish" all_settled "$size"; done
 
-# against SERIES PEER: a row's cells, of both sizes.
+# against SERIES PEER: prints a row's cells for both sizes: the ratio to the peer and the medians.
 against() {
     local size
     for size in "${sizes[@]}"; do
@@ -124,7 +126,7 @@ against() {
             "$(median "$2-$size" 1)"
     done
 }
-# of SERIES COLUMN UNIT: the same for one column.
+# of SERIES COLUMN UNIT: prints a row's cells for both sizes: the median of one column.
 of() {
     local size
     for size in "${sizes[@]}"; do printf ' %s %s |' "$(median "$1-$size" "$2")" "$3"; done
@@ -133,15 +135,15 @@ cat <<TEXT
 
 64 connections, 64 clients; medians of $rounds
 
-| measure | to reach | ${sizes[0]} devices | ${sizes[1]} devices |
+| measure | target | ${sizes[0]} devices | ${sizes[1]} devices |
 | --- | --- | --- | --- |
 | registrations against pgbench upserting the same rows | ≥ 0.6 |$(against register upsert)
 | look-ups against pgbench selecting the same rows | ≥ 0.9 |$(against tokens select)
 | registrations, p99 | |$(of register 3 ms)
 | look-ups, p99 | |$(of tokens 3 ms)
-| processor time of the server, a registration | |$(of register 4 µs)
-| processor time of the server, a look-up | |$(of tokens 4 µs)
+| CPU time of the server for each registration | |$(of register 4 µs)
+| CPU time of the server for each look-up | |$(of tokens 4 µs)
 
 Registrations at ${sizes[1]} devices against ${sizes[0]}: $(ratio "$(median "register-${sizes[1]}" 1)" "$(median "register-${sizes[0]}" 1)"); \
-look-ups: $(ratio "$(median "tokens-${sizes[1]}" 1)" "$(median "tokens-${sizes[0]}" 1)") (to reach: within 0.15 of 1).
+look-ups: $(ratio "$(median "tokens-${sizes[1]}" 1)" "$(median "tokens-${sizes[0]}" 1)") (target: within 0.15 of 1).
 TEXT

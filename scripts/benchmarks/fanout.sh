@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# scripts/bench fanout; sourced.
+# The benchmark of scripts/bench fanout. Sourced, not executed.
 # shellcheck disable=SC2154
 
-# The server's own limit of requests under way; as many connections for wrk, as many clients for pgbench.
+# The server's limit of requests in flight, the connections of wrk, and the clients of pgbench.
 connections=32
 users=1000000
-# Pushes to one user each, on an idle server, for the time until Kakao has the first request.
+# The number of pushes to one user each, on an idle server, that measure the time until Kakao receives the first
+# request.
 small=200
 
 install_requirements wrk nginx postgresql-contrib
@@ -21,10 +22,10 @@ wait_for sink curl -sf "http://127.0.0.1:$port/"
 
 say "Registering $users users"
 psql --quiet "$dev_url" --command 'CREATE DATABASE fanout'
-# The database of dev.env with another name.
+# The URL of dev.env with another database name.
 fanout_url=$(sed -E 's|/[^/?]*(\?.*)?$|/fanout\1|' <<<"$dev_url")
 export DATABASE_URL=$fanout_url
-"$program" migrate >/dev/null 2>&1 || fail "the migrations did not run"
+"$program" migrate >/dev/null 2>&1 || fail "push-server migrate failed"
 sql() { psql --quiet --no-align --tuples-only "$fanout_url" "$@"; }
 sql >/dev/null <<SQL
 INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
@@ -35,7 +36,7 @@ CREATE INDEX ON jobs (id) WHERE state = 'waiting';
 VACUUM ANALYZE;
 SQL
 
-# serve SINK_PORT: the server, sending to that port.
+# serve SINK_PORT: starts the server, which sends to that port, and sets $url.
 serve() {
     HTTP_PORT=0 KAKAO_API_URL=http://127.0.0.1:$1 KAKAO_MAX_CONCURRENT_REQUESTS=$connections LOG_LEVEL=notice \
         start serve "$program" serve
@@ -49,12 +50,13 @@ stop_serving() {
 }
 api() { curl -sS --fail-with-body -H "Authorization: Bearer $OPERATOR_KEY" "$@"; }
 message='{"for_gcm":{"custom_field":{"title":"Flash sale","text":"Everything is half price until midnight","link":"https://example.com/sale"}}}'
-# post AUDIENCE: asks for a push; prints its id.
+# post AUDIENCE: creates a push and prints its id.
 post() {
     api "$url/v1/pushes" -H 'Content-Type: application/json' -d "{\"audience\":$1,\"message\":$message}" |
         sed -E 's/^\{"id":"([^"]*)".*/\1/'
 }
-# wait_done SECONDS ID: until the push is done. One session looks, for to start psql again and again takes a tenth of this machine.
+# wait_done SECONDS ID: waits until the push is done. A single session polls: starting psql for each poll takes a tenth
+# of this machine.
 wait_done() {
     sql >/dev/null --command "SET statement_timeout = '$1s'" --command "DO \$\$ BEGIN
         WHILE (SELECT state FROM pushes WHERE id = '$2') <> 'done' LOOP
@@ -65,7 +67,7 @@ wait_done() {
 }
 metric() { api "$url/metrics" | awk -v name="$1" '$1 == name {printf "%d\n", $2}'; }
 
-# The request of a whole batch, for wrk.
+# The request of a full batch, for wrk.
 serve "$port"
 api "$url/v1/pushes" -H 'Content-Type: application/json' -d "{\"audience\":{\"everyone\":true},\"message\":$message,\"dry_run\":true}" \
     >"$work/preview.json"
@@ -85,7 +87,7 @@ UPDATE jobs SET state = 'sent' WHERE id = :id;
 SQL
 
 for round in $(seq "$rounds"); do
-    # A server of its own for each million, so that the memory is that of one.
+    # A new server for each push, so that the peak memory is that of one push.
     stop_serving
     sql --command 'VACUUM push_batches, push_claims, push_parts, push_counts' --command CHECKPOINT >/dev/null
     serve "$port"
@@ -97,7 +99,7 @@ for round in $(seq "$rounds"); do
     read -r batches took < <(sql --field-separator ' ' --command "
         SELECT next_number - 1, extract(epoch FROM finished_at - created_at) FROM pushes WHERE id = '$id'
             AND $users = (SELECT sum(users) FROM push_counts WHERE push_id = '$id' AND state = 'sent')")
-    [ "${batches:-0}" -gt 0 ] || fail "not everybody was sent the push"
+    [ "${batches:-0}" -gt 0 ] || fail "the push was not sent to all $users users"
     wal=$(sql --command "SELECT pg_current_wal_lsn() - '$wal'::pg_lsn")
     statements=$(($(metric kakao_push_database_statements_total) - statements))
     dead=$(sql --command "SELECT pg_stat_force_next_flush(), sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname LIKE 'push\_%'" | cut -d'|' -f2)
@@ -115,13 +117,13 @@ for round in $(seq "$rounds"); do
     echo "round $round: $(last million 1) batches/s ($(last million 3) s), wrk $(last wrk 1)/s, pgbench $(last pgbench 1)/s"
 done
 
-# Latency: the sink's clock is the machine's, as is the database's. Each push is done before the next is asked for.
+# Latency: nginx and the database use the same clock of this machine. Each push is done before the next is created.
 stop_serving
 serve "$timed_port"
 sleep 1
 idle=$(metric kakao_push_database_statements_total)
 sleep 10
-# One of them asked for the metrics.
+# One statement was the query for the metrics.
 idle=$(($(metric kakao_push_database_statements_total) - idle - 1))
 : >"$work/sink.times"
 for number in $(seq "$small"); do
@@ -133,7 +135,7 @@ paste -d' ' <(sql --command "SELECT extract(epoch FROM created_at) FROM pushes O
 [ "$(wc -l <"$work/sink.times")" = "$small" ] || fail "the small pushes were not sent once each"
 for round in $(seq "$rounds"); do
     : >"$work/sink.times"
-    # nginx goes on writing where it was unless it is told to open the file again.
+    # nginx continues at its old file position unless it reopens the file (USR1).
     kill -USR1 "${processes[sink]}"
     sleep 1
     id=$(post '{"everyone":true}')
@@ -145,20 +147,20 @@ done
 percentile() { sort -n "$work/$1.series" | awk -v p="$2" '{v[NR] = $1} END {i = int(NR * p + 0.999); print v[i < 1 ? 1 : i]}'; }
 cat <<TEXT
 
-$users users, $connections requests under way; medians of $rounds
+$users users, $connections requests in flight; medians of $rounds
 
-| measure | to reach | measured |
+| measure | target | measured |
 | --- | --- | --- |
 | batches/s against pgbench claim-and-complete of single rows | ≥ 3 | $(ratio "$(median million 1)" "$(median pgbench 1)") ($(median million 1)/s to $(median pgbench 1)/s) |
 | batches/s against wrk with the same request and connections | ≥ 0.5 | $(ratio "$(median million 1)" "$(median wrk 1)") ($(median million 1)/s to $(median wrk 1)/s) |
 | POST /v1/pushes to everyone → first request at Kakao | ≤ 250 ms | $(median first 1) ms |
 | new push on an idle server → first request at Kakao, p99 | ≤ 20 ms | $(percentile small 0.99) ms (p50 $(percentile small 0.5) ms) |
-| peak resident memory during the million | ≤ 64 MB | $(median million 7) MB |
+| peak resident memory during the push to a million | ≤ 64 MB | $(median million 7) MB |
 | idle statements per second | ≤ 1 | $(awk "BEGIN {printf \"%.1f\", $idle / 10}") |
 | users/s | | $(median million 2) |
-| the million took | | $(median million 3) s |
-| database statements a batch | | $(median million 5) |
-| WAL bytes a batch | | $(median million 4) |
-| dead rows left of the push's tables | | $(median million 6) |
-| processor time of the server a batch | | $(median million 8) µs |
+| total time for the million | | $(median million 3) s |
+| database statements for each batch | | $(median million 5) |
+| WAL bytes for each batch | | $(median million 4) |
+| dead rows left in the push tables | | $(median million 6) |
+| CPU time of the server for each batch | | $(median million 8) µs |
 TEXT

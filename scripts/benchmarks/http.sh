@@ -1,12 +1,13 @@
 # shellcheck shell=bash
-# scripts/bench http; sourced.
+# The benchmark of scripts/bench http. Sourced, not executed.
 # shellcheck disable=SC2154
 
 declare -A title=([ours]="this server" [nginx]=nginx [hummingbird]=Hummingbird [flyingfox]=FlyingFox)
-# Where each server answers GET, POST and TLS.
+# The addresses of each server for GET, POST and TLS.
 declare -A get post tls
 
-# start_benchmark NAME [ARGUMENT ...]: our engine with a POST that needs no database; sets $port.
+# start_benchmark NAME [ARGUMENT ...]: starts http-benchmark, this engine with a POST that needs no database; sets
+# $port.
 start_benchmark() {
     local process=$1
     shift
@@ -15,7 +16,8 @@ start_benchmark() {
     port=$(<"$work/$process.out")
 }
 
-# built_peer NAME: the path of one of scripts/peers, built outside this package so that no dependency of it leaks in.
+# built_peer NAME: builds a peer of scripts/peers outside this package, so that its dependencies stay out, and prints
+# its path.
 built_peer() {
     local package=$1-server build
     build=(swift build -c release --package-path "scripts/peers/$package" --scratch-path ".build-peers/$package")
@@ -23,7 +25,7 @@ built_peer() {
     printf '%s/App' "$("${build[@]}" --show-bin-path)"
 }
 
-# start_peer NAME PROGRAM
+# start_peer NAME PROGRAM: starts a peer, and sets its addresses.
 start_peer() {
     local port
     port=$(free_port)
@@ -45,13 +47,13 @@ start_nginx() {
     wait_for nginx curl -sf "${get[nginx]}"
 }
 
-# A device's registration, of some 300 bytes (325).
+# A device registration of 325 bytes.
 token=fMEP0vJqS0:APA91bHqL8xkTn2Zr4sVwYc6uDgEiFoPa3RtXmNb5QeWy7KzJhGvUl1CxSd9OfIpMw0BnAq2TrLkYjHs8VgZcEuXdRoWi
 token+=4PmNfQaKbTzGySl6JvChUxEp3DwOrIn7MtBqYcAk5LsHgXfVe
 registration='{"user_id":1234567890123456789,"device_id":"a3f5c1d2-phone","push_type":"fcm","push_token":"'$token'"'
 registration+=',"locale":"ko-KR","timezone":"Asia/Seoul","app_version":"4.12","tags":["news"]}'
 
-# Every server has to do the work that it is measured by.
+# Checks that every server does the work that is measured.
 check_answers() {
     local server answer
     for server in "${!get[@]}"; do
@@ -64,9 +66,10 @@ check_answers() {
     done
 }
 
-# connect SERIES ADDRESS: one run of four openssl s_time at once, whose new connections/s become a row of the series.
+# connect SERIES ADDRESS: runs four openssl s_time in parallel, and adds their new connections/s to the series.
 #
-# Each connection is a full TLS 1.3 handshake and one GET. Not by wrk with Connection: close, which resumes sessions.
+# Each connection is a full TLS 1.3 handshake and one GET. wrk with Connection: close is unsuitable, since it resumes
+# sessions.
 connect() {
     local client from=$EPOCHREALTIME to
     for client in 1 2 3 4; do
@@ -113,7 +116,7 @@ wrk.headers["Content-Type"] = "application/json"
 wrk.body = '$registration'
 LUA
 
-# shown WHAT SERVER ...: what was just measured of each.
+# shown WHAT SERVER ...: prints the latest measurement of each server.
 shown() {
     local what=$1 server text=""
     shift
@@ -123,7 +126,7 @@ shown() {
     done
     echo "round $round, $what: ${text#, }"
 }
-say "$rounds rounds on $(nproc) cores, $seconds seconds each measure; load before it $(cut -d' ' -f1 /proc/loadavg)"
+say "$rounds rounds on $(nproc) cores, $seconds seconds for each measurement; load before the run $(cut -d' ' -f1 /proc/loadavg)"
 for round in $(seq "$rounds"); do
     for server in ours nginx hummingbird flyingfox; do
         process=$server
@@ -141,15 +144,16 @@ for round in $(seq "$rounds"); do
     shown tls ours nginx
 done
 
-# against SERIES PEER: the ratio of two medians, and the medians.
+# against SERIES PEER: prints the ratio of two medians, and the medians.
 against() {
     local ours peer
     ours=$(median "$1-ours" 1)
     peer=$(median "$1-$2" 1)
     echo "$(ratio "$ours" "$peer") ($ours/s to $peer/s)"
 }
-# wrk shares the cores with the server and takes most of them from a fast one: processor time a request is what is left to compare.
-printf '\n| median of %s | requests/s | p50 | p99 | processor time a request |\n| --- | --- | --- | --- | --- |\n' "$rounds"
+# wrk shares the cores with the server and takes most of them from a fast server, so CPU time for each request is
+# compared as well.
+printf '\n| median of %s | requests/s | p50 | p99 | CPU time for each request |\n| --- | --- | --- | --- | --- |\n' "$rounds"
 for series in get-{ours,nginx,hummingbird,flyingfox} post-{ours,hummingbird,flyingfox}; do
     what=${series%%-*}
     echo "| ${what^^}, ${title[${series#*-}]} | $(median "$series" 1) |" \
@@ -157,13 +161,13 @@ for series in get-{ours,nginx,hummingbird,flyingfox} post-{ours,hummingbird,flyi
 done
 cat <<TEXT
 
-| measure | to reach | measured |
+| measure | target | measured |
 | --- | --- | --- |
 | GET, against nginx | ≥ 0.90 | $(against get nginx) |
 | GET, against Hummingbird | ≥ 4 | $(against get hummingbird) |
 | GET, against FlyingFox | | $(against get flyingfox) |
-| processor time of a GET, Hummingbird's against ours | | $(ratio "$(median get-hummingbird 4)" "$(median get-ours 4)") |
-| processor time of a GET, nginx's against ours | | $(ratio "$(median get-nginx 4)" "$(median get-ours 4)") |
+| CPU time of a GET, Hummingbird's against this server's | | $(ratio "$(median get-hummingbird 4)" "$(median get-ours 4)") |
+| CPU time of a GET, nginx's against this server's | | $(ratio "$(median get-nginx 4)" "$(median get-ours 4)") |
 | POST JSON, against Hummingbird | ≥ 3 | $(against post hummingbird) |
 | POST JSON, against FlyingFox | | $(against post flyingfox) |
 | new TLS 1.3 connections/s, against nginx with the same key | ≥ 0.8 | $(against tls nginx) |

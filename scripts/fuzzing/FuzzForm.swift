@@ -1,6 +1,6 @@
 import HTTPServer
 
-/// What is read from a form is what a plain second reading gives, and reads the same when it is written out again.
+/// Checks that the form parser agrees with a simple second parser, and that a written form parses to the same pairs.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzForm(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     guard let start else { return 0 }
@@ -8,21 +8,21 @@ public func fuzzForm(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     _ = try? FormURLEncoded.percentDecoded(input[...], plusIsSpace: false)
     guard let pairs = try? FormURLEncoded.parse(input[...]) else { return 0 }
     let parts = input.split(separator: UInt8(ascii: "&"))
-    precondition(parts.count == pairs.count, "a pair was lost or made up")
+    precondition(parts.count == pairs.count, "the number of pairs differs")
     for (part, pair) in zip(parts, pairs) {
         let sides = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-        precondition(Array(pair.name.utf8) == decoded(sides[0]), "a name was misread")
-        precondition(Array(pair.value.utf8) == (sides.count == 2 ? decoded(sides[1]) : []), "a value was misread")
+        precondition(Array(pair.name.utf8) == decoded(sides[0]), "a name differs")
+        precondition(Array(pair.value.utf8) == (sides.count == 2 ? decoded(sides[1]) : []), "a value differs")
     }
     let written = pairs.map { encoded($0.name) + "=" + encoded($0.value) }.joined(separator: "&")
     guard let again = try? FormURLEncoded.parse(Array(written.utf8)[...]) else {
-        fatalError("what was read cannot be written")
+        fatalError("the written form is invalid")
     }
-    // Byte for byte: Swift compares strings by their canonical form.
+    // Byte by byte, since Swift's == equates canonically equivalent strings.
     let isSame = again.elementsEqual(pairs) {
         $0.name.utf8.elementsEqual($1.name.utf8) && $0.value.utf8.elementsEqual($1.value.utf8)
     }
-    precondition(isSame, "what is written reads differently")
+    precondition(isSame, "the written form parses to different pairs")
     return 0
 }
 

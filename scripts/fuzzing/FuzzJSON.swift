@@ -1,6 +1,6 @@
 import JSON
 
-/// A JSON text that is read, written and read again is the same value, and is written the same again.
+/// Checks that a parsed, written and parsed JSON text has the same value, and is written identically again.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = UnsafeRawBufferPointer(start: start, count: count)
@@ -9,10 +9,10 @@ public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let text = written(value)
     do {
         let again = try JSONValue(parsing: text)
-        precondition(again == value, "what is written reads differently")
-        precondition(written(again) == text, "what is read again is written differently")
+        precondition(again == value, "the written text parses to a different value")
+        precondition(written(again) == text, "the value is written differently the second time")
     } catch {
-        fatalError("what is written cannot be read: \(error)")
+        fatalError("the written text is invalid: \(error)")
     }
     return 0
 }

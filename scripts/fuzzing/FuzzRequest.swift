@@ -2,9 +2,10 @@ import HTTPTypes
 
 @testable import HTTPServer
 
-// An input is four bytes of choices, of which "0" is the plain one each, and the bytes that a client sends.
+// An input is four bytes of choices, each with the default "0", followed by the bytes that a client sends.
 
-/// The bytes of a connection come to the same requests and refusals however they are cut, and whatever is accepted is a request.
+/// Checks that the requests and rejections of a connection do not depend on how its bytes are split, and that every
+/// accepted request is valid.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzRequest(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     guard let start, count > 4 else { return 0 }
@@ -24,7 +25,7 @@ public func fuzzRequest(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let pieces = pieces(of: stream, UInt16(input[2] &- UInt8(ascii: "0")), UInt16(input[3] &- UInt8(ascii: "0")))
     let cut = run.events(of: pieces, suspend: input[3] & 1 == 1, readAsItComes: input[3] & 2 == 2)
     guard whole == cut else {
-        fatalError("the same bytes give\n\(whole.map(\.text))\nwhen they come whole, and cut\n\(cut.map(\.text))")
+        fatalError("the same bytes give\n\(whole.map(\.text))\nin one piece, but split\n\(cut.map(\.text))")
     }
     do {
         try SecondReading(stream: stream, limits: run.limits, maximumBodyBytes: run.maximumBodyBytes).check(whole)
@@ -51,7 +52,7 @@ private struct Run {
     }
 }
 
-/// Cuts `stream` as two bytes say: after each byte, once, or into short or longer pieces of changing length.
+/// Splits `stream` as two bytes specify: after each byte, once, or into short or longer pieces of varying length.
 private func pieces(of stream: [UInt8], _ first: UInt16, _ second: UInt16) -> [ArraySlice<UInt8>] {
     let seed = (first >> 2) << 8 | second
     switch first & 3 {

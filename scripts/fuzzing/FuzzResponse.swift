@@ -1,14 +1,15 @@
 @testable import HTTPClient
 
-/// However the bytes of a response are cut, they come to the same; nothing is taken behind its end, and no bound is crossed.
+/// Checks that a parsed response does not depend on how its bytes are split, ends where it should, and stays within its
+/// limits.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzResponse(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
-    // The first byte says what was asked, and where to cut.
+    // The first byte selects the request method and the size of the pieces.
     guard let start, count > 1 else { return 0 }
     let (choice, input) = (start[0], Array(UnsafeBufferPointer(start: start + 1, count: count - 1)))
     var whole = ResponseParser(isHead: choice & 1 == 1, maximumBodyBytes: 100)
     let taken = input.withUnsafeBytes { whole.receive($0) }
-    precondition(taken == input.count || whole.state == .complete || isFailed(whole), "something was left")
+    precondition(taken == input.count || whole.state == .complete || isFailed(whole), "unread bytes in a response")
     let size = Int(choice >> 1) % 7 + 1
     var cut = ResponseParser(isHead: choice & 1 == 1, maximumBodyBytes: 100)
     var position = 0
@@ -18,13 +19,13 @@ public func fuzzResponse(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
         position += taken
         if taken < part.count { break }
     }
-    precondition(isFailed(whole) == isFailed(cut), "a cut decides over what is refused")
+    precondition(isFailed(whole) == isFailed(cut), "splitting changes whether the response is rejected")
     if !isFailed(whole) {
-        precondition(position == taken, "a cut decides over where it ends")
+        precondition(position == taken, "splitting changes where the response ends")
         precondition(whole.state == cut.state && whole.status == cut.status && whole.head == cut.head)
-        precondition(whole.body == cut.body && whole.keepsConnection == cut.keepsConnection, "a cut changes what is read")
+        precondition(whole.body == cut.body && whole.keepsConnection == cut.keepsConnection, "the body differs")
     }
-    precondition(whole.body.count <= 100 && cut.body.count <= 100, "the body is longer than is allowed")
+    precondition(whole.body.count <= 100 && cut.body.count <= 100, "the body is longer than its limit")
     if whole.receiveEnd() { precondition((200...999).contains(whole.status), "a response without a final status") }
     return 0
 }

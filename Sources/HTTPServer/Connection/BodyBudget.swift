@@ -1,12 +1,13 @@
 internal import Synchronization
 
-/// The bytes of requests that a server holds in memory, over all of its connections and loops.
+/// The number of request bytes that a server holds in memory, over all connections and loops.
 ///
-/// A body that does not fit is refused with 503 and not made to wait: bodies that wait would hold the very room that they wait for, and
-/// a few hundred slow ones would stop everybody until they time out. Refusing one gives its room back at once.
+/// A body that does not fit is rejected with 503. It does not wait, because waiting bodies would occupy the memory that
+/// they wait for: a few hundred slow ones would block every client until they time out. A rejection frees the memory at
+/// once.
 final class BodyBudget: Sendable {
-    /// The bytes of each connection that do not count: calls from Kakao, which come once, and registrations are smaller, and are taken
-    /// however many large bodies there are. Of 10,000 connections they are 40 MiB.
+    /// The bytes per connection that are not counted. Registrations, and the calls from Kakao that come only once, are
+    /// smaller; they are accepted however many large bodies there are. With 10,000 connections this is 40 MiB.
     static let uncounted = 4096
 
     private let limit: Int
@@ -16,17 +17,17 @@ final class BodyBudget: Sendable {
         self.limit = limit
     }
 
-    /// The bytes that are taken now.
+    /// The number of bytes currently counted.
     var count: Int { held.load(ordering: .relaxed) }
 
-    /// Takes room for so many bytes. Returns whether there was enough; if not, nothing is taken.
+    /// Reserves `bytes`. Returns whether the budget allowed it; if not, nothing is reserved.
     func take(_ bytes: Int) -> Bool {
         guard held.add(bytes, ordering: .relaxed).newValue > limit else { return true }
         held.subtract(bytes, ordering: .relaxed)
         return false
     }
 
-    /// Gives room back that was taken.
+    /// Releases reserved bytes.
     func release(_ bytes: Int) {
         held.subtract(bytes, ordering: .relaxed)
     }

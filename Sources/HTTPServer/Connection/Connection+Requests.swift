@@ -2,9 +2,9 @@ internal import EventLoop
 internal import HTTPTypes
 internal import Logging
 
-/// What becomes of a request, from its head to its answer.
+/// The handling of a request, from its head to its response.
 extension Connection {
-    // MARK: From the head to the handler
+    // MARK: From head to handler
 
     func decide(_ head: RequestHead) {
         let request = Request(
@@ -29,7 +29,7 @@ extension Connection {
         }
     }
 
-    /// Has the rest of a route's check made. Nothing of the body is read meanwhile.
+    /// Runs the asynchronous part of a route's check. The connection reads nothing of the body meanwhile.
     private func finish(_ check: @escaping PendingCheck, of request: Request, for route: Route) {
         self.request = request
         task = Task(executorPreference: loop) { [self] in
@@ -37,7 +37,7 @@ extension Connection {
             do { try await check() } catch let thrown { error = thrown }
             let rejection = error.map { response(to: $0, of: request) }
             resume {
-                // Refused meanwhile, for want of room.
+                // The request may have been refused meanwhile, for lack of memory.
                 guard self.request.take() != nil else { return }
                 switch rejection {
                 case nil: begin(request, route)
@@ -58,7 +58,8 @@ extension Connection {
         return min(route.bodyLimit ?? .max, server.settings.maximumBodyBytes)
     }
 
-    /// The request may pass: has its body read, by the handler as it comes, or before the handler is called.
+    /// Starts to read the body of an admitted request, either for the handler to stream or before the handler is
+    /// called.
     private func begin(_ request: Request, _ route: Route) {
         if route.check != nil, request.exemptsConnection { server.exempt(self) }
         do throws(ProtocolError) {
@@ -94,7 +95,7 @@ extension Connection {
         bodyBuffer = nil
     }
 
-    /// The whole request has come.
+    /// Calls the handler. The whole request has been received.
     func handle() {
         guard let request = request.take(), let handler = handler.take() else { return }
         switch handler {
@@ -113,7 +114,7 @@ extension Connection {
         }
     }
 
-    /// Calls a handler that reads the body as it comes.
+    /// Calls a handler that streams the body.
     private func stream(
         _ request: Request,
         to handler: @escaping @Sendable (Request, RequestBody) async throws -> Response
@@ -139,14 +140,15 @@ extension Connection {
         }
     }
 
-    /// The answer to a request whose handler or check threw; `nil` to close without one.
+    /// Returns the response to a request whose handler or check threw. Returns `nil` if the connection must be closed
+    /// without one.
     private func response(to error: any Error, of request: Request) -> Response? {
-        // If the client has gone, the error is only how the handler learned of it.
+        // If the client has gone, the error only reports the cancellation to the handler.
         guard !(error is ConnectionAbort), !Task.isCancelled || error is Problem else { return nil }
         return server.application.response(to: error, of: request)
     }
 
-    /// A task of a request has ended: goes on with the connection as `body` says.
+    /// Continues after a task of a request has ended: runs `body`, then reads on.
     private func resume(_ body: () -> Void) {
         loop.preconditionOnLoop()
         guard isOpen else { return }
@@ -156,9 +158,9 @@ extension Connection {
         settle()
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
-    /// Answers bytes that were no request, or a request whose body was none.
+    /// Responds to bytes that were not a valid request, or to a request with an invalid body.
     func refuse(_ error: ProtocolError) {
         handler = nil
         let response = Problem(error).response
@@ -179,7 +181,7 @@ extension Connection {
         respond(response, Recipient(requestID: request.requestID, isHTTP10: request.head.isHTTP10, isHead: isHead))
     }
 
-    /// What an answer needs to know of who asked.
+    /// The properties of the request that affect how its response is written.
     private struct Recipient {
         let requestID: RequestID
         let isHTTP10: Bool
@@ -218,7 +220,7 @@ extension Connection {
         }
     }
 
-    // MARK: Answers in pieces
+    // MARK: Streamed responses
 
     private func writePieces(
         _ body: @escaping @Sendable (ResponseBodyWriter) async throws -> Void,
@@ -230,13 +232,13 @@ extension Connection {
                 try await body(writer)
                 endPieces(isChunked: isChunked)
             } catch {
-                if !Task.isCancelled { server.logger.error("A response was cut off", metadata: ["error": "\(error)"]) }
+                if !Task.isCancelled { server.logger.error("Response cut off", metadata: ["error": "\(error)"]) }
                 close()
             }
         }
     }
 
-    /// A writer has a piece of the body, and waits until there is room for the next.
+    /// Writes a piece of the body. Completes `promise` when there is room for the next piece.
     func write(piece: [UInt8], from writer: ResponseBodyWriter, _ promise: Promise<Void>) {
         loop.preconditionOnLoop()
         guard isOpen, farewell == nil, writer.answer == answers, task != nil else {
@@ -259,7 +261,7 @@ extension Connection {
         }
     }
 
-    /// The peer has taken everything, or will take no more.
+    /// Resumes the suspended writers. The peer has taken everything, or the connection has ended.
     func answerWriters(_ result: Result<Void, any Error>) {
         guard !waitingWriters.isEmpty else { return }
         let writers = waitingWriters
@@ -280,7 +282,7 @@ extension Connection {
 
     // MARK: End
 
-    /// The connection has ended: nobody waits for what is still at work on its request.
+    /// Cancels the work on the current request. The connection has ended.
     func abandonRequest() {
         task?.cancel()
         task = nil
@@ -290,7 +292,7 @@ extension Connection {
         answerWriters(.failure(CancellationError()))
     }
 
-    /// Nobody reads the rest of the body.
+    /// Ends the body buffer. The rest of the body will not be read.
     private func abandonBody() {
         bodyBuffer?.fail(CancellationError())
         bodyBuffer = nil

@@ -2,81 +2,86 @@ internal import CLinux
 internal import EventLoop
 internal import Glibc
 
-/// One connection: moves bytes between its socket and its ``ConnectionState``, and requests between that and their handlers.
+/// One connection. It moves bytes between its socket and its ``ConnectionState``, and requests between the state and
+/// their handlers.
 ///
-/// What is decided is decided by the state; here is only what has to touch the socket, the loop or a task. This file has the bytes,
-/// the time and the end; `Connection+Requests.swift` has the requests.
+/// All protocol decisions are made by the state; this class only touches the socket, the loop and tasks. This file
+/// handles bytes, timeouts and closing; `Connection+Requests.swift` handles requests.
 final class Connection: @unchecked Sendable {
-    // Confined to `server.loop`: every entry is an event, a timer or a hook of that loop, or a task that prefers it, and checks so.
+    // Confined to `server.loop`. Every entry is an event, timer or hook of that loop, or a task that prefers it and
+    // checks so.
 
-    /// How a connection ends once everything is written.
+    /// The way a connection ends once everything is written.
     enum Farewell {
-        /// At once.
+        /// Close at once.
         case close
-        /// When the peer closes too, or its time for that is over: closing with bytes unread would have the kernel reset the
-        /// connection, and the answer lost (RFC 9112 §9.6).
+        /// Close when the peer closes too, or after a timeout. If bytes are unread at closing, the kernel resets the
+        /// connection and the response is lost (RFC 9112 §9.6).
         case linger
     }
 
-    /// What the deadline is for.
+    /// The reason for the current deadline.
     private enum Waiting: Equatable {
         case state(ConnectionState.Wait)
-        /// The peer is to take what is written to it.
+        /// The peer must take the bytes that are written to it.
         case room
     }
 
-    /// Bytes that wait unread while a handler has the connection; beyond it the socket is not read until the handler is done.
+    /// The maximum number of unread bytes held while a handler is running. Beyond it the socket is not read until the
+    /// handler is done.
     private static let inputLimit = 64 * 1024
-    /// Answers that wait to be written; beyond it no request is taken up, so that a peer that asks and does not read costs no
-    /// more memory than this and one answer.
+    /// The limit of response bytes waiting to be written. Beyond it no request is started, so a peer that sends
+    /// requests but does not read costs no more memory than this and one response.
     private static let outputLimit = 64 * 1024
 
     let server: LoopServer
     let remoteAddress: SocketAddress
-    /// Who is trusted to say where requests come from, if that is who is at the other end.
+    /// The trusted proxies, if the peer is one of them. Their `X-Forwarded-For` is believed.
     let proxies: TrustedProxies?
-    /// Closed as soon as the connection ends, however long its handler still holds on to this object.
+    /// Closed as soon as the connection ends, even if a handler still holds this object.
     private var descriptor: FileDescriptor?
     private let socket: Int32
     private(set) var tls: TLSEngine?
     private var registration: Registration?
-    /// What the loop waits for.
+    /// The events that the loop waits for.
     private var interest = Interest.read
     private var deadline: Deadline?
     let state: ConnectionState
 
-    /// What has come and is not taken yet: mostly nothing, as whole requests are read from the loop's scratch.
+    /// Received bytes that are not parsed yet. Mostly empty, because whole requests are parsed in the loop's scratch
+    /// buffer.
     private var input: [UInt8] = []
-    /// Ciphertext, when there is TLS.
+    /// The bytes to send; ciphertext if the connection uses TLS.
     private(set) var output = OutputBuffer()
     private var peerHasClosed = false
-    /// The socket has not taken everything: the rest is written when there is room.
+    /// Whether the socket has no room. The rest is written when it has.
     private var isBlocked = false
-    /// What is written meanwhile leaves when the bytes in hand have been read, not at the end of the tick.
+    /// Whether input is being processed. Output written meanwhile is sent right after it, not at the end of the tick.
     private var isReading = false
     private(set) var farewell: Farewell?
     private(set) var isOpen = true
 
     private var waiting: Waiting?
-    /// When the deadline was last set, in the loop's milliseconds: of an idle connection since when it is.
+    /// The time at which the deadline was last set, in the loop's milliseconds. For an idle connection, the time since
+    /// which it is idle.
     private(set) var waitingSince: UInt64 = 0
-    /// Bytes that the peer has sent or taken since the deadline was set.
+    /// The number of bytes that the peer has sent or taken since the deadline was set.
     private var progress = 0
 
-    // The request in hand, for `Connection+Requests.swift`.
+    // The current request, used by `Connection+Requests.swift`.
     var request: Request?
     var handler: Handler?
-    /// Bytes of the request's body, if that is read before its handler is called, until the answer.
+    /// The number of body bytes buffered for a non-streaming handler. Reset when the response begins.
     var bodyBytes = 0
-    /// Bytes that are taken from the server's budget, for ``bodyBytes`` and ``input``.
+    /// The number of bytes reserved from the server's budget for ``bodyBytes`` and ``input``.
     private var reserved = 0
-    /// What of a body lies ready for the handler that reads it as it comes.
+    /// The buffer of a streamed body.
     var bodyBuffer: RequestBodyBuffer?
-    /// The handler, or what writes its answer in pieces, while it is at work.
+    /// The running task: a check, a handler, or the writer of a streamed response.
     var task: Task<Void, Never>?
-    /// How many answers were begun.
+    /// The number of responses started.
     var answers = 0
-    /// Writers of pieces that wait until the peer has taken more.
+    /// Suspended writers that wait until the peer has taken more bytes.
     var waitingWriters: [Promise<Void>] = []
 
     var loop: EventLoop { server.loop }
@@ -92,13 +97,13 @@ final class Connection: @unchecked Sendable {
         state = ConnectionState(limits: server.settings.headLimits)
     }
 
-    /// Begins to wait for the first request. From here on the loop holds the connection, until ``close()``.
+    /// Starts to wait for the first request. From here on the loop retains the connection, until ``close()``.
     ///
-    /// - Throws: ``SystemError`` when the loop cannot take the socket.
+    /// - Throws: ``SystemError`` if the loop cannot register the socket.
     func start() throws {
         registration = try loop.register(socket, interest: interest) { readiness in self.ready(readiness) }
         deadline = Deadline(loop: loop) { self.deadlinePassed() }
-        // A client that has just connected owes us a request: it gets the time for a head, not the time between two requests.
+        // A new connection must send its first head within the header timeout, not within the longer idle timeout.
         setDeadline(server.timeouts.header, for: .state(.nextRequest))
     }
 
@@ -110,7 +115,7 @@ final class Connection: @unchecked Sendable {
         isReading = true
         readSocket()
         isReading = false
-        // What was answered leaves now, while the loop goes on to the next connection, and not when it has seen to all of them.
+        // Responses are sent now, not after the loop has handled all other ready connections.
         if isBlocked || output.isEmpty { settle() } else { flush() }
     }
 
@@ -118,7 +123,7 @@ final class Connection: @unchecked Sendable {
         let scratch = loop.scratch
         let count = recv(socket, scratch.baseAddress, scratch.count, 0)
         if count > 0 {
-            // After the farewell whatever comes is read only to be rid of it.
+            // After the farewell, received bytes are discarded.
             guard farewell == nil else { return }
             let bytes = UnsafeRawBufferPointer(rebasing: scratch[..<count])
             if let tls {
@@ -135,13 +140,13 @@ final class Connection: @unchecked Sendable {
 
     private func receiveCiphertext(_ bytes: UnsafeRawBufferPointer, _ tls: TLSEngine) {
         guard tls.hasBegun || !startsPlainHTTP(bytes) else {
-            // Told so in plain HTTP, as nothing else would reach whoever speaks it here.
+            // The error is sent in plain HTTP, because a client that speaks plain HTTP cannot read anything else.
             self.tls = nil
             refuse(.badRequest("This port speaks HTTPS: use https:// instead of http://."))
             return
         }
         tls.receive(bytes)
-        // The ciphertext is inside the engine now, so that the scratch can take the plaintext.
+        // The engine holds the ciphertext now, so the scratch buffer can receive the plaintext.
         let scratch = loop.scratch
         while isOpen, farewell == nil {
             switch tls.read(into: scratch) {
@@ -154,23 +159,23 @@ final class Connection: @unchecked Sendable {
                 receiveEnd()
                 return
             case .failed:
-                // The alert that says why is in the engine: it is still sent.
+                // The engine holds the TLS alert that gives the reason. It is still sent.
                 end(.close)
                 return
             }
         }
     }
 
-    /// Whether the first bytes of a connection are those of a method and not of a TLS handshake.
+    /// Whether the first bytes of a connection begin an HTTP method and not a TLS handshake.
     private func startsPlainHTTP(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.first.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) } ?? false
     }
 
-    /// Plain bytes have come. They are read where they lie; only what cannot be taken yet is copied.
+    /// Handles received plaintext. It is parsed in place; only bytes that cannot be consumed yet are copied.
     private func receive(_ bytes: UnsafeRawBufferPointer) {
         if input.isEmpty {
             let taken = process(bytes)
-            // Nearly always everything is taken, and there is nothing to be counted.
+            // Nearly always everything is consumed and there is nothing to count.
             guard taken < bytes.count || bodyBytes > BodyBudget.uncounted || reserved > 0 else { return }
             if taken < bytes.count, isOpen, farewell == nil { input.append(contentsOf: bytes[taken...]) }
         } else {
@@ -178,7 +183,7 @@ final class Connection: @unchecked Sendable {
             processInput()
         }
         guard !reserve() else { return }
-        // The input is dropped, so that nothing can be read behind it.
+        // The input is dropped, so nothing can be parsed after the gap.
         input = []
         if state.isDeciding {
             task?.cancel()
@@ -187,9 +192,9 @@ final class Connection: @unchecked Sendable {
         perform(state.droppedInput())
     }
 
-    /// Takes from the server's budget what this connection holds by now, or gives back what it no longer holds.
+    /// Adjusts the reservation in the server's budget to the bytes that this connection holds.
     ///
-    /// - Returns: Whether there was room. If not, the connection has to drop what it holds.
+    /// - Returns: Whether the budget allowed it. If not, the connection must drop the bytes.
     private func reserve() -> Bool {
         let bytes = isOpen ? max(0, input.count + bodyBytes - BodyBudget.uncounted) : 0
         guard bytes <= reserved || server.budget.take(bytes - reserved) else { return false }
@@ -201,15 +206,16 @@ final class Connection: @unchecked Sendable {
     private func receiveEnd() {
         peerHasClosed = true
         if farewell != nil, output.isEmpty { close() }
-        // A client that ends its side while its request is in hand has gone away, as far as anyone can tell: what it asked for is
-        // given up. What its handler answers all the same is sent, and so is what it had asked for besides.
+        // A client that closes its side while its request is being handled has most likely gone away, so the handler's
+        // task is cancelled. A response that the handler still returns is sent, as are the responses to pipelined
+        // requests.
         task?.cancel()
     }
 
-    /// Reads what had to wait.
+    /// Parses the input that had to wait.
     func processInput() {
         guard !input.isEmpty || state.isWhole else { return }
-        // Moved out while it is read, so that nothing below can change it under the reader.
+        // Moved out while it is parsed, so that no callee can change it meanwhile.
         var pending: [UInt8] = []
         swap(&pending, &input)
         let taken = pending.withUnsafeBytes { process($0) }
@@ -219,9 +225,9 @@ final class Connection: @unchecked Sendable {
         }
     }
 
-    /// Reads requests until the bytes are used up, a handler has the connection, or too many answers wait to be written.
+    /// Parses requests until the bytes are used up, a handler is running, or back pressure applies.
     ///
-    /// - Returns: The bytes that were taken.
+    /// - Returns: The number of bytes consumed.
     private func process(_ bytes: UnsafeRawBufferPointer) -> Int {
         var taken = 0
         while isOpen, !isHeldBack {
@@ -233,7 +239,7 @@ final class Connection: @unchecked Sendable {
                 break
             }
             if case .needsInput = action {
-                // An answer given without suspending leaves more to read; a handler under way does not.
+                // A handler that responded without suspending leaves more to parse; a running handler does not.
                 guard count > 0, state.readsInput, taken < bytes.count else { break }
             }
             perform(action)
@@ -243,7 +249,7 @@ final class Connection: @unchecked Sendable {
         return taken
     }
 
-    /// Does what the state has decided.
+    /// Performs an action that the state has decided on.
     func perform(_ action: ConnectionState.Action) {
         switch action {
         case .needsInput: break
@@ -257,14 +263,14 @@ final class Connection: @unchecked Sendable {
         }
     }
 
-    /// The peer, or the handler, takes too slowly what it is given: nothing more is read for it.
+    /// Whether back pressure applies: the peer or the handler consumes too slowly, so nothing more is read.
     private var isHeldBack: Bool {
         isBlocked || output.count > Self.outputLimit || bodyBuffer?.isFull == true
     }
 
     // MARK: Output
 
-    /// Appends what `body` writes to what the peer is to be sent, through TLS if that is spoken.
+    /// Appends the bytes that `body` writes to the output, through TLS if the connection uses it.
     func write(_ body: (inout [UInt8]) -> Void) {
         if let tls {
             var bytes: [UInt8] = []
@@ -290,8 +296,8 @@ final class Connection: @unchecked Sendable {
         if !isReading { server.needsFlush(self) }
     }
 
-    /// Writes what is to be written, as far as the socket takes it: when what came has been read, at the end of a tick in which a
-    /// handler answered, and when there is room again.
+    /// Sends as much output as the socket accepts. Called after input was processed, at the end of a tick in which a
+    /// handler responded, and when the socket has room again.
     func flush() {
         guard isOpen else { return }
         let (taken, result) = output.send(to: socket)
@@ -309,27 +315,28 @@ final class Connection: @unchecked Sendable {
             isBlocked = false
             answerWriters(.success(()))
             processInput()
-            // What that has answered leaves in the next tick, so that one connection does not keep the loop to itself.
+            // Responses created by this are sent in the next tick, so that one connection does not monopolize the loop.
             isBlocked = !output.isEmpty
         }
         settle()
     }
 
-    /// Whether a writer of pieces may go on.
+    /// Whether a writer of a streamed response may continue.
     var hasRoom: Bool { !isBlocked && output.count < Self.outputLimit }
 
     // MARK: Time
 
-    /// Whether nothing of a next request has come, and nothing of the last answer is left.
+    /// Whether the last response is fully sent and no byte of the next request has been received.
     var isIdle: Bool { state.isIdle && input.isEmpty && output.isEmpty && farewell == nil }
 
-    /// Brings what the loop waits for, and for how long, in line with the state.
+    /// Updates the events that the loop waits for, and the deadline, to match the state.
     func settle() {
-        // Every request that came before the peer shut its side has been answered.
+        // Every request that arrived before the peer closed its side has been answered.
         if peerHasClosed, state.readsInput, !isHeldBack { perform(state.peerClosed()) }
         guard isOpen else { return }
         if reserved > 0 { _ = reserve() }
-        // TLS answers what it reads: a peer that requests key updates and takes none of the answers would make the output grow.
+        // TLS responds to input by itself. A peer that requests key updates without reading the responses would make
+        // the output grow.
         let mayReadAhead = !state.isDeciding && !(isBlocked && tls != nil)
         let wantsInput =
             farewell != nil || state.readsInput && !isHeldBack || input.count < Self.inputLimit && mayReadAhead
@@ -355,12 +362,12 @@ final class Connection: @unchecked Sendable {
         loop.setInterest(interest, of: registration)
     }
 
-    /// The next wait begins with the answer that is being written, be it for the same as the last one.
+    /// Restarts the wait after a response was written, even if the next wait is of the same kind.
     func restartWait() {
         if !isBlocked { waiting = nil }
     }
 
-    /// Sets the deadline, unless it is set for this already.
+    /// Sets the deadline, unless it is already set for this wait.
     private func wait(for next: Waiting, _ milliseconds: UInt64) {
         if waiting != next { setDeadline(milliseconds, for: next) }
     }
@@ -372,8 +379,8 @@ final class Connection: @unchecked Sendable {
         deadline?.set(milliseconds: milliseconds)
     }
 
-    /// The peer has sent or taken some of what it is waited for. Once that is what it owes for the time of a body, it gets as much
-    /// time again: so a body may be of any length, but not of any slowness.
+    /// Records bytes that the peer has sent or taken. Each time they reach the minimum for one body timeout, the
+    /// timeout restarts. A body may therefore have any length, but not be arbitrarily slow.
     private func note(progress count: Int) {
         progress += count
         if progress >= server.bytesForBodyTime { waiting = nil }
@@ -382,7 +389,7 @@ final class Connection: @unchecked Sendable {
     private func deadlinePassed() {
         guard isOpen else { return }
         guard !isBlocked, farewell == nil else {
-            // Otherwise the kernel would go on offering the rest to a peer that does not take it.
+            // Otherwise the kernel would keep offering the rest to a peer that does not take it.
             if isBlocked { descriptor?.resetOnClose() }
             close()
             return
@@ -394,13 +401,13 @@ final class Connection: @unchecked Sendable {
 
     // MARK: End
 
-    /// The server shuts down: the request in hand is the last.
+    /// Begins a graceful shutdown: the current request is the last.
     func shutDown() {
         perform(state.shutDown())
         settle()
     }
 
-    /// Writes what is still to be written, then closes as `farewell` says. No request is taken up any more.
+    /// Sends the remaining output, then closes as `farewell` says. No further request is accepted.
     private func end(_ farewell: Farewell) {
         guard isOpen, self.farewell == nil else { return }
         self.farewell = farewell
@@ -410,7 +417,7 @@ final class Connection: @unchecked Sendable {
         if output.isEmpty { finish() }
     }
 
-    /// Everything is written.
+    /// Closes the connection, or its sending side, after all output is sent.
     private func finish() {
         guard farewell == .linger, !peerHasClosed else {
             close()
@@ -420,7 +427,7 @@ final class Connection: @unchecked Sendable {
         setDeadline(server.timeouts.linger, for: .state(.peerClose))
     }
 
-    /// Ends the connection now, and with it the work on its request.
+    /// Closes the connection now and cancels the work on its request.
     func close() {
         guard isOpen else { return }
         isOpen = false
@@ -429,7 +436,7 @@ final class Connection: @unchecked Sendable {
         registration = nil
         deadline?.cancel()
         deadline = nil
-        // Deregistered first, closed last: the kernel forgets a closed descriptor silently, and gives its number to another.
+        // Deregister before closing: the kernel silently drops a closed descriptor from epoll and may reuse its number.
         descriptor = nil
         abandonRequest()
         server.closed(self)

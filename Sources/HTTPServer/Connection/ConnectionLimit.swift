@@ -1,10 +1,11 @@
 internal import Locking
 
-/// How many connections a server has, over all of its loops and from each address, and who waits for one to end.
+/// Counts a server's connections, in total over all loops and per address, and notifies loops that wait for a free
+/// place.
 final class ConnectionLimit: Sendable {
     private struct State {
         var count = 0
-        /// By the address without its port; only kept when there is a limit.
+        /// Connections by network, without the port. Only kept if there is a limit per address.
         var counts: [SocketAddress.Network: Int] = [:]
         var waiting: [@Sendable () -> Void] = []
     }
@@ -14,14 +15,14 @@ final class ConnectionLimit: Sendable {
     private let proxies: TrustedProxies
     private let state = Locked(State())
 
-    /// - Parameter proxies: Not limited by address: behind each are many.
+    /// - Parameter proxies: Exempt from the limit per address, because each proxy serves many clients.
     init(maximum: Int, perAddress: Int?, proxies: TrustedProxies) {
         self.maximum = maximum
         maximumPerAddress = perAddress
         self.proxies = proxies
     }
 
-    /// Takes a place. Returns whether there was one.
+    /// Takes a place. Returns whether one was free.
     func take() -> Bool {
         state.withLock { state in
             guard state.count < maximum else { return false }
@@ -30,13 +31,13 @@ final class ConnectionLimit: Sendable {
         }
     }
 
-    /// Whether connections of an address count towards a limit of its own.
+    /// Whether connections from an address count towards the limit per address.
     func counts(_ address: SocketAddress) -> Bool {
         maximumPerAddress != nil && !proxies.contains(address)
     }
 
-    /// Notes down whose a place is that was taken. Returns whether that address may have one more; if not, the place is to be given
-    /// back by ``release(_:)`` with `nil`.
+    /// Assigns a taken place to an address. Returns whether the address may have one more connection. If not, the place
+    /// must be released by ``release(_:)`` with `nil`.
     func assign(to address: SocketAddress) -> Bool {
         guard let maximumPerAddress, counts(address) else { return true }
         return state.withLock { state in
@@ -47,14 +48,14 @@ final class ConnectionLimit: Sendable {
         }
     }
 
-    /// A place that was assigned to an address no longer counts towards its limit, but is still taken. To be given back by
+    /// Removes an assigned place from its address's limit. The place remains taken and must be released by
     /// ``release(_:)`` with `nil`.
     func exempt(_ address: SocketAddress) {
         guard counts(address) else { return }
         state.withLock { Self.remove(address.network, from: &$0) }
     }
 
-    /// Gives a place back, and whose it was if it was assigned.
+    /// Releases a place and, if it was assigned, its address's share.
     func release(_ address: SocketAddress?) {
         let network = address.flatMap { counts($0) ? $0.network : nil }
         let waiting = state.withLock { state in
@@ -71,7 +72,7 @@ final class ConnectionLimit: Sendable {
         state.counts[network] = count > 1 ? count - 1 : nil
     }
 
-    /// Has `body` called when a place is given back; at once, if one has been meanwhile.
+    /// Calls `body` when a place is released, or at once if one has become free meanwhile.
     func notify(_ body: @escaping @Sendable () -> Void) {
         let isFree = state.withLock { state in
             guard state.count >= maximum else { return true }

@@ -1,24 +1,25 @@
 internal import EventLoop
 
-/// A deadline that moves on with every request and is seldom reached.
+/// A deadline that moves with every request and is seldom reached.
 ///
-/// The timer beneath it stays where it is while the deadline moves away from it: when it fires too early it is set again, which is
-/// cheaper than moving it each time.
+/// Its timer is not moved with it. A timer that fires too early is set again, which is cheaper than moving it each
+/// time.
 final class Deadline {
     private let loop: EventLoop
     private let onReached: () -> Void
     private var timer: TimerID?
-    /// When the timer fires, in the loop's milliseconds.
+    /// The time at which the timer fires, in the loop's milliseconds.
     private var timerTime = UInt64.max
     private var time = UInt64.max
 
-    /// - Parameter onReached: Called on the loop each time a deadline passes. Whoever owns both cancels, lest they hold each other.
+    /// - Parameter onReached: Called on the loop each time a deadline passes. The owner must call ``cancel()``, to
+    ///   avoid a retain cycle.
     init(loop: EventLoop, onReached: @escaping () -> Void) {
         self.loop = loop
         self.onReached = onReached
     }
 
-    /// Sets the deadline to so many milliseconds from now.
+    /// Sets the deadline to `milliseconds` from now.
     func set(milliseconds: UInt64) {
         time = loop.now + milliseconds
         guard timerTime > time else { return }
@@ -26,12 +27,12 @@ final class Deadline {
         arm()
     }
 
-    /// There is no deadline until the next one is set.
+    /// Removes the deadline until the next one is set.
     func clear() {
         time = .max
     }
 
-    /// Lets go of the timer.
+    /// Removes the deadline and its timer.
     func cancel() {
         clear()
         if let timer { loop.cancel(timer) }

@@ -3,24 +3,25 @@ internal import EventLoop
 internal import Glibc
 
 extension FileDescriptor {
-    /// A socket that listens on a numeric address, not blocking, and shares its port with the other loops' listeners.
+    /// Returns a non-blocking socket that listens on a numeric address and shares its port with the other loops'
+    /// listeners.
     ///
     /// - Throws: ``SystemError`` that names the call and the address.
     static func listening(on host: String, port: Int) throws -> FileDescriptor {
         let descriptor = try bound(to: host, port: port, options: [SO_REUSEADDR, SO_REUSEPORT])
-        // Both are taken over by every connection that is accepted.
-        // One `send` holds a whole answer, so waiting to fill a packet would only delay it (Nagle's algorithm).
+        // Accepted connections inherit both options.
+        // One `send` contains a whole response, so waiting to fill a packet would only delay it (Nagle's algorithm).
         try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, to: 1)
-        // A peer that reads slowly costs the kernel no more than this: by itself it would keep megabytes for each.
+        // Limits the kernel memory for a slow reader. By default the kernel buffers megabytes per connection.
         try descriptor.set(Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, to: unsentLimit)
         guard listen(descriptor.rawValue, 4096) == 0 else { throw SystemError(call: "listen(\(host):\(port))") }
         return descriptor
     }
 
-    /// Bytes that the kernel takes from us before it has sent them: enough for the answers of some round trips.
+    /// The maximum number of unsent bytes in the kernel: enough for the responses of a few round trips.
     private static let unsentLimit: Int32 = 128 * 1024
 
-    /// Has the connection reset when it is closed: the kernel forgets at once what the peer has not taken.
+    /// Makes closing reset the connection, so that the kernel discards the bytes that the peer has not taken.
     func resetOnClose() {
         var value = linger(l_onoff: 1, l_linger: 0)
         setsockopt(rawValue, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
@@ -33,18 +34,19 @@ extension FileDescriptor {
         }
     }
 
-    /// Checks that no other server has the port.
+    /// Checks that no other server uses the port.
     ///
-    /// `SO_REUSEPORT` would let a second server of the same user share it without an error, and take half of the connections.
+    /// With `SO_REUSEPORT`, a second server of the same user would share the port without an error and get half of the
+    /// connections.
     ///
-    /// - Throws: ``SystemError`` with `EADDRINUSE` if one has.
+    /// - Throws: ``SystemError`` with `EADDRINUSE` if another server does.
     static func checkIsFree(_ host: String, port: Int) throws {
         _ = try bound(to: host, port: port, options: [SO_REUSEADDR])
     }
 
     private static func bound(to host: String, port: Int, options: [Int32]) throws -> FileDescriptor {
         var hints = addrinfo()
-        // Numeric only, so this neither blocks nor leaves the choice of address to a name server.
+        // Numeric only, so that this neither blocks nor leaves the choice of address to a name server.
         hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var list: UnsafeMutablePointer<addrinfo>?
@@ -63,7 +65,7 @@ extension FileDescriptor {
         return descriptor
     }
 
-    /// The port that the kernel gave a socket.
+    /// Returns the port that the kernel assigned to the socket.
     func boundPort() throws -> Int {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)

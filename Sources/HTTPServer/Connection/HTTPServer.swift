@@ -3,22 +3,22 @@ package import EventLoop
 internal import Glibc
 package import Logging
 
-/// A server for HTTP/1.1 on POSIX sockets: one listener, one set of connections and one set of handlers per loop.
+/// An HTTP/1.1 server on POSIX sockets. Each loop has its own listener, connections and handlers.
 ///
-/// The listeners share a port by `SO_REUSEPORT`: the kernel spreads connections over them, and a request is read, handled and
-/// answered on one loop.
+/// The listeners share a port by `SO_REUSEPORT`: the kernel distributes connections over them. A request is read,
+/// handled and answered on one loop.
 package final class HTTPServer: Sendable {
     let loopServers: [LoopServer]
     private let budget: BodyBudget
-    /// The bytes of bodies that are held in memory, beyond the first 4 KiB of each.
+    /// The number of bytes held in memory for requests, without the first 4 KiB of each connection.
     var heldBytes: Int { budget.count }
-    /// The port it listens on: the kernel's choice, if the settings said 0.
+    /// The port it listens on: the kernel's choice if the settings say 0.
     package let port: Int
 
-    /// Binds and listens; requests are taken up by ``start()``.
+    /// Binds and listens. Connections are accepted after ``start()``.
     ///
-    /// - Parameter makeApplication: Called once for each loop, so that what a handler needs can live on its loop.
-    /// - Throws: ``SystemError`` when the address cannot be listened on, and whatever `makeApplication` throws.
+    /// - Parameter makeApplication: Called once per loop, so that a handler's dependencies can be confined to its loop.
+    /// - Throws: ``SystemError`` if the server cannot listen on the address, and any error from `makeApplication`.
     package init(
         settings: HTTPServerSettings,
         loops: EventLoopGroup,
@@ -53,26 +53,27 @@ package final class HTTPServer: Sendable {
         self.port = port
     }
 
-    /// Begins to accept connections.
+    /// Starts to accept connections.
     package func start() {
         for server in loopServers {
             server.loop.execute { [loopServers] in
                 server.others = loopServers.filter { $0 !== server }
-                // The loop has a descriptor table of its own and this listener is new in it: epoll can only be out of memory.
-                do { try server.start() } catch { preconditionFailure("a listener cannot be watched: \(error)") }
+                // The listener is new in the loop's own epoll set, so registering it only fails if epoll is out of
+                // memory.
+                do { try server.start() } catch { preconditionFailure("cannot watch a listener: \(error)") }
             }
         }
     }
 
-    /// Has new connections use another certificate and key; those that are open keep theirs. Of a server for plain HTTP it is an
-    /// error to ask.
+    /// Uses another certificate and key for new connections; open connections keep theirs. Calling this on a server for
+    /// plain HTTP is a programming error.
     package func use(_ tls: TLSContext) {
         for server in loopServers {
             server.loop.execute { server.use(tls) }
         }
     }
 
-    /// Stops accepting, lets every connection finish the request it has in hand, and closes what is left after `limit`.
+    /// Stops accepting, lets every connection finish its current request, and closes the remaining ones after `limit`.
     package func shutdown(within limit: Duration) async {
         await withTaskGroup(of: Void.self) { group in
             for server in loopServers {

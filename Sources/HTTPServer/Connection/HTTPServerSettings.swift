@@ -1,35 +1,37 @@
-/// How a server listens, and what it grants a client.
+/// The settings of a server: its address, and the limits and timeouts for clients.
 package struct HTTPServerSettings: Sendable {
-    /// A numeric address: `127.0.0.1`, `0.0.0.0`, `::1`, `::`.
+    /// The address to listen on, numeric: `127.0.0.1`, `0.0.0.0`, `::1`, `::`.
     package var host = "127.0.0.1"
-    /// 0 has the kernel choose one: ``HTTPServer/port`` tells it.
+    /// The port to listen on. 0 lets the kernel choose; ``HTTPServer/port`` returns the choice.
     package var port = 0
-    /// Certificate and key; `nil` for plain HTTP. ``HTTPServer/use(_:)`` replaces them later.
+    /// The certificate and key; `nil` for plain HTTP. ``HTTPServer/use(_:)`` replaces them later.
     package var tls: TLSContext?
     package var headLimits = HeadLimits()
-    /// Beyond it: 413. A route that reads its body as it comes has a limit of its own.
+    /// The maximum length of a request body in bytes; a longer one is rejected with 413. A streaming route has its own
+    /// limit.
     package var maximumBodyBytes = 1 << 20
-    /// Bytes of bodies that are held in memory at a time, over all connections; no less than ``maximumBodyBytes``. A body that does not fit
-    /// is refused with 503. The first 4 KiB of each are free.
+    /// The maximum number of body bytes in memory at a time, over all connections; at least ``maximumBodyBytes``. A
+    /// body that does not fit is rejected with 503. The first 4 KiB of each connection are not counted.
     package var maximumHeldBytes = 64 << 20
-    /// From the first byte of a request to its last header; also for a TLS handshake.
+    /// The time limit from a request's first byte to the end of its head. Also the limit for a TLS handshake.
     package var headerTimeout = Duration.seconds(10)
-    /// For a body to come, and for a peer to take what is written to it. Whoever sends or takes ``minimumBytesPerSecond`` in that
-    /// time gets as much time again.
+    /// The time limit for a peer to send a body or to take a response. It restarts as long as the peer averages at
+    /// least ``minimumBytesPerSecond``.
     package var bodyTimeout = Duration.seconds(30)
-    /// What a peer has to send of a body, or take of an answer, on average over ``bodyTimeout``.
+    /// The average rate at which a peer must send a body or take a response, measured over ``bodyTimeout``.
     package var minimumBytesPerSecond = 500
-    /// Between two requests on a connection.
+    /// The time limit between two requests on a connection.
     package var idleTimeout = Duration.seconds(75)
-    /// For a peer to close too, once it has been sent the last answer and our side is shut.
+    /// The time limit for a peer to close its side after the last response was sent and the server closed its own side.
     package var lingerTimeout = Duration.seconds(2)
-    /// In all. More wait in the kernel's queue until one of these ends.
+    /// The maximum number of connections. Further ones wait in the kernel's queue until one ends.
     package var maximumConnections = 10_000
-    /// From one IPv4 address or IPv6 network of 64 bits; `nil` for no limit. For one more, the address's longest idle connection is closed;
-    /// if none is idle, the new one is. Those of ``trustedProxies`` are not counted, as all clients come from there, nor those whose
-    /// request a check has exempted (``Request/exemptsConnection``).
+    /// The maximum number of connections from one IPv4 address or IPv6 /64 network; `nil` for no limit. Beyond it, the
+    /// address's longest idle connection is closed, or the new one if none is idle. Two kinds are not counted:
+    /// connections from ``trustedProxies``, which carry all clients, and those exempted by a request's check
+    /// (``Request/exemptsConnection``).
     package var maximumConnectionsPerAddress: Int?
-    /// Who is believed where a request comes from: see ``Request/clientAddress``.
+    /// The proxies whose statement of the client's address is believed: see ``Request/clientAddress``.
     package var trustedProxies = TrustedProxies.none
 
     package init() {}

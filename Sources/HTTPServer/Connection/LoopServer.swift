@@ -3,16 +3,17 @@ internal import EventLoop
 internal import Glibc
 internal import Logging
 
-/// What one loop has of a server: its listener, its connections, its handlers.
+/// The part of a server that belongs to one loop: its listener, connections and handlers.
 final class LoopServer: @unchecked Sendable {
-    // Confined to `loop`, which every method checks but the initializer; `settings` and `application` are never changed.
+    // Confined to `loop`. Every method except the initializer checks that; `settings` and `application` never change.
 
-    /// Connections accepted in one tick: enough to keep up, few enough not to starve those that are open.
+    /// The maximum number of connections accepted per tick: enough to keep up, few enough not to starve open
+    /// connections.
     private static let acceptsPerTick = 32
     private static let shortestPause = Duration.milliseconds(50)
     private static let longestPause = Duration.seconds(1)
 
-    /// The waits of the settings, in milliseconds.
+    /// The timeouts of the settings, in milliseconds.
     struct Timeouts {
         let header: UInt64
         let body: UInt64
@@ -32,29 +33,30 @@ final class LoopServer: @unchecked Sendable {
     let application: Application
     let encoder = ResponseEncoder()
     let timeouts: Timeouts
-    /// What a peer has to send or take within the time of a body, to be given that time again.
+    /// The number of bytes that a peer must send or take per body timeout, to restart that timeout.
     let bytesForBodyTime: Int
-    /// Replaced when the certificate is.
+    /// The current TLS context. ``use(_:)`` replaces it.
     private(set) var tls: TLSContext?
     let logger: Logger
     let budget: BodyBudget
     private let limit: ConnectionLimit
-    /// The same of the server's other loops.
+    /// The server's parts on its other loops.
     var others: [LoopServer] = []
 
     private var listener: FileDescriptor?
     private var registration: Registration?
     private(set) var connections: [ObjectIdentifier: Connection] = [:]
-    /// Those that count towards the limit of their address; empty without such a limit.
+    /// The connections that count towards the limit of their address. Empty without such a limit.
     private var counted: [SocketAddress.Network: [ObjectIdentifier: Connection]] = [:]
     private var unflushed: [Connection] = []
     private var hook: EndOfTickHook?
     private var pause = LoopServer.shortestPause
     private var isAccepting = false
-    /// Connections that were closed for their address since it was last logged, and when that may be logged again.
+    /// The number of connections closed for their address since this was last logged, and the time at which it may be
+    /// logged again.
     private var refused = 0
     private var nextRefusalNote: UInt64 = 0
-    /// Called when the last connection has ended; none while the server is not shutting down.
+    /// Callbacks for the end of the last connection. Empty unless the server is shutting down.
     private var whenEmpty: [() -> Void] = []
 
     init(
@@ -78,13 +80,13 @@ final class LoopServer: @unchecked Sendable {
         self.logger = logger
     }
 
-    /// Seconds since 1970, for the `Date` field.
+    /// The current time in seconds since 1970, for the `Date` field.
     var unixSeconds: Int { time(nil) }
 
     func start() throws {
         loop.preconditionOnLoop()
         guard let descriptor = listener?.rawValue else { return }
-        // The loop holds the server until `shutDown`, and the server holds the loop.
+        // A retain cycle between loop and server, until `shutDown`.
         hook = loop.addEndOfTickHook { self.flushAll() }
         registration = try loop.register(descriptor, interest: .read) { _ in self.accept() }
         isAccepting = true
@@ -96,7 +98,7 @@ final class LoopServer: @unchecked Sendable {
         guard let descriptor = listener?.rawValue else { return }
         for _ in 0..<Self.acceptsPerTick {
             guard limit.take() else {
-                // Whoever comes now waits in the kernel's queue until a connection ends.
+                // New connections wait in the kernel's queue until one ends.
                 setAccepting(false)
                 limit.notify { self.loop.execute { self.setAccepting(true) } }
                 return
@@ -105,7 +107,8 @@ final class LoopServer: @unchecked Sendable {
         }
     }
 
-    /// Accepts a connection, for which a place was taken; gives the place back if there is none. Returns whether there may be more.
+    /// Accepts a connection for a place that was taken, or releases the place. Returns whether there may be more
+    /// connections.
     private func acceptOne(_ listener: Int32) -> Bool {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -123,8 +126,8 @@ final class LoopServer: @unchecked Sendable {
             case EMFILE, ENFILE, ENOBUFS, ENOMEM:
                 pauseAccepting(error)
             default:
-                // The connection ended before it was accepted (`accept(2)`): that is no matter of the listener's.
-                logger.debug("A connection was not accepted", metadata: ["error": "\(error)"])
+                // The connection ended before it was accepted (`accept(2)`). The listener is not affected.
+                logger.debug("Connection not accepted", metadata: ["error": "\(error)"])
                 return true
             }
             return false
@@ -134,7 +137,8 @@ final class LoopServer: @unchecked Sendable {
         return true
     }
 
-    /// Takes up a connection. If its address has no place left, its longest idle connection makes room; if none is idle, this one is closed.
+    /// Starts a connection. If its address has no place left, its longest idle connection is closed to make room. If
+    /// none is idle on this loop, the other loops are asked.
     private func take(_ descriptor: consuming FileDescriptor, from address: SocketAddress) {
         if limit.assign(to: address) || closeIdle(of: address.network) && limit.assign(to: address) {
             start(descriptor, from: address)
@@ -143,7 +147,7 @@ final class LoopServer: @unchecked Sendable {
         }
     }
 
-    /// Takes up a connection after one of the other loops has made room for it, or closes it if none can.
+    /// Starts a connection once one of the other loops has made room for it, or closes it if none can.
     private func takeLater(_ socket: AcceptedSocket, asking servers: ArraySlice<LoopServer>) {
         guard let server = servers.first else {
             limit.release(nil)
@@ -162,7 +166,7 @@ final class LoopServer: @unchecked Sendable {
         }
     }
 
-    /// Closes the connection of a network that has waited longest for a request. Returns whether there was one.
+    /// Closes a network's connection that has been idle the longest. Returns whether there was one.
     private func closeIdle(of network: SocketAddress.Network) -> Bool {
         loop.preconditionOnLoop()
         let idle = (counted[network] ?? [:]).values.filter(\.isIdle)
@@ -180,18 +184,18 @@ final class LoopServer: @unchecked Sendable {
                 counted[address.network, default: [:]][ObjectIdentifier(connection)] = connection
             }
         } catch {
-            logger.error("A connection was not taken up", metadata: ["error": "\(error)"])
+            logger.error("Connection setup failed", metadata: ["error": "\(error)"])
             limit.release(address)
         }
     }
 
-    /// A connection no longer counts towards the limit of its address.
+    /// Removes a connection from the limit of its address.
     func exempt(_ connection: Connection) {
         guard removeCounted(connection) else { return }
         limit.exempt(connection.remoteAddress)
     }
 
-    /// Returns whether it was counted.
+    /// Removes a connection from ``counted``. Returns whether it was counted.
     private func removeCounted(_ connection: Connection) -> Bool {
         let network = connection.remoteAddress.network
         guard counted[network]?.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return false }
@@ -199,21 +203,22 @@ final class LoopServer: @unchecked Sendable {
         return true
     }
 
-    /// At most once a second: whoever opens too many connections does so often.
+    /// Logs closed connections, at most once a second, because an address that opens too many usually does so often.
     private func recordRefusal(_ address: SocketAddress) {
         refused += 1
         guard loop.now >= nextRefusalNote else { return }
         nextRefusalNote = loop.now + 1000
         logger.warning(
-            "Closed connections from an address that has too many",
+            "Connections closed: too many from one address",
             metadata: ["remote": "\(address.host)", "closed": "\(refused)"]
         )
         refused = 0
     }
 
-    /// Out of descriptors or memory: whoever comes waits in the kernel's queue, and the server goes on with those it has.
+    /// Stops accepting for a while, for lack of descriptors or memory. New connections wait in the kernel's queue; open
+    /// ones are served.
     private func pauseAccepting(_ error: SystemError) {
-        logger.warning("Not accepting connections", metadata: ["error": "\(error)", "for": "\(pause)"])
+        logger.warning("Accepting paused", metadata: ["error": "\(error)", "for": "\(pause)"])
         setAccepting(false)
         loop.schedule(after: pause) { [weak self] in self?.setAccepting(true) }
         pause = min(pause * 2, Self.longestPause)
@@ -227,7 +232,7 @@ final class LoopServer: @unchecked Sendable {
 
     // MARK: Connections
 
-    /// Has `connection` write what it holds at the end of this tick, so that everything said in it leaves in one system call.
+    /// Flushes `connection` at the end of this tick, so that all output of the tick is sent in one system call.
     func needsFlush(_ connection: Connection) {
         if unflushed.last !== connection { unflushed.append(connection) }
     }
@@ -237,7 +242,8 @@ final class LoopServer: @unchecked Sendable {
         var connections: [Connection] = []
         swap(&connections, &unflushed)
         for connection in connections { connection.flush() }
-        // A flush may close its connection or answer another request; what that left is for the next tick, but the array is kept.
+        // A flush may close its connection or respond to another request. That output is flushed in the next tick; the
+        // array is reused.
         connections.removeAll(keepingCapacity: true)
         if unflushed.isEmpty { swap(&connections, &unflushed) }
     }
@@ -250,13 +256,13 @@ final class LoopServer: @unchecked Sendable {
 
     func use(_ tls: TLSContext) {
         loop.preconditionOnLoop()
-        precondition(self.tls != nil, "a server for plain HTTP stays one")
+        precondition(self.tls != nil, "a plain HTTP server cannot switch to TLS")
         self.tls = tls
     }
 
     // MARK: End
 
-    /// Stops accepting and lets each connection finish the request it has in hand.
+    /// Stops accepting and lets each connection finish its current request.
     ///
     /// - Parameter done: Called once, when the last connection has ended.
     func shutDown(_ done: @escaping () -> Void) {
@@ -264,7 +270,7 @@ final class LoopServer: @unchecked Sendable {
         if let registration { loop.deregister(registration) }
         registration = nil
         listener = nil
-        // They hold each other.
+        // The parts retain each other.
         others = []
         whenEmpty.append(done)
         for connection in connections.values { connection.shutDown() }
@@ -279,16 +285,16 @@ final class LoopServer: @unchecked Sendable {
         whenEmpty = []
     }
 
-    /// Ends the connections that are left.
+    /// Closes the remaining connections.
     func closeAll() {
         loop.preconditionOnLoop()
         for connection in connections.values { connection.close() }
     }
 }
 
-/// A socket that was accepted and waits for a place.
+/// An accepted socket that waits for a place.
 private final class AcceptedSocket: @unchecked Sendable {
-    // Touched on the loop that accepted it only; it is closed with this object.
+    // Used only on the loop that accepted it. The socket is closed with this object.
     private var descriptor: FileDescriptor?
     let address: SocketAddress
 

@@ -1,10 +1,10 @@
 internal import EventLoop
 internal import Glibc
 
-/// Bytes that wait for a socket to take them, in order.
+/// The bytes waiting to be sent on a socket, in order.
 struct OutputBuffer {
     enum SendResult {
-        /// Everything has been taken.
+        /// Everything was sent.
         case empty
         /// The socket has no more room.
         case blocked
@@ -12,17 +12,17 @@ struct OutputBuffer {
         case failed
     }
 
-    /// Where answers and ciphertext are appended; the socket has taken what stands before `start`.
+    /// The buffered bytes. Bytes before `start` have been sent; responses and ciphertext are appended.
     var bytes: [UInt8] = []
     private var start = 0
 
-    /// The bytes that still wait.
+    /// The number of bytes not sent yet.
     var count: Int { bytes.count - start }
     var isEmpty: Bool { count == 0 }
 
-    /// Gives the socket as much as it takes.
+    /// Sends as many bytes as the socket accepts.
     ///
-    /// - Returns: How many bytes that was, and why it ended.
+    /// - Returns: The number of bytes sent and the reason why sending ended.
     mutating func send(to descriptor: Int32) -> (taken: Int, result: SendResult) {
         let first = start
         while start < bytes.count {

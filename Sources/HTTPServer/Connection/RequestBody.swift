@@ -1,10 +1,10 @@
 internal import EventLoop
 
-/// A request's body while it comes: pieces of it in order, each as large as what had arrived.
+/// A request's body as a stream: its bytes in order, in pieces as they arrive.
 ///
-/// What the handler does not take holds the client back: beyond a fixed amount the connection is not read. The iteration throws
-/// ``ProtocolError`` when the body cannot be read on (malformed, too large, too slow), and `CancellationError` when the client has
-/// gone away. To be iterated once.
+/// Back pressure applies: the connection is not read while more than a fixed amount is waiting for the handler. The
+/// iteration throws ``ProtocolError`` if the rest of the body cannot be read (malformed, too large, too slow), and
+/// `CancellationError` if the client has gone away. The sequence can be iterated once.
 package struct RequestBody: AsyncSequence, Sendable {
     package struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let buffer: RequestBodyBuffer
@@ -21,23 +21,23 @@ package struct RequestBody: AsyncSequence, Sendable {
     }
 }
 
-/// What of a body lies between its connection and its handler.
+/// The buffer for a streamed body between its connection and its handler.
 final class RequestBodyBuffer: @unchecked Sendable {
-    // Touched on its loop only, which every method checks.
+    // Used only on its loop, which every method checks.
 
     private enum End {
         case complete
         case failed(any Error)
     }
 
-    /// Bytes beyond which the connection is not read: one read of the socket.
+    /// The number of bytes beyond which the connection is not read: one read of the socket.
     private static let limit = 64 * 1024
 
     let loop: EventLoop
     private var bytes: [UInt8] = []
     private var end: End?
     private var reader: Promise<[UInt8]?>?
-    /// Tells the connection that the handler asks for more; `nil` once the body has ended.
+    /// Notifies the connection that the handler wants more bytes. `nil` once the body has ended.
     private var onTake: (() -> Void)?
 
     init(loop: EventLoop, onTake: @escaping () -> Void) {
@@ -47,14 +47,14 @@ final class RequestBodyBuffer: @unchecked Sendable {
 
     var isFull: Bool { bytes.count >= Self.limit }
 
-    // MARK: The connection's side
+    // MARK: Calls by the connection
 
     func append(_ run: UnsafeRawBufferPointer) {
         loop.preconditionOnLoop()
         bytes.append(contentsOf: run)
     }
 
-    /// Hands what has come to the handler, if it waits. Called after each read.
+    /// Passes the buffered bytes to the handler if it waits for them. Called after each read.
     func deliver() {
         loop.preconditionOnLoop()
         guard let reader, !bytes.isEmpty else { return }
@@ -62,12 +62,12 @@ final class RequestBodyBuffer: @unchecked Sendable {
         reader.complete(.success(takeBytes()))
     }
 
-    /// The whole body has been handed over.
+    /// Marks the body as complete.
     func finish() {
         end(.complete)
     }
 
-    /// No more of the body will come. Does nothing to a body that has ended.
+    /// Ends the body with an error. Has no effect if the body has already ended.
     func fail(_ error: any Error) {
         end(.failed(error))
     }
@@ -83,7 +83,7 @@ final class RequestBodyBuffer: @unchecked Sendable {
         answer(reader, end)
     }
 
-    // MARK: The handler's side
+    // MARK: Calls by the handler
 
     func take(_ promise: Promise<[UInt8]?>) {
         loop.preconditionOnLoop()
@@ -92,10 +92,10 @@ final class RequestBodyBuffer: @unchecked Sendable {
         } else if let end {
             answer(promise, end)
         } else {
-            precondition(reader == nil || reader?.isAbandoned == true, "a body is read by one task at a time")
+            precondition(reader == nil || reader?.isAbandoned == true, "a body must be read by one task at a time")
             reader = promise
         }
-        // Last, since it may bring the next piece at once.
+        // Called last, because it may deliver the next piece at once.
         onTake?()
     }
 

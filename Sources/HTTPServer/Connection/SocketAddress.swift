@@ -1,9 +1,10 @@
 internal import CLinux
 internal import Glibc
 
-/// An address of the other end of a connection, kept small: one is stored with each connection.
+/// The address of a connection's peer. It is compact, because each connection stores one.
 package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
-    /// What one client has of addresses: an IPv4 address, or the upper half of an IPv6 address, whose lower half it may choose.
+    /// The addresses that belong to one client: an IPv4 address, or the upper half of an IPv6 address, because a client
+    /// may choose the lower half.
     package struct Network: Hashable, Sendable {
         private let bits: UInt64
         private let isV6: Bool
@@ -19,16 +20,16 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// The octets of an IPv6 address in two halves.
+    /// The octets of an IPv6 address, in two halves.
     struct Bits: Equatable {
         var high: UInt64
         var low: UInt64
     }
 
     private enum Kind: Equatable {
-        /// Both in host order.
+        /// Address and port, in host order.
         case v4(UInt32, port: UInt16)
-        /// The two halves of the address in host order.
+        /// The two halves of the address, and the port, in host order.
         case v6(UInt64, UInt64, port: UInt16)
         case unknown
     }
@@ -43,7 +44,7 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
                 return .v4(UInt32(bigEndian: address.sin_addr.s_addr), port: UInt16(bigEndian: address.sin_port))
             case AF_INET6:
                 let port = bytes.loadUnaligned(as: sockaddr_in6.self).sin6_port
-                // The address follows family, port and flow information.
+                // The address follows the family, port and flow information.
                 let high = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
                 let low = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self))
                 return .v6(high, low, port: UInt16(bigEndian: port))
@@ -53,13 +54,14 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// An address as people write it, without a port; `nil` for a text that is none.
+    /// Parses a numeric address without a port. Returns `nil` for invalid text.
     ///
-    /// - Parameter text: Four decimal numbers with points, or IPv6 in any spelling of RFC 4291 §2.2. No name is looked up.
+    /// - Parameter text: Four decimal numbers separated by points, or IPv6 in any notation of RFC 4291 §2.2. No name is
+    ///   resolved.
     package init?(_ text: some StringProtocol) {
         var v4 = in_addr()
         var v6 = in6_addr()
-        // C would read no further than a NUL.
+        // C would stop reading at a NUL.
         guard !text.utf8.contains(0) else { return nil }
         if inet_pton(AF_INET, String(text), &v4) == 1 {
             kind = .v4(UInt32(bigEndian: v4.s_addr), port: 0)
@@ -76,7 +78,7 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whose connections and requests are counted together.
+    /// The network by which connections and requests are counted.
     package var network: Network {
         switch kind {
         case .v4(let address, _): Network(v4: address)
@@ -87,7 +89,7 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// The address alone, one of IPv4 as IPv6 maps it (RFC 4291 §2.5.5.2); `nil` for one of another kind.
+    /// The address without port, IPv4 as an IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2). `nil` for an unknown family.
     var bits: Bits? {
         switch kind {
         case .v4(let address, _): Bits(high: 0, low: 0xFFFF << 32 | UInt64(address))
@@ -96,7 +98,7 @@ package struct SocketAddress: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// The port, or 0.
+    /// The port, or 0 if it is unknown.
     package var port: Int {
         switch kind {
         case .v4(_, let port), .v6(_, _, let port): Int(port)

@@ -1,17 +1,17 @@
 package import HTTPTypes
 
 extension HTTPField.Name {
-    /// Where a request came from, as each proxy on its way saw it: the last one wrote the last address.
+    /// The addresses that a request passed through, as seen by each proxy. The last proxy appended the last address.
     package static let forwardedFor = unvalidated("X-Forwarded-For")
 }
 
-/// The proxies in front of a server, whose word on where a request comes from is taken.
+/// The proxies in front of a server that are trusted to report the client's address.
 ///
-/// Whoever else sends `X-Forwarded-For` may write into it what it likes.
+/// Any other peer may write arbitrary addresses into `X-Forwarded-For`.
 ///
-/// A class, so that handing it on costs one reference count.
+/// A class, so that passing it on costs one reference count.
 package final class TrustedProxies: Sendable {
-    /// None.
+    /// An empty list.
     package static let none = TrustedProxies([])
 
     private let blocks: [AddressBlock]
@@ -20,7 +20,8 @@ package final class TrustedProxies: Sendable {
         self.blocks = blocks
     }
 
-    /// Reads a list: `127.0.0.1, 10.0.0.0/8, 2001:db8::/32`; `nil` if one of them is no address and no network.
+    /// Parses a list such as `127.0.0.1, 10.0.0.0/8, 2001:db8::/32`. Returns `nil` if an entry is not an address or
+    /// network.
     package convenience init?(_ text: String) {
         var blocks: [AddressBlock] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -34,13 +35,13 @@ package final class TrustedProxies: Sendable {
         blocks.contains { $0.contains(address) }
     }
 
-    /// Where a request comes from that one of these proxies has passed on.
+    /// Returns the address of the client whose request was forwarded by one of these proxies.
     ///
     /// - Parameters:
-    ///   - forwardedFor: The value of `X-Forwarded-For`. It is read from its end, as far as it was written by these proxies.
-    ///   - proxy: The other end of the connection.
-    /// - Returns: The last address that is none of these proxies, without a port; the first one, if all are. The proxy's own when there
-    ///   is no address where one should be.
+    ///   - forwardedFor: The value of `X-Forwarded-For`. It is read from the end, as far as these proxies wrote it.
+    ///   - proxy: The peer of the connection.
+    /// - Returns: The last address that is not one of these proxies, without a port, or the first address if all are.
+    ///   The proxy's own address if an entry is not a valid address.
     func client(_ forwardedFor: String?, through proxy: SocketAddress) -> SocketAddress {
         guard var rest = forwardedFor?[...] else { return proxy }
         while true {

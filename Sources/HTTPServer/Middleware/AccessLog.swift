@@ -2,19 +2,20 @@ internal import EventLoop
 internal import HTTPTypes
 package import Logging
 
-/// Writes one line a request: who asked for what, what was answered, and how long it took. Of a request that came through a trusted
-/// proxy it names the proxy as `remote`, and who it came from as `client`.
+/// Logs one line per request: client, method, path, status and duration. For a request forwarded by a trusted proxy,
+/// `remote` is the proxy and `client` the original client.
 ///
-/// The query is left out, since callbacks carry what a phone sent in it, and so is every header: what is not written cannot leak.
+/// The query is left out, because callbacks carry data from phones in it. All headers are left out too: what is not
+/// logged cannot leak.
 package final class AccessLog: Middleware {
     private let logger: Logger
-    /// Asked once: a logger looks it up behind an existential each time.
+    /// Read once, because `Logger.logLevel` goes through an existential each time.
     private let logLevel: Logger.Level
-    /// Paths that probes ask for every second: logged at `debug`.
+    /// Paths that health probes request every second. They are logged at `debug`.
     private let quietPaths: [String]
     private let mask: SecretMask
 
-    /// - Parameter mask: Masks the paths, also those that lead nowhere.
+    /// - Parameter mask: Masks the paths, including those without a route.
     package init(logger: Logger, quietPaths: [String] = [], mask: SecretMask = SecretMask()) {
         self.logger = logger
         logLevel = logger.logLevel
@@ -44,7 +45,7 @@ package final class AccessLog: Middleware {
 
     package func refuse(_ refusal: Refusal) {
         logger.info(
-            "refused \(refusal.status.code)",
+            "Request refused: \(refusal.status.code)",
             metadata: [
                 "request_id": "\(refusal.id)",
                 "remote": "\(refusal.remoteAddress.host)",

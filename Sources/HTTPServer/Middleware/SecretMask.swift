@@ -1,46 +1,48 @@
 internal import Glibc
 
-/// Replaces secrets in texts that are logged or shown with `***`, however a request spells them.
+/// Replaces secrets with `***` in logged or displayed text, however a request encodes them.
 package struct SecretMask: Sendable {
-    /// Rounds of percent-encoding that are looked through. No client of ours encodes a path twice.
+    /// The maximum number of percent-decoding rounds. None of the known clients encodes a path twice.
     private static let maximumRounds = 4
     private static let mask = "***"
 
     private let secrets: [String]
-    /// In lower case, without repeated slashes.
+    /// The paths in lower case, without repeated slashes.
     private let prefixes: [String]
 
     /// - Parameters:
-    ///   - secrets: What must not be seen: texts long enough to occur nowhere else.
-    ///   - prefixes: Paths behind which everything is masked, as a mistyped secret tells most of the right one.
+    ///   - secrets: The texts to mask. They must be long enough not to occur elsewhere.
+    ///   - prefixes: Path prefixes after which everything is masked, because a mistyped secret reveals most of the real
+    ///     one.
     package init(secrets: [String] = [], prefixes: [String] = []) {
         self.secrets = secrets.filter { !$0.isEmpty }
         self.prefixes = prefixes
     }
 
-    /// A text without the secrets.
+    /// Returns the text with the secrets masked.
     package func masked(_ text: String) -> String {
         secrets.reduce(text) { text, secret in
             Self.contains(text, secret) ? text.replacing(secret, with: Self.mask) : text
         }
     }
 
-    /// A request's path without the secrets: percent-encoded ones, and those behind a prefix with repeated slashes or in another case, as well.
+    /// Returns a request's path with the secrets masked. This includes percent-encoded secrets, and paths that match a
+    /// prefix in another case or with repeated slashes.
     package func masked(path: String) -> String {
         let plain = Self.plain(path)
         for prefix in prefixes where plain.utf8.count >= prefix.utf8.count {
-            // ASCII letters only: a prefix has no others.
+            // Only ASCII letters, because prefixes have no others.
             if zip(plain.utf8, prefix.utf8).allSatisfy({ Self.lowercased($0) == Self.lowercased($1) }) {
                 return prefix + Self.mask
             }
         }
         let shown = masked(path)
-        // A path with an encoded one is masked as a whole: a log line holds no decoded octets.
+        // A path with an encoded secret is masked completely, so that a log line contains no decoded octets.
         let rest = shown == path ? plain : Self.plain(shown)
         return secrets.contains { Self.contains(rest, $0) } ? Self.mask : shown
     }
 
-    /// A path without percent-encodings and repeated slashes.
+    /// Returns a path without percent-encoding and repeated slashes.
     private static func plain(_ path: String) -> String {
         var bytes = Array(path.utf8)
         for _ in 1...Self.maximumRounds where bytes.contains(UInt8(ascii: "%")) { bytes = Self.decoded(bytes) }
@@ -58,7 +60,7 @@ package struct SecretMask: Sendable {
         }
     }
 
-    /// Takes one percent-encoding off. What is no encoding stays: nothing is refused here.
+    /// Removes one layer of percent-encoding. Invalid sequences are kept, because nothing is rejected here.
     private static func decoded(_ bytes: [UInt8]) -> [UInt8] {
         var decoded: [UInt8] = []
         decoded.reserveCapacity(bytes.count)

@@ -1,22 +1,24 @@
 package import HTTPTypes
 package import Logging
 
-/// Sees every request before its handler and every response after it.
+/// Processes every request before its handler, and every response after it.
 ///
-/// Two plain calls and not a chain of closures, so that a request whose handler needs no `await` costs no task.
+/// Two plain calls, not a chain of closures, so that a request whose handler needs no `await` costs no task.
 ///
 /// A class, so that calling it copies nothing.
 package protocol Middleware: AnyObject, Sendable {
-    /// A head has come; its body may not have.
+    /// Processes a request whose head was received. Its body may not have arrived.
     ///
-    /// - Returns: The answer, if it is known already: then the handler is not called.
-    /// - Throws: ``Problem``, or ``ConnectionAbort`` to close without an answer.
+    /// - Returns: A response to send without calling the handler, or `nil`.
+    /// - Throws: ``Problem``, or ``ConnectionAbort`` to close without a response.
     func receive(_ request: Request) throws -> Response?
 
-    /// A response is about to be written, whoever made it. The last middleware to receive is the first to send.
+    /// Processes a response before it is written, whatever created it. The last middleware to receive is the first to
+    /// send.
     func send(_ response: inout Response, to request: Request)
 
-    /// Bytes that were no request are about to be answered. Called in the order of ``receive(_:)``; does nothing by default.
+    /// Processes the refusal of bytes that are not a valid request. Called in the order of ``receive(_:)``. Does
+    /// nothing by default.
     func refuse(_ refusal: Refusal)
 }
 
@@ -24,17 +26,17 @@ extension Middleware {
     package func refuse(_ refusal: Refusal) {}
 }
 
-/// The answer to bytes that were no request, as ``Middleware`` sees it.
+/// A response to bytes that are not a valid request, as ``Middleware`` sees it.
 package struct Refusal: Sendable {
-    /// What was wrong with the bytes.
+    /// The reason for the refusal.
     package let error: ProtocolError
     package let remoteAddress: SocketAddress
-    /// Names the refusal in every log line and in `X-Request-Id`.
+    /// The id of the refusal in every log line and in `X-Request-Id`.
     package let id: String
     package let status: HTTPResponse.Status
 }
 
-/// What one loop of a server answers with: routes, middleware, and how errors are told.
+/// The request handling of one loop: routes, middleware and error responses.
 package final class Application: Sendable {
     private let router: Router
     private let middleware: [any Middleware]
@@ -46,13 +48,13 @@ package final class Application: Sendable {
         self.logger = logger
     }
 
-    /// What becomes of a request whose head has come.
+    /// The next step for a request whose head was received.
     enum Decision {
-        /// Answer now, whatever the body.
+        /// Respond now, without reading the body.
         case respond(Response)
-        /// Await the rest of the route's check if there is one, read the body, then call the handler.
+        /// Run the asynchronous part of the route's check if there is one, read the body, then call the handler.
         case handle(Route, PendingCheck?)
-        /// Close without an answer.
+        /// Close without a response.
         case abort
     }
 
@@ -67,7 +69,7 @@ package final class Application: Sendable {
                 return .handle(route, try route.check?(request))
             case .methodNotAllowed(let allowed):
                 if request.method == .options { return .respond(Response(.noContent, headerFields: [.allow: allowed])) }
-                throw Problem(.methodNotAllowed, "Allowed here: \(allowed).", headerFields: [.allow: allowed])
+                throw Problem(.methodNotAllowed, "Allowed methods: \(allowed).", headerFields: [.allow: allowed])
             case .notFound:
                 if request.path == "*" { return .respond(Response(.noContent)) }
                 throw Problem(.notFound, "There is nothing at this path.")
@@ -79,13 +81,13 @@ package final class Application: Sendable {
         }
     }
 
-    /// The answer to a request whose handler threw.
+    /// Returns the response to a request whose handler threw.
     func response(to error: any Error, of request: Request) -> Response {
         switch error {
         case let problem as Problem:
             return problem.response
         case let error as ProtocolError:
-            // The body that the handler read was none.
+            // The body that the handler was reading is invalid.
             return Problem(error).response
         case let error as FormURLEncoded.ParseError:
             return Problem(.badRequest, error.message).response
@@ -94,20 +96,20 @@ package final class Application: Sendable {
             if problem.status.code >= 500 { log(error, request) }
             return problem.response
         default:
-            // What is unknown is "internal" outside and complete in the log.
+            // An unknown error is "internal" for the client and complete in the log.
             log(error, request)
             return Problem(
                 .internalServerError,
-                "Something went wrong here. The log has the rest under the request's id."
+                "Internal error. The server's log has the details under the request's id."
             )
             .response
         }
     }
 
     private func log(_ error: any Error, _ request: Request) {
-        // Without the path, which may hold a secret: the access log has it, masked, under the same id.
+        // Without the path, which may contain a secret. The access log has the masked path under the same id.
         logger.error(
-            "A request failed",
+            "Request failed",
             metadata: ["request_id": "\(request.id)", "error": "\(String(reflecting: error))"]
         )
     }
@@ -121,7 +123,7 @@ package final class Application: Sendable {
     }
 }
 
-/// An error of a lower layer that knows what to tell the caller.
+/// An error of a lower layer that can be shown to the caller as a problem.
 package protocol ProblemConvertible: Error {
     var problem: Problem { get }
 }

@@ -2,26 +2,27 @@ package import HTTPTypes
 internal import Synchronization
 
 extension HTTPField.Name {
-    /// Names a request across systems; in every response and every log line.
+    /// The id of a request across systems. It is in every response and every log line.
     package static let requestID = unvalidated("X-Request-Id")
 
-    /// A name that is known to be a token.
+    /// Returns the field name for `name`, which must be a valid token.
     package static func unvalidated(_ name: String) -> HTTPField.Name {
-        guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no field name") }
+        guard let name = HTTPField.Name(name) else { preconditionFailure("invalid header field name: \(name)") }
         return name
     }
 }
 
-/// The id of a request: the caller's, if it sent a sane one, otherwise one of our own.
+/// The id of a request: the caller's, if it sent a valid one, otherwise a generated one.
 ///
-/// Becomes a `String` when it is logged; in a response it is written as the bytes that it is.
+/// It becomes a `String` only when it is logged; a response contains its bytes directly.
 struct RequestID: Sendable {
     private enum Source {
         case given(ArraySlice<UInt8>)
         case counted(UInt64)
     }
 
-    /// Ids of our own: eight random digits for the process, a dash and a count, so that an id costs no system call.
+    /// The prefix of generated ids: eight random digits per process and a dash. A counter follows, so that an id costs
+    /// no system call.
     private static let prefix: [UInt8] = {
         let digits = Array(String(UInt32.random(in: .min ... .max), radix: 16).utf8)
         return [UInt8](repeating: UInt8(ascii: "0"), count: 8 - digits.count) + digits + [UInt8(ascii: "-")]
@@ -30,23 +31,23 @@ struct RequestID: Sendable {
 
     private let source: Source
 
-    /// The next one of our own.
+    /// Generates an id.
     init() {
         source = .counted(Self.count.add(1, ordering: .relaxed).newValue)
     }
 
-    /// An id that somebody else gave, or `nil` if it is not sane.
+    /// Creates an id from received bytes. Returns `nil` if they are not a valid id.
     init?(_ given: ArraySlice<UInt8>) {
         guard Self.isSane(given) else { return nil }
         source = .given(given)
     }
 
-    /// What the request is called.
+    /// Returns the valid id in the head, or generates one.
     init(of head: RequestHead) {
         self = head.requestIDRange.flatMap { RequestID(head.bytes[$0]) } ?? RequestID()
     }
 
-    /// As it stands in the log.
+    /// The id as logged.
     var text: String {
         var bytes: [UInt8] = []
         append(to: &bytes)
@@ -68,7 +69,8 @@ struct RequestID: Sendable {
         }
     }
 
-    /// 1 to 128 letters, digits, `-`, `_`, `.`, `:`: nothing that could break a log line or another system's header.
+    /// Returns whether the id has 1 to 128 letters, digits, `-`, `_`, `.`, `:`. Nothing else is accepted, because it
+    /// could break a log line or another system's header.
     private static func isSane(_ id: ArraySlice<UInt8>) -> Bool {
         (1...128).contains(id.count)
             && id.allSatisfy { octet in

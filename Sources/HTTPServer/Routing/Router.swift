@@ -1,45 +1,48 @@
 package import HTTPTypes
 
-/// What answers a request.
+/// The function that handles a request.
 package enum Handler: Sendable {
-    /// Answers at once on the loop: costs no task. For what needs no `await`.
+    /// Responds at once on the loop, without a task. For handlers that need no `await`.
     case immediate(@Sendable (Request) throws -> Response)
-    /// Answers in a task on the request's loop, which is cancelled when the client goes away.
+    /// Responds in a task on the request's loop, which is cancelled if the client goes away.
     case task(@Sendable (Request) async throws -> Response)
-    /// The same, but begins as soon as the head has come, and reads the body while that comes.
+    /// Responds in a task on the request's loop. The handler starts after the head and reads the body while it arrives.
     case streaming(maximumBodyBytes: Int, @Sendable (Request, RequestBody) async throws -> Response)
 }
 
-/// Finds the handler of a request by its method and path.
+/// Finds a request's handler by method and path.
 ///
-/// A pattern is a path whose segments are literal or a `{name}` that stands for any one segment. A literal is preferred to a name.
+/// A pattern is a path whose segments are literals or a `{name}` that matches any one segment. A literal takes
+/// precedence over a name.
 package struct Router: Sendable {
-    /// One segment deep in the tree of patterns.
+    /// A node of the pattern tree, one level per segment.
     private struct Node {
         var literals: [String: Int] = [:]
         var parameter: (name: String, node: Int)?
         var routes: [(method: HTTPRequest.Method, route: Route)] = []
     }
 
-    /// What routing found.
+    /// The result of routing.
     enum Match {
         case found(Route, pathParameters: [(name: String, value: String)])
-        /// The path is known, the method is not: 405 with these in `Allow`.
+        /// The path is known but not with this method: 405, with these methods in `Allow`.
         case methodNotAllowed(allowed: String)
         case notFound
     }
 
     private var nodes = [Node()]
-    /// Patterns without names, by the whole path: most requests are found here.
+    /// Patterns without names, by their whole path. Most requests are found here.
     private var literalPaths: [String: Int] = [:]
 
     package init() {}
 
-    /// Adds a route. A pattern has the form `/v1/pushes/{id}`; method and pattern together are added once.
+    /// Adds a route. A pattern has the form `/v1/pushes/{id}`. Each combination of method and pattern may be added
+    /// once.
     ///
     /// - Parameters:
     ///   - check: Authorizes a request by its head; `nil` for a public route.
-    ///   - bodyLimit: The most bytes of a body that is read before the handler is called, if that is less than the server's limit.
+    ///   - bodyLimit: The maximum number of bytes of a body that is read before the handler is called, if lower than
+    ///     the server's limit.
     package mutating func add(
         _ method: HTTPRequest.Method,
         _ pattern: String,
@@ -57,12 +60,12 @@ package struct Router: Sendable {
                 node = child(of: node, literal: String(segment))
             }
         }
-        precondition(!nodes[node].routes.contains { $0.method == method }, "\(method) \(pattern) is routed twice")
+        precondition(!nodes[node].routes.contains { $0.method == method }, "duplicate route: \(method) \(pattern)")
         nodes[node].routes.append((method, Route(handler: handler, check: check, bodyLimit: bodyLimit)))
         if isLiteral { literalPaths[pattern] = node }
     }
 
-    /// Adds a route whose handler awaits.
+    /// Adds a route with an asynchronous handler.
     package mutating func on(
         _ method: HTTPRequest.Method,
         _ pattern: String,
@@ -73,9 +76,10 @@ package struct Router: Sendable {
         add(method, pattern, check: check, bodyLimit: bodyLimit, .task(handler))
     }
 
-    /// Adds a route whose handler reads the body as it comes.
+    /// Adds a route whose handler streams the body.
     ///
-    /// - Parameter limit: The most bytes that the body may have; the slowness of a body is bounded whatever its length.
+    /// - Parameter limit: The maximum number of bytes in the body. The minimum rate of a body is enforced whatever its
+    ///   length.
     package mutating func on(
         _ method: HTTPRequest.Method,
         _ pattern: String,
@@ -103,9 +107,9 @@ package struct Router: Sendable {
         return nodes.count - 1
     }
 
-    /// Looks a request up. HEAD is answered by the handler of GET.
+    /// Finds the route of a request. HEAD is handled by the handler of GET.
     ///
-    /// - Throws: ``FormURLEncoded/ParseError`` when a segment that a pattern names cannot be decoded.
+    /// - Throws: ``FormURLEncoded/ParseError`` if a segment that matches a `{name}` cannot be decoded.
     func match(_ method: HTTPRequest.Method, path: String) throws(FormURLEncoded.ParseError) -> Match {
         let wanted: HTTPRequest.Method = method == .head ? .get : method
         if let node = literalPaths[path], let route = route(at: node, wanted) {
@@ -122,11 +126,11 @@ package struct Router: Sendable {
         return .methodNotAllowed(allowed: search.allowed.joined(separator: ", "))
     }
 
-    /// A look-up under way.
+    /// The state of one search.
     private struct Search {
         let method: HTTPRequest.Method
         var parameters: [(name: String, value: String)] = []
-        /// The methods of patterns that fit the path, while none is the method's.
+        /// The methods of matching patterns that do not have the requested method.
         var allowed: [String] = []
     }
 
@@ -134,7 +138,7 @@ package struct Router: Sendable {
         nodes[node].routes.first { $0.method == method }?.route
     }
 
-    /// The route at the end of `segments`. A literal is tried before a name, and given up for it when it leads nowhere.
+    /// Returns the route for `segments`. A literal is tried first; if it leads to no route, a name is tried.
     private func find(
         _ segments: ArraySlice<Substring>,
         below node: Int,

@@ -1,23 +1,23 @@
 internal import CLibssl
 
-/// A certificate that nobody but its own maker trusts: for the sandbox and for tests, so that TLS is verified for real there too.
+/// A self-signed certificate for the sandbox and tests, so that TLS is verified there too.
 package struct SelfSignedCertificate: Sendable {
-    /// The certificate as PEM. Given to a client as its only authority, it is trusted.
+    /// The certificate as PEM. A client that has it as its only authority trusts it.
     package let certificate: [UInt8]
     /// The private key as PEM.
     package let privateKey: [UInt8]
 
-    /// Makes a P-256 key and a certificate for `localhost`, `127.0.0.1` and `::1`, valid for `days` from now.
+    /// Generates a P-256 key and a certificate for `localhost`, `127.0.0.1` and `::1`, valid for `days` from now.
     ///
-    /// - Throws: ``TLSError`` when OpenSSL refuses.
+    /// - Throws: ``TLSError`` if OpenSSL fails.
     package init(days: Int = 30) throws {
-        guard let key = clibssl_make_p256_key() else { throw TLSError("no key can be made") }
+        guard let key = clibssl_make_p256_key() else { throw TLSError("cannot generate a private key") }
         defer { EVP_PKEY_free(key) }
         guard let certificate = X509_new() else { throw TLSError("out of memory") }
         defer { X509_free(certificate) }
         X509_set_version(certificate, 2)
         ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), UInt64.random(in: 1...UInt64(Int64.max)))
-        // Dated from yesterday: the clocks of two machines differ.
+        // Valid from yesterday on, because the clocks of two machines may differ.
         X509_gmtime_adj(X509_getm_notBefore(certificate), -86_400)
         X509_gmtime_adj(X509_getm_notAfter(certificate), days * 86_400)
         X509_set_pubkey(certificate, key)
@@ -26,14 +26,14 @@ package struct SelfSignedCertificate: Sendable {
         X509_set_issuer_name(certificate, name)
         try Self.add(NID_basic_constraints, "critical,CA:TRUE", to: certificate)
         try Self.add(NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1,IP:::1", to: certificate)
-        guard X509_sign(certificate, key, EVP_sha256()) > 0 else { throw TLSError("the certificate cannot be signed") }
+        guard X509_sign(certificate, key, EVP_sha256()) > 0 else { throw TLSError("cannot sign the certificate") }
         self.certificate = try Self.pem { PEM_write_bio_X509($0, certificate) }
         privateKey = try Self.pem { PEM_write_bio_PrivateKey($0, key, nil, nil, 0, nil, nil) }
     }
 
     private static func add(_ extensionID: Int32, _ value: String, to certificate: OpaquePointer) throws {
         guard let part = X509V3_EXT_conf_nid(nil, nil, extensionID, value) else {
-            throw TLSError("\(value) is refused")
+            throw TLSError("OpenSSL rejected the certificate extension \(value)")
         }
         defer { X509_EXTENSION_free(part) }
         X509_add_ext(certificate, part, -1)
@@ -42,7 +42,7 @@ package struct SelfSignedCertificate: Sendable {
     private static func pem(_ write: (OpaquePointer) -> Int32) throws -> [UInt8] {
         guard let bio = BIO_new(BIO_s_mem()) else { throw TLSError("out of memory") }
         defer { BIO_free(bio) }
-        guard write(bio) == 1 else { throw TLSError("PEM cannot be written") }
+        guard write(bio) == 1 else { throw TLSError("cannot write PEM") }
         var data: UnsafeMutablePointer<CChar>?
         let count = clibssl_memory(bio, &data)
         return data.map { [UInt8](UnsafeRawBufferPointer(start: $0, count: count)) } ?? []

@@ -1,9 +1,9 @@
 internal import CLibssl
 internal import Glibc
 
-// What the server's own certificate says of itself.
+// Properties of the server's own certificate.
 extension TLSContext {
-    /// From when to when it is valid, in seconds since 1970; `nil` for dates that cannot be read.
+    /// The certificate's validity period, in seconds since 1970. `nil` if its dates cannot be parsed.
     package var certificateValidity: Range<Int>? {
         guard let certificate = SSL_CTX_get0_certificate(pointer),
             let begin = Self.unixSeconds(X509_get0_notBefore(certificate)),
@@ -12,7 +12,7 @@ extension TLSContext {
         return begin..<end
     }
 
-    /// Whether it is for this host: a name, or a numeric address.
+    /// Returns whether the certificate is valid for this host, a name or a numeric address.
     package func certificateNames(_ host: String) -> Bool {
         guard let certificate = SSL_CTX_get0_certificate(pointer) else { return false }
         return X509_check_host(certificate, host, host.utf8.count, 0, nil) == 1

@@ -1,30 +1,31 @@
 internal import CLibssl
 internal import Glibc
 
-/// What every TLS connection of a server shares: certificate chain, key, protocol versions and session tickets.
+/// The state shared by all TLS connections of a server: certificate chain, key, protocol versions and session tickets.
 ///
-/// TLS 1.2 and 1.3, ALPN `http/1.1`, no renegotiation, no compression, no early data.
+/// It supports TLS 1.2 and 1.3 with ALPN `http/1.1`, without renegotiation, compression or early data.
 package final class TLSContext: @unchecked Sendable {
-    // OpenSSL counts references to an `SSL_CTX` atomically, and nothing here changes it after `init`.
+    // OpenSSL counts references to an `SSL_CTX` atomically, and this class does not change it after `init`.
     let pointer: OpaquePointer
 
     /// - Parameters:
-    ///   - certificateChain: PEM, the server's own certificate first.
+    ///   - certificateChain: PEM, with the server's own certificate first.
     ///   - privateKey: PEM, without a passphrase.
-    /// - Throws: ``TLSError`` when either cannot be read, or the key is not the certificate's.
+    /// - Throws: ``TLSError`` if either cannot be read or the key does not match the certificate.
     package init(certificateChain: [UInt8], privateKey: [UInt8]) throws {
-        guard let pointer = SSL_CTX_new(TLS_server_method()) else { throw TLSError("no TLS context can be made") }
+        guard let pointer = SSL_CTX_new(TLS_server_method()) else { throw TLSError("cannot create a TLS context") }
         self.pointer = pointer
         clibssl_set_modes(pointer)
         clibssl_set_options(pointer)
         guard clibssl_set_minimum_tls_1_2(pointer) == 1 else { throw TLSError("TLS 1.2 is not available") }
-        // For TLS 1.2; all suites of 1.3 are like them: forward secret and authenticated, no block cipher whose padding is an oracle.
+        // For TLS 1.2. These suites have the properties of all TLS 1.3 suites: forward secrecy and authenticated
+        // encryption, no CBC padding that could be an oracle.
         guard SSL_CTX_set_cipher_list(pointer, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 else {
             throw TLSError("the cipher suites are not available")
         }
-        // Sessions are the clients' to keep, in tickets: here they would be memory that a peer can make grow.
+        // Clients keep their sessions in tickets. A server-side cache would be memory that a peer can make grow.
         clibssl_disable_session_cache(pointer)
-        // One ticket is enough for one connection, and saves writing two at each handshake.
+        // One ticket per connection is enough, and saves writing two at each handshake.
         SSL_CTX_set_num_tickets(pointer, 1)
         let id = Array("kakao-push-server".utf8)
         SSL_CTX_set_session_id_context(pointer, id, UInt32(id.count))
@@ -48,33 +49,34 @@ package final class TLSContext: @unchecked Sendable {
                     throw TLSError("the certificate chain cannot be used")
                 }
             }
-            // The loop ended for want of another certificate, which OpenSSL notes as an error.
+            // The loop ended because there was no further certificate, which OpenSSL records as an error.
             ERR_clear_error()
         }
     }
 
     private func use(privateKey: [UInt8]) throws {
         try withMemoryBIO(privateKey) { bio in
-            // Without this callback OpenSSL would ask the terminal for a passphrase.
+            // Without this callback, OpenSSL would prompt on the terminal for a passphrase.
             guard let key = PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in 0 }, nil) else {
                 throw TLSError("the private key is not PEM, or has a passphrase")
             }
             defer { EVP_PKEY_free(key) }
             guard SSL_CTX_use_PrivateKey(pointer, key) == 1, SSL_CTX_check_private_key(pointer) == 1 else {
-                throw TLSError("the private key is not that of the certificate")
+                throw TLSError("the private key does not match the certificate")
             }
         }
     }
 }
 
-/// Reads PEM from memory.
+/// Calls `body` with a BIO that reads `bytes`.
 private func withMemoryBIO(_ bytes: [UInt8], _ body: (OpaquePointer) throws -> Void) throws {
     guard let bio = BIO_new_mem_buf(bytes, Int32(clamping: bytes.count)) else { throw TLSError("out of memory") }
     defer { BIO_free(bio) }
     try body(bio)
 }
 
-/// Picks `http/1.1` from what the client offers; a client that offers only other protocols is refused (RFC 7301 §3.2).
+/// Selects `http/1.1` from the client's ALPN protocols. A client that offers only other protocols is rejected (RFC 7301
+/// §3.2).
 private func selectHTTP11(
     _: OpaquePointer?,
     selected: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,

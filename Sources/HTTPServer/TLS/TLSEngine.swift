@@ -1,31 +1,32 @@
 internal import CLibssl
 
-/// One connection's TLS as bytes in and bytes out: the socket is somebody else's.
+/// The TLS of one connection, as bytes in and bytes out, without a socket.
 ///
-/// Between two memory BIOs, so that plain and encrypted connections share one way to the socket and TLS is tested without one.
-/// Confined to its connection's loop, as an `SSL` must not be used by two threads.
+/// It works between two memory BIOs. Plain and encrypted connections therefore share the socket code, and TLS can be
+/// tested without a socket. It is confined to its connection's loop, because two threads must not use an `SSL`.
 final class TLSEngine {
-    /// What a read found.
+    /// The result of a read.
     enum ReadResult: Equatable {
         case bytes(Int)
-        /// Everything that has come is read, or the handshake goes on.
+        /// All input was read, or the handshake needs more.
         case needsInput
-        /// The peer said that it will send no more.
+        /// The peer has announced that it will send no more (`close_notify`).
         case closed
-        /// The peer does not speak TLS, or broke it: the connection is to be closed after what ``drain(into:)`` still has.
+        /// The peer does not speak TLS or violated the protocol. The connection must be closed after the output of
+        /// ``drain(into:)`` is sent.
         case failed
     }
 
     private let ssl: OpaquePointer
-    /// Ciphertext from the peer. Owned by `ssl`, as is `outgoing`.
+    /// Ciphertext from the peer. `ssl` owns this BIO and `outgoing`.
     private let incoming: OpaquePointer
     /// Ciphertext for the peer.
     private let outgoing: OpaquePointer
     private var hasFailed = false
 
-    /// The server's end of a connection.
+    /// Creates the server's end of a connection.
     ///
-    /// - Throws: ``TLSError`` when OpenSSL is out of memory.
+    /// - Throws: ``TLSError`` if OpenSSL is out of memory.
     init(_ context: TLSContext) throws {
         guard let ssl = SSL_new(context.pointer), let incoming = BIO_new(BIO_s_mem()),
             let outgoing = BIO_new(BIO_s_mem())
@@ -41,18 +42,18 @@ final class TLSEngine {
         SSL_free(ssl)
     }
 
-    /// Whether the handshake is over.
+    /// Whether the handshake is complete.
     var isEstablished: Bool { SSL_is_init_finished(ssl) == 1 }
 
     /// Whether the peer's first bytes have been read.
     var hasBegun: Bool { SSL_in_before(ssl) == 0 }
 
-    /// Hands over bytes that came from the socket.
+    /// Adds bytes received from the socket.
     func receive(_ ciphertext: UnsafeRawBufferPointer) {
         BIO_write(incoming, ciphertext.baseAddress, Int32(clamping: ciphertext.count))
     }
 
-    /// Reads what the peer has said, and moves the handshake on. To be called until it needs input; drain after it.
+    /// Decrypts input and advances the handshake. Call it until it returns `needsInput`, then drain.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         guard !hasFailed else { return .failed }
         ERR_clear_error()
@@ -70,9 +71,9 @@ final class TLSEngine {
         }
     }
 
-    /// Encrypts all of `plaintext`: the outgoing BIO grows as needed.
+    /// Encrypts all of `plaintext`. The outgoing BIO grows as needed.
     ///
-    /// - Returns: Whether it could.
+    /// - Returns: Whether it succeeded.
     func write(_ plaintext: UnsafeRawBufferPointer) -> Bool {
         var offset = 0
         while offset < plaintext.count {
@@ -90,7 +91,7 @@ final class TLSEngine {
         return true
     }
 
-    /// Moves ciphertext that is ready for the peer to the end of `output`.
+    /// Moves the ciphertext for the peer to the end of `output`.
     func drain(into output: inout [UInt8]) {
         let pending = Int(clibssl_pending(outgoing))
         guard pending > 0 else { return }
@@ -102,7 +103,7 @@ final class TLSEngine {
         output.removeLast(pending - max(0, Int(count)))
     }
 
-    /// Says goodbye (`close_notify`), and lets the session be resumed: OpenSSL drops a session whose `SSL` was freed without it.
+    /// Sends `close_notify` and keeps the session resumable: OpenSSL drops a session whose `SSL` is freed without it.
     func close() {
         guard !hasFailed, isEstablished else { return }
         ERR_clear_error()

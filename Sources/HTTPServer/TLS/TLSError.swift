@@ -1,13 +1,13 @@
 internal import CLibssl
 
-/// A certificate or key that cannot be used, or a peer that does not speak TLS as it should.
+/// An unusable certificate or key, or another failure of OpenSSL.
 package struct TLSError: Error, Sendable, CustomStringConvertible {
-    /// What failed, and OpenSSL's words for why.
+    /// The failed operation and OpenSSL's reasons.
     package let description: String
 
     init(_ what: String) {
         var reasons: [String] = []
-        // OpenSSL keeps one queue of errors a thread: taking all of them leaves it clean for the next connection.
+        // OpenSSL has one error queue per thread. Reading all of it leaves it empty for the next connection.
         while true {
             let code = ERR_get_error()
             guard code != 0 else { break }

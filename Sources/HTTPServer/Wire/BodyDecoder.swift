@@ -1,8 +1,8 @@
 internal import HTTPTypes
 
-/// Takes the framing off a request's body, in pieces of any size (RFC 9112 §6 and §7).
+/// Removes the framing from a request's body, in pieces of any size (RFC 9112 §6 and §7).
 struct BodyDecoder {
-    /// Chunk extensions and trailers are read and thrown away; all of them together may be this long.
+    /// The maximum length of all chunk extensions and trailers together. They are read and discarded.
     private static let overheadLimit = 16 * 1024
 
     private enum State: Equatable {
@@ -10,19 +10,19 @@ struct BodyDecoder {
         case fixed(remaining: Int)
         /// The hexadecimal digits of a chunk's size. Can transition to `chunkExtension`, `chunkSizeEnd`.
         case chunkSize(value: Int, digits: Int)
-        /// What stands between a chunk's size and the end of that line. Can transition to `chunkSizeEnd`.
+        /// The rest of the line after a chunk's size. Can transition to `chunkSizeEnd`.
         case chunkExtension(value: Int)
         /// The LF after a chunk's size. Can transition to `chunkData`, or `trailerStart` after the last chunk.
         case chunkSizeEnd(value: Int)
         /// Can transition to `chunkDataEnd`.
         case chunkData(remaining: Int)
-        /// The CRLF after a chunk's data, of which one byte may have come. Can transition to `chunkSize`.
+        /// The CRLF after a chunk's data; the CR may have been read. Can transition to `chunkSize`.
         case chunkDataEnd(sawCarriageReturn: Bool)
         /// The start of a trailer line. Can transition to `trailerName`, `trailerLineEnd`.
         case trailerStart
         /// Can transition to `trailerLine`.
         case trailerName
-        /// What stands after a trailer's colon. Can transition to `trailerLineEnd`.
+        /// The rest of a trailer line after the colon. Can transition to `trailerLineEnd`.
         case trailerLine
         /// The LF of a trailer line. Can transition to `trailerStart`, or `complete` after the empty line.
         case trailerLineEnd(isLast: Bool)
@@ -43,7 +43,7 @@ struct BodyDecoder {
 
     var isComplete: Bool { state == .complete }
 
-    /// The bytes that are known to be still to come; `nil` for a chunked body that has not ended.
+    /// The number of bytes still expected. `nil` for a chunked body that has not ended.
     var remaining: Int? {
         switch state {
         case .fixed(let remaining): remaining
@@ -52,11 +52,11 @@ struct BodyDecoder {
         }
     }
 
-    /// Reads as much of `input` as belongs to the body.
+    /// Decodes the part of `input` that belongs to the body.
     ///
-    /// - Parameter receive: Is given each run of body bytes; valid during the call only.
-    /// - Returns: The bytes taken from `input`: fewer than all of them only when the body is complete.
-    /// - Throws: ``ProtocolError`` when the chunks are malformed.
+    /// - Parameter receive: Called with each run of body bytes, which is valid only during the call.
+    /// - Returns: The number of bytes consumed. It is less than the length of `input` only if the body is complete.
+    /// - Throws: ``ProtocolError`` if the chunks are malformed.
     mutating func decode(
         _ input: UnsafeRawBufferPointer,
         _ receive: (UnsafeRawBufferPointer) -> Void
@@ -84,12 +84,12 @@ struct BodyDecoder {
         return index
     }
 
-    /// One byte of a chunk's frame.
+    /// Processes one byte of the chunk framing.
     private mutating func step(_ octet: UInt8) throws(ProtocolError) {
         switch state {
         case .chunkSize(let value, let digits):
             if let digit = Octets.hexDigit(octet) {
-                // 15 digits are 2^60: no body is that long, and no sum of two of them overflows.
+                // 15 digits stay below 2^60. No body is that long, and the sum of two such sizes cannot overflow.
                 guard digits < 15 else { throw .badRequest("A chunk size has too many digits.") }
                 state = .chunkSize(value: value << 4 | digit, digits: digits + 1)
             } else {

@@ -1,7 +1,7 @@
-/// A moment of Unix time as year, month, day, hour, minute and second in UTC, and how HTTP and RFC 3339 write it.
+/// A point in Unix time as year, month, day, hour, minute and second in UTC, formatted for HTTP and RFC 3339.
 ///
-/// Whole-number arithmetic (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"): formatting a date costs no library
-/// call, no locale and no allocation but that of its text.
+/// It uses integer arithmetic (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"). Formatting a date needs
+/// no library call and no locale, and allocates only the text.
 package struct CivilDate: Equatable, Sendable {
     package let year: Int
     package let month: Int
@@ -9,15 +9,15 @@ package struct CivilDate: Equatable, Sendable {
     package let hour: Int
     package let minute: Int
     package let second: Int
-    /// 0 is Sunday.
+    /// The day of the week; 0 is Sunday.
     package let weekday: Int
 
-    /// - Parameter unixSeconds: Seconds since 1970-01-01T00:00:00Z; any number.
+    /// - Parameter unixSeconds: Seconds since 1970-01-01T00:00:00Z. Any number is allowed.
     package init(unixSeconds: Int) {
         let days = unixSeconds.flooredQuotient(86_400)
         let remainder = unixSeconds % 86_400
         let secondOfDay = remainder < 0 ? remainder + 86_400 : remainder
-        // Counted from 0000-03-01, so that the leap day is the last of its year, in eras of 400 years.
+        // Years are counted from 0000-03-01, so that the leap day is the last of its year, in eras of 400 years.
         let shifted = days + 719_468
         let era = shifted.flooredQuotient(146_097)
         let dayOfEra = shifted - era * 146_097
@@ -38,13 +38,13 @@ package struct CivilDate: Equatable, Sendable {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+    /// The date for HTTP, for example `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
     package var httpDate: String {
         let date = "\(Self.weekdays[weekday]), \(day.padded(2)) \(Self.months[month - 1]) \(year.padded(4))"
         return "\(date) \(hour.padded(2)):\(minute.padded(2)):\(second.padded(2)) GMT"
     }
 
-    /// `1994-11-06T08:49:37` (RFC 3339), without fraction and zone.
+    /// The date by RFC 3339, without fraction and zone, for example `1994-11-06T08:49:37`.
     package var rfc3339: String {
         guard (0...9999).contains(year) else {
             return
@@ -71,13 +71,13 @@ package struct CivilDate: Equatable, Sendable {
 }
 
 extension Int {
-    /// The quotient rounded towards minus infinity.
+    /// Returns the quotient rounded towards negative infinity.
     fileprivate func flooredQuotient(_ divisor: Int) -> Int {
         let quotient = self / divisor
         return self % divisor < 0 ? quotient - 1 : quotient
     }
 
-    /// In decimal, with zeros in front up to `width` digits.
+    /// Returns the number in decimal, padded with leading zeros to `width` digits.
     package func padded(_ width: Int) -> String {
         let digits = String(self)
         return String(repeating: "0", count: Swift.max(0, width - digits.utf8.count)) + digits

@@ -1,19 +1,19 @@
 internal import HTTPTypes
 
-/// What a connection of HTTP/1.1 is doing, without the socket: bytes and events go in, and what to do comes out.
+/// The protocol state of an HTTP/1.1 connection, without the socket: bytes and events go in, actions come out.
 ///
-/// One request is in hand at a time. What a client has sent after it waits unread in the caller's buffer, so that pipelined
-/// requests are answered in order and cost nothing but the bytes they are.
+/// One request is processed at a time. Pipelined requests stay unparsed in the caller's buffer until then, so they are
+/// answered in order and cost only their bytes.
 ///
-/// A class, since a value that is changed inside another object is looked up in the table of accesses under way, each time.
+/// A class, because Swift checks exclusive access each time a struct inside another object is mutated.
 final class ConnectionState {
-    /// What is still needed of a head once its request is in hand, and how far its body has come.
+    /// The parts of a head that are still needed after it was passed on, and the state of the body.
     private struct Exchange {
         let keepsAlive: Bool
-        /// The client waits for `100 Continue`, and has not been sent it.
+        /// Whether the client waits for `100 Continue`, which has not been sent.
         var awaitsContinue: Bool
         var decoder: BodyDecoder
-        /// The handler reads the body as it comes.
+        /// Whether the handler streams the body.
         var isStreamed = false
 
         init(_ head: RequestHead) {
@@ -22,61 +22,65 @@ final class ConnectionState {
             decoder = BodyDecoder(head.framing)
         }
 
-        /// Whether an answer now has to be the connection's last.
+        /// Whether a response sent now must be the connection's last.
         var endsConnection: Bool {
             guard keepsAlive else { return true }
             guard !decoder.isComplete else { return false }
-            // A client that waits for `100 Continue` may or may not send its body after a refusal: nobody can tell (RFC 9110
-            // §10.1.1), so the connection ends.
+            // After a refusal, a client that waits for `100 Continue` may or may not send its body. The server cannot
+            // know (RFC 9110 §10.1.1), so it closes the connection.
             return awaitsContinue || (decoder.remaining ?? 0) > ConnectionState.drainLimit
         }
     }
 
     private enum State {
-        /// Nothing of the next request has come. Can transition to `head`, `closed`.
+        /// Nothing of the next request has been received. Can transition to `head`, `headComplete`, `failed`,
+        /// `lingering`, `closed`.
         case idle
-        /// Part of a head has come. Can transition to `headComplete`, `failed`, `closed`.
+        /// Part of a head has been received. Can transition to `headComplete`, `failed`, `closed`.
         case head(RequestHeadParser)
-        /// The caller decides what to do with a head, which may take it a while. Nothing of the body is read meanwhile. Can transition to
-        /// `body`, or by an early answer to `answering`, `draining`, `idle`, `lingering`.
+        /// The caller is deciding about a head, possibly asynchronously. The body is not read meanwhile. Can transition
+        /// to `body`, `failed`; after an early response to `answering`, `draining`, `idle`, `lingering`.
         case headComplete(Exchange)
-        /// The body is to come. Can transition to `handling`, `failed`, `closed`; and, when its handler reads it as it comes, by
-        /// an answer to `answering`, `draining`, `idle`, `lingering`.
+        /// The body is being received. Can transition to `handling`, `failed`, `closed`; after an early response also
+        /// to `answering`, `draining`, `idle`, `lingering`.
         case body(Exchange)
-        /// The request is whole and with its handler. Can transition to `answering`, `idle`, `lingering`, `closed`.
+        /// The request is complete and its handler is called. Can transition to `answering`, `idle`, `lingering`; to
+        /// `failed` if there is no memory for the body.
         case handling(Exchange)
-        /// The answer is written in pieces. Can transition to `idle`, `lingering`.
+        /// The response is being written in pieces. Can transition to `idle`, `lingering`.
         case answering(isLast: Bool)
-        /// The answer went out before the body had come: the rest is read and thrown away. Can transition to `idle`, `lingering`.
+        /// The response was sent before the end of the body. The rest is read and discarded. Can transition to `idle`,
+        /// `lingering`, `closed`.
         case draining(BodyDecoder, budget: Int)
-        /// The bytes were refused; an answer that says so is to follow. Can transition to `answering`, `lingering`.
+        /// The request was refused, and an error response must follow. Can transition to `answering`, `lingering`.
         case failed
-        /// Our side is shut; what the peer still sends is thrown away until it closes too. Can transition to `closed`.
+        /// The server has closed its side. Input is discarded until the peer closes too. Can transition to `closed`.
         case lingering
         case closed
     }
 
-    /// What the caller is to do next.
+    /// An instruction to the caller.
     enum Action {
         /// Wait for more bytes.
         case needsInput
-        /// Decide about a head: ``readBody(upTo:isStreamed:)``, or answer early.
+        /// Decide about a head: call ``readBody(upTo:isStreamed:)`` or respond early.
         case decide(RequestHead)
-        /// The request is whole: have it handled, then say ``answered()``.
+        /// Call the handler of the complete request, then ``answered()``.
         case handle
-        /// The body that a handler reads has ended.
+        /// End the streamed body.
         case endBody
-        /// The body that a handler reads cannot be read on: the handler is told why, and answers. Its answer is the last.
+        /// Fail the streamed body: the rest cannot be read. The handler gets the error and responds; its response is
+        /// the last.
         case failBody(ProtocolError)
-        /// Answer with this error and close.
+        /// Respond with this error and close.
         case refuse(ProtocolError)
-        /// Shut our side once everything is written, then throw away what comes until the peer closes.
+        /// Close the sending side once everything is written, then discard input until the peer closes.
         case linger
         /// Close now.
         case close
     }
 
-    /// What a wait is for: each has a time-out of its own.
+    /// The event that the connection waits for. Each has its own timeout.
     enum Wait: Equatable {
         case nextRequest
         case head
@@ -85,22 +89,22 @@ final class ConnectionState {
         case peerClose
     }
 
-    /// A client that is told "no" in the middle of its body may send this much more before it is cut off: enough for a small body
-    /// that was under way already, too little to be worth an attack.
+    /// The number of body bytes that a client may still send after an early response before it is cut off. It is enough
+    /// for a small body in flight and too little to be useful for an attack.
     static let drainLimit = 64 * 1024
 
     private let limits: HeadLimits
     private var state = State.idle
     private var bodyBytes = 0
     private var maximumBodyBytes = 0
-    /// No request after the one in hand: the server is shutting down.
+    /// Whether the current request is the last, because the server is shutting down or has dropped input.
     private var isClosing = false
 
     init(limits: HeadLimits) {
         self.limits = limits
     }
 
-    /// What the connection waits for.
+    /// The event that the connection waits for now.
     var wait: Wait {
         switch state {
         case .idle: .nextRequest
@@ -111,7 +115,7 @@ final class ConnectionState {
         }
     }
 
-    /// Whether bytes are of use now; otherwise they wait in the caller's buffer.
+    /// Whether input can be processed now. Otherwise it waits in the caller's buffer.
     var readsInput: Bool {
         switch state {
         case .idle, .head, .body, .draining, .lingering: true
@@ -119,29 +123,30 @@ final class ConnectionState {
         }
     }
 
-    /// Whether the caller is deciding about a head: then not even a buffer of its own is to be filled with the body.
+    /// Whether the caller is deciding about a head. Meanwhile the caller must not even buffer the body.
     var isDeciding: Bool {
         if case .headComplete = state { true } else { false }
     }
 
-    /// Whether nothing of a next request has come.
+    /// Whether nothing of a next request has been received.
     var isIdle: Bool {
         if case .idle = state { true } else { false }
     }
 
-    /// Whether nothing more has to come for the request in hand: ``read(_:_:)`` says so without a byte.
+    /// Whether the current request is complete, so that ``read(_:_:)`` makes progress without further input.
     var isWhole: Bool {
         if case .body(let exchange) = state { exchange.decoder.isComplete } else { false }
     }
 
     // MARK: Bytes
 
-    /// Reads on in the bytes that have come.
+    /// Processes received bytes.
     ///
     /// - Parameters:
-    ///   - input: All bytes not yet taken.
-    ///   - receiveBody: Is given runs of the body.
-    /// - Returns: How many bytes of `input` were taken, and what to do. To be called again until it says `needsInput`.
+    ///   - input: All bytes not yet consumed.
+    ///   - receiveBody: Called with runs of body bytes.
+    /// - Returns: The number of bytes of `input` that were consumed, and the next action. Call again until the action
+    ///   is `needsInput`.
     func read(
         _ input: UnsafeRawBufferPointer,
         _ receiveBody: (UnsafeRawBufferPointer) -> Void
@@ -165,7 +170,7 @@ final class ConnectionState {
                 return (input.count, fail(error))
             }
         case .draining(var decoder, let budget):
-            // Whatever is wrong with this body, its request has been answered: there is nothing more to say.
+            // The request has been answered, so an error in its body needs no response.
             guard let taken = try? decoder.decode(input, { _ in }), taken <= budget else {
                 return (input.count, shut())
             }
@@ -215,7 +220,7 @@ final class ConnectionState {
             guard received <= limit else { throw bodyTooLarge }
             return taken
         } catch {
-            // The limit was passed before what is wrong came, and had been told had the bytes come one by one.
+            // The body exceeded the limit before the invalid byte. Bytes received one by one would give the same error.
             throw received <= limit ? error : bodyTooLarge
         }
     }
@@ -224,21 +229,22 @@ final class ConnectionState {
         ProtocolError(.contentTooLarge, "The body is larger than \(maximumBodyBytes) bytes.")
     }
 
-    /// Refuses what has come, through the handler if that is at work.
+    /// Refuses the input; through the handler if that streams the body.
     private func fail(_ error: ProtocolError) -> Action {
         defer { state = .failed }
         if case .body(let exchange) = state, exchange.isStreamed { return .failBody(error) }
         return .refuse(error)
     }
 
-    // MARK: The request in hand
+    // MARK: Current request
 
-    /// The caller wants the request's body.
+    /// Starts to read the request's body.
     ///
     /// - Parameters:
-    ///   - limit: The most bytes that it may have.
-    ///   - isStreamed: The handler is called now and reads the body as it comes; otherwise it is called when the body is whole.
-    /// - Throws: ``ProtocolError`` when the body says that it is too large: then nothing of it is read.
+    ///   - limit: The maximum length of the body in bytes.
+    ///   - isStreamed: Whether the handler is called now and streams the body. Otherwise it is called when the body is
+    ///     complete.
+    /// - Throws: ``ProtocolError`` if the declared length exceeds the limit. Nothing of the body is read then.
     func readBody(upTo limit: Int, isStreamed: Bool) throws(ProtocolError) {
         guard case .headComplete(var exchange) = state else { return }
         bodyBytes = 0
@@ -251,7 +257,8 @@ final class ConnectionState {
         state = .body(exchange)
     }
 
-    /// Somebody waits for the body now. Returns whether `100 Continue` is to be sent, and does so once.
+    /// Returns whether the caller must send `100 Continue` now that the body is awaited. Returns `true` only once per
+    /// request.
     func sendsContinue() -> Bool {
         guard case .body(var exchange) = state, exchange.awaitsContinue, !exchange.decoder.isComplete else {
             return false
@@ -261,7 +268,7 @@ final class ConnectionState {
         return true
     }
 
-    /// Whether the answer that is about to be written is the connection's last.
+    /// Whether the next response to be written is the connection's last.
     var closesAfterAnswer: Bool {
         guard !isClosing else { return true }
         switch state {
@@ -271,11 +278,11 @@ final class ConnectionState {
         }
     }
 
-    /// An answer that is written in pieces begins; ``answered()`` says when it has ended.
+    /// Begins a response that is written in pieces. ``answered()`` ends it.
     ///
-    /// - Parameter closing: Only the end of the connection will tell the client where the answer ends.
-    /// - Returns: Whether it is the connection's last answer. One that begins before the body has ended always is, since nobody
-    ///   reads the rest meanwhile.
+    /// - Parameter closing: Whether the end of the response is marked by closing the connection.
+    /// - Returns: Whether the response is the connection's last. It always is if it begins before the end of the body,
+    ///   because the rest of the body is not read meanwhile.
     func beginAnswer(closing: Bool) -> Bool {
         var isLast = closing || closesAfterAnswer
         switch state {
@@ -286,7 +293,7 @@ final class ConnectionState {
         return isLast
     }
 
-    /// The answer has been written, or is in the hands of whoever writes.
+    /// Ends the exchange. The response has been written, or queued for writing.
     func answered() -> Action {
         guard !closesAfterAnswer else { return shut() }
         switch state {
@@ -303,7 +310,7 @@ final class ConnectionState {
         return .linger
     }
 
-    /// The caller has no room for the body of a request that is not with its handler yet: the request is refused.
+    /// Refuses a request that is not with its handler yet, because the caller has no memory left for its body.
     func hasNoRoom() -> Action {
         switch state {
         case .headComplete, .body, .handling: fail(Self.noRoom)
@@ -311,8 +318,8 @@ final class ConnectionState {
         }
     }
 
-    /// The caller had no room for bytes that were not taken, and has dropped them: nothing can be read behind them. A request that is not with its
-    /// handler yet is refused, one that is answered is the last.
+    /// Handles the loss of unread input that the caller had no memory for. Nothing can be parsed after the gap: a
+    /// request that is not with its handler yet is refused, and a request being answered is the last.
     func droppedInput() -> Action {
         switch state {
         case .head, .headComplete, .body:
@@ -328,16 +335,16 @@ final class ConnectionState {
     }
 
     private static var noRoom: ProtocolError {
-        ProtocolError(.serviceUnavailable, "The server holds too many request bodies. Try again.")
+        ProtocolError(.serviceUnavailable, "The server's memory for request bodies is full. Try again.")
     }
 
     // MARK: Other events
 
-    /// The peer has shut its side, and everything that it sent before has been read.
+    /// Handles the end of the peer's input. Everything sent before it has been read.
     func peerClosed() -> Action {
         switch state {
         case .handling, .headComplete, .answering, .failed:
-            // It may still read: what it has asked for is answered first.
+            // The peer may still read, so the current request is answered first.
             return .needsInput
         case .idle, .head, .body, .draining, .lingering, .closed:
             state = .closed
@@ -345,7 +352,7 @@ final class ConnectionState {
         }
     }
 
-    /// The wait that ``wait`` named took too long.
+    /// Handles the expiry of the timeout for the current ``wait``.
     func timedOut() -> Action {
         switch state {
         case .head, .body: return fail(ProtocolError(.requestTimeout, "The request did not arrive in time."))
@@ -355,7 +362,7 @@ final class ConnectionState {
         }
     }
 
-    /// The server shuts down: the request in hand is the last.
+    /// Begins a graceful shutdown: the current request is the last.
     func shutDown() -> Action {
         isClosing = true
         guard case .idle = state else { return .needsInput }

@@ -1,17 +1,17 @@
-/// Reads `application/x-www-form-urlencoded`, which is also how a query is written (WHATWG URL §5.1).
+/// A parser for `application/x-www-form-urlencoded`, the format of forms and queries (WHATWG URL §5.1).
 package enum FormURLEncoded {
-    /// Why a form cannot be read.
+    /// The reason why a form is invalid.
     package struct ParseError: Error, Equatable, Sendable {
-        /// What was wrong and where, for whoever debugs the client.
+        /// A description of the error and its place, for the client's developer.
         package let message: String
     }
 
-    /// More pairs than this are refused: nobody sends them, and they would cost memory.
+    /// The maximum number of pairs. No legitimate client sends more, and they would cost memory.
     package static let maximumPairs = 1000
 
-    /// The names and values in the order they came; a name may come more than once.
+    /// Returns the names and values in order. A name may occur more than once.
     ///
-    /// - Throws: ``ParseError`` on a `%` without two hexadecimal digits, on bytes that are not UTF-8, and on too many pairs.
+    /// - Throws: ``ParseError`` for a `%` without two hexadecimal digits, bytes that are not UTF-8, or too many pairs.
     package static func parse(_ bytes: ArraySlice<UInt8>) throws(ParseError) -> [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
         var rest = bytes
@@ -31,11 +31,11 @@ package enum FormURLEncoded {
         return pairs
     }
 
-    /// Takes the percent-encoding off one name, value or path segment (RFC 3986 §2.1).
+    /// Decodes the percent-encoding of one name, value or path segment (RFC 3986 §2.1).
     ///
-    /// - Parameter plusIsSpace: As in forms; in a path a plus is a plus.
+    /// - Parameter plusIsSpace: Whether `+` means a space, as in forms. In a path it does not.
     package static func percentDecoded(_ bytes: ArraySlice<UInt8>, plusIsSpace: Bool) throws(ParseError) -> String {
-        // Most are plain.
+        // Most texts contain nothing to decode.
         let isPlain = bytes.allSatisfy { $0 < 0x80 && $0 != UInt8(ascii: "%") && $0 != UInt8(ascii: "+") }
         if isPlain { return String(decoding: bytes, as: UTF8.self) }
         var decoded: [UInt8] = []

@@ -1,8 +1,9 @@
 internal import Glibc
 
-/// The characters of HTTP, and the few scans that everything in `Wire` is built from.
+/// The characters of HTTP and the scanning functions that all of `Wire` uses.
 ///
-/// This is the one file of the engine that reads bytes without a bounds check: each function states the bound it relies on.
+/// This is the only file of the engine that reads bytes without bounds checks. Each function states the bound that it
+/// relies on.
 enum Octets {
     static let tab: UInt8 = 0x09
     static let lineFeed: UInt8 = 0x0A
@@ -30,19 +31,20 @@ enum Octets {
         return (octet < 64 ? low : high) >> UInt64(octet & 63) & 1 == 1
     }
 
-    /// What may stand in a field value: visible characters, `obs-text`, space and tab (RFC 9110 §5.5). No CR, LF or NUL.
+    /// Whether the octet is allowed in a field value: visible characters, `obs-text`, space and tab (RFC 9110 §5.5).
+    /// CR, LF and NUL are not.
     @inline(__always)
     static func isFieldContent(_ octet: UInt8) -> Bool {
         octet >= 0x20 && octet != 0x7F || octet == tab
     }
 
-    /// The value of a decimal digit, or `nil`.
+    /// Returns the value of a decimal digit, or `nil`.
     @inline(__always)
     static func digit(_ octet: UInt8) -> Int? {
         octet &- 0x30 < 10 ? Int(octet &- 0x30) : nil
     }
 
-    /// The value of a hexadecimal digit, or `nil`.
+    /// Returns the value of a hexadecimal digit, or `nil`.
     @inline(__always)
     static func hexDigit(_ octet: UInt8) -> Int? {
         if let digit = digit(octet) { return digit }
@@ -52,7 +54,7 @@ enum Octets {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Where `octet` first stands at or after `start`, or `nil`. `start` may be anything from 0 to `count`.
+    /// Returns the first index of `octet` at or after `start`, or `nil`. `start` must be from 0 to `count`.
     @inline(__always)
     func firstIndex(of octet: UInt8, from start: Int) -> Int? {
         precondition(start >= 0 && start <= count)
@@ -60,7 +62,8 @@ extension UnsafeRawBufferPointer {
         return UnsafeRawPointer(found) - base
     }
 
-    /// Whether the bytes in `range` are `name`, which is lower case, whatever their case. Only for ranges that hold tokens.
+    /// Returns whether the bytes in `range` equal `name`, ignoring case. `name` must be lower case, and `range` must
+    /// contain a token.
     @inline(__always)
     func matches(_ name: StaticString, in range: Range<Int>) -> Bool {
         guard range.count == name.utf8CodeUnitCount else { return false }
@@ -70,14 +73,14 @@ extension UnsafeRawBufferPointer {
         return true
     }
 
-    /// Whether `text` stands at `start`, letter by letter.
+    /// Returns whether the bytes at `start` equal `text`, including case.
     @inline(__always)
     func equals(_ text: StaticString, at start: Int) -> Bool {
         guard let base = baseAddress, start >= 0, count - start >= text.utf8CodeUnitCount else { return false }
         return memcmp(base + start, text.utf8Start, text.utf8CodeUnitCount) == 0
     }
 
-    /// `range` without the spaces and tabs at its two ends.
+    /// Returns `range` without leading and trailing spaces and tabs.
     func trimmed(_ range: Range<Int>) -> Range<Int> {
         var (lower, upper) = (range.lowerBound, range.upperBound)
         while lower < upper, self[lower] == Octets.space || self[lower] == Octets.tab { lower += 1 }
@@ -85,9 +88,9 @@ extension UnsafeRawBufferPointer {
         return lower..<upper
     }
 
-    /// The number that the bytes in `range` spell: digits only, no sign, no space, no overflow; otherwise `nil`.
+    /// Returns the decimal number in `range`: digits only, without sign, spaces or overflow; otherwise `nil`.
     ///
-    /// Ours, since Swift's `Int("+5")` is 5, and a length that two readers understand differently is how requests are smuggled.
+    /// Swift's `Int("+5")` is 5. Requests can be smuggled if two parsers understand a length differently.
     func decimal(in range: Range<Int>) -> Int? {
         guard !range.isEmpty else { return nil }
         var value = 0

@@ -1,12 +1,14 @@
 package import HTTPTypes
 
-/// A request that this server refuses for what its bytes say.
+/// The reason why a request's bytes are refused.
 ///
-/// It is answered with ``status`` and the connection is closed: where one request ended can no longer be trusted.
+/// The server responds with ``status`` and closes the connection, because the end of the request can no longer be
+/// trusted.
 package struct ProtocolError: Error, Equatable, Sendable {
-    /// The status that says it best: 400, or 413, 414, 417, 431, 501, 505 where those are the right words.
+    /// The most specific status: 400, 413, 414, 417, 431, 501 or 505, and also 408 for a timeout or 503 for lack of
+    /// memory.
     package let status: HTTPResponse.Status
-    /// What was wrong, for whoever debugs the client. Holds nothing of what the client sent.
+    /// A description for the client's developer. It quotes nothing that the client sent.
     package let reason: String
 
     package init(_ status: HTTPResponse.Status, _ reason: String) {

@@ -1,26 +1,27 @@
 package import HTTPTypes
 
-/// How the end of a request's body is known (RFC 9112 §6.3).
+/// The way in which the end of a request's body is determined (RFC 9112 §6.3).
 package enum BodyFraming: Equatable, Sendable {
-    /// `Content-Length`, or 0 when the request has no body.
+    /// `Content-Length`, or 0 if the request has no body.
     case fixed(Int)
     /// `Transfer-Encoding: chunked`.
     case chunked
 }
 
-/// A request's line and header section, checked and kept as the bytes they came in.
+/// A validated request line and header section, stored as received bytes.
 ///
-/// A header becomes a `String` when somebody asks for it, and not before: most requests carry headers that nobody reads.
+/// A header becomes a `String` only on access, because most headers are never read.
 ///
-/// A class, so that handing it on costs one reference count and not one for each of its parts.
+/// A class, so that passing it on costs one reference count and not one per property.
 package final class RequestHead: Sendable {
-    /// From the method to the empty line, both included.
+    /// The bytes from the method up to and including the empty line.
     let bytes: [UInt8]
     let pathRange: Range<Int>
     let queryRange: Range<Int>?
-    /// Where the first field line begins.
+    /// The start of the first field line.
     let fieldsStart: Int
-    /// The value of `X-Request-Id`, which is wanted of every request, if that stands there once.
+    /// The range of the value of `X-Request-Id`, which is needed for every request. `nil` unless the field occurs
+    /// exactly once.
     let requestIDRange: Range<Int>?
 
     package let method: HTTPRequest.Method
@@ -29,7 +30,8 @@ package final class RequestHead: Sendable {
     package let keepsAlive: Bool
     /// Whether the client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
     package let expectsContinue: Bool
-    /// HTTP/1.0: gets no chunked response, and is told when its connection is kept.
+    /// Whether the request is HTTP/1.0. Such a client gets no chunked response, and a `Connection: keep-alive` if its
+    /// connection is kept.
     package let isHTTP10: Bool
 
     init(
@@ -56,18 +58,18 @@ package final class RequestHead: Sendable {
         self.isHTTP10 = isHTTP10
     }
 
-    /// The target's path as it was sent: still percent-encoded, `*` for a request about the server itself.
+    /// The target's path as sent, still percent-encoded. `*` for a request about the server itself.
     package var path: String {
-        // `http://host` has none, which is the same as `/` (RFC 9110 §4.2.3).
+        // The path of `http://host` is empty, which is equivalent to `/` (RFC 9110 §4.2.3).
         pathRange.isEmpty ? "/" : String(decoding: bytes[pathRange], as: UTF8.self)
     }
 
-    /// The target's query without its `?`, still encoded; empty when there is none.
+    /// The target's query without `?`, still encoded. Empty if there is none.
     package var query: ArraySlice<UInt8> {
         queryRange.map { bytes[$0] } ?? []
     }
 
-    /// The value of a field; several fields of that name are joined with commas (RFC 9110 §5.3). `nil` when there is none.
+    /// The value of a field, or `nil`. Several fields with this name are joined with commas (RFC 9110 §5.3).
     package subscript(name: HTTPField.Name) -> String? {
         var result: String?
         forEachField { bytes, nameRange, valueRange in
@@ -78,7 +80,7 @@ package final class RequestHead: Sendable {
         return result
     }
 
-    /// All fields, for whoever needs more than one or two.
+    /// All fields, for callers that need more than one or two.
     package var headerFields: HTTPFields {
         var fields = HTTPFields()
         forEachField { bytes, nameRange, valueRange in
@@ -91,7 +93,8 @@ package final class RequestHead: Sendable {
     private func forEachField(_ body: (UnsafeRawBufferPointer, Range<Int>, Range<Int>) -> Void) {
         bytes.withUnsafeBytes { bytes in
             var start = fieldsStart
-            // The parser has seen that each line ends in CRLF and has a colon; the last line is empty.
+            // The parser has verified that each line ends in CRLF and contains a colon, and that the last line is
+            // empty.
             while let end = bytes.firstIndex(of: Octets.lineFeed, from: start), end - 1 > start,
                 let colon = bytes.firstIndex(of: Octets.colon, from: start)
             {
@@ -103,7 +106,7 @@ package final class RequestHead: Sendable {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether the token in `range` is `name`, which is lower case.
+    /// Returns whether the token in `range` equals `name`, which is lower case.
     fileprivate func equals(_ name: String, in range: Range<Int>) -> Bool {
         guard name.utf8.count == range.count else { return false }
         var index = range.lowerBound

@@ -1,39 +1,40 @@
 internal import HTTPTypes
 
-/// The bounds of a request head.
+/// The limits for a request head.
 package struct HeadLimits: Sendable {
-    /// The request line and all fields together, in bytes; beyond it 431 (or 414, when the line alone is too long).
+    /// The maximum length of the request line and all fields, in bytes. Beyond it 431, or 414 if the line alone is too
+    /// long.
     package var headerBytes = 16 * 1024
-    /// The request target, in bytes; beyond it 414. RFC 9112 §3 recommends at least 8,000.
+    /// The maximum length of the request target, in bytes. Beyond it 414. RFC 9112 §3 recommends at least 8,000.
     package var targetBytes = 8 * 1024
-    /// The number of fields; beyond it 431.
+    /// The maximum number of fields. Beyond it 431.
     package var fields = 100
 
     package init() {}
 }
 
-/// Finds and reads a request head in bytes that arrive in pieces.
+/// Parses a request head from bytes that arrive in pieces.
 ///
-/// Strict: where RFC 9112 leaves a choice it takes the one that two readers cannot understand differently. Lines end in CRLF, a
-/// bare CR or LF is refused, fields are not folded, and no length may be repeated.
+/// It is strict: where RFC 9112 leaves a choice, it takes the one that two parsers cannot understand differently. Lines
+/// must end in CRLF, a bare CR or LF is refused, fields are not folded, and no length may be repeated.
 struct RequestHeadParser {
     private let limits: HeadLimits
-    /// Where the head begins: after the empty line that a client may send before it (RFC 9112 §2.2).
+    /// The start of the head, after the empty line that a client may send before it (RFC 9112 §2.2).
     private var start = 0
-    /// Where the line begins whose end has not come yet. What stands before it is not looked at again.
+    /// The start of the first incomplete line. Bytes before it are not scanned again.
     private var lineStart = 0
 
     init(limits: HeadLimits) {
         self.limits = limits
     }
 
-    /// Looks for a whole head at the beginning of `input`.
+    /// Parses a head at the beginning of `input`.
     ///
-    /// - Parameter input: All bytes since the end of the last request; a later call gets the same and more.
-    /// - Returns: The head and the bytes that it takes of `input`, or `nil` while it is not whole.
-    /// - Throws: ``ProtocolError`` as soon as the bytes cannot become a request.
+    /// - Parameter input: All bytes since the end of the last request. A later call must pass the same bytes and more.
+    /// - Returns: The head and its length in bytes, or `nil` while it is incomplete.
+    /// - Throws: ``ProtocolError`` as soon as the bytes cannot become a valid request.
     mutating func parse(_ input: UnsafeRawBufferPointer) throws(ProtocolError) -> (head: RequestHead, length: Int)? {
-        // Each check is made as soon as its bytes are there, so that the answer does not depend on how they arrive.
+        // Each check is made as soon as its bytes are available, so that the result does not depend on how they arrive.
         try checkFirstOctet(input)
         while let end = input.firstIndex(of: Octets.lineFeed, from: lineStart) {
             try checkLength(of: end + 1 - start, isRequestLine: lineStart == start)
@@ -44,7 +45,7 @@ struct RequestHeadParser {
             let isFirst = lineStart == start
             lineStart = end + 1
             if isEmpty && isFirst {
-                guard start == 0 else { throw .badRequest("More than one empty line stands before the request line.") }
+                guard start == 0 else { throw .badRequest("More than one empty line precedes the request line.") }
                 start = lineStart
                 try checkFirstOctet(input)
             } else if isEmpty {
@@ -56,7 +57,7 @@ struct RequestHeadParser {
         return nil
     }
 
-    /// A first byte that begins no method is told at once, not when a time-out strikes: TLS on a plain port, for one.
+    /// Refuses a first byte that cannot begin a method at once, not after a timeout. TLS on a plain port is an example.
     private func checkFirstOctet(_ input: UnsafeRawBufferPointer) throws(ProtocolError) {
         guard input.count > start, !Octets.isToken(input[start]), input[start] != Octets.carriageReturn,
             input[start] != Octets.lineFeed
@@ -90,7 +91,7 @@ struct RequestHeadParser {
         var targetEnd = targetStart
         while targetEnd < lineEnd, head[targetEnd] > 0x20, head[targetEnd] < 0x7F { targetEnd += 1 }
         guard targetEnd > targetStart, targetEnd < lineEnd, head[targetEnd] == Octets.space else {
-            throw .badRequest("The request line is not a method, a target and a version with one space between.")
+            throw .badRequest("The request line is not a method, a target and a version separated by single spaces.")
         }
         guard targetEnd - targetStart <= limits.targetBytes else {
             throw ProtocolError(.uriTooLong, "The request target is longer than \(limits.targetBytes) bytes.")
@@ -138,11 +139,11 @@ struct RequestHeadParser {
         case 5 where head.equals("PATCH", at: range.lowerBound): .patch
         case 6 where head.equals("DELETE", at: range.lowerBound): .delete
         case 7 where head.equals("OPTIONS", at: range.lowerBound): .options
-        default: throw ProtocolError(.notImplemented, "This server does not know the method.")
+        default: throw ProtocolError(.notImplemented, "This server does not support the method.")
         }
     }
 
-    /// Takes the target apart (RFC 9112 §3.2): `/path?query`, `http://host/path?query`, or `*` for OPTIONS.
+    /// Splits the target (RFC 9112 §3.2): `/path?query`, `http://host/path?query`, or `*` for OPTIONS.
     private func readTarget(
         _ head: UnsafeRawBufferPointer,
         _ range: Range<Int>,
@@ -160,7 +161,7 @@ struct RequestHeadParser {
         return (path, query.map { $0 + 1..<end })
     }
 
-    /// The end of `http://host` in a target of absolute form, where the path begins.
+    /// Returns the end of `http://host` in a target in absolute form, where the path begins.
     private func skipAuthority(_ head: UnsafeRawBufferPointer, _ range: Range<Int>) throws(ProtocolError) -> Int {
         let schemes: [StaticString] = ["http://", "https://"]
         for scheme in schemes {
@@ -176,7 +177,7 @@ struct RequestHeadParser {
 
     // MARK: Fields
 
-    /// What the fields of one request say about its framing.
+    /// The framing information in the fields of one request.
     private struct FieldFacts {
         var hosts = 0
         var contentLength: Int?
@@ -189,10 +190,10 @@ struct RequestHeadParser {
 
         func check(isHTTP10: Bool) throws(ProtocolError) {
             guard hosts == 1 || isHTTP10 && hosts == 0 else {
-                throw .badRequest("A request has exactly one Host.")
+                throw .badRequest("A request must have exactly one Host header.")
             }
             guard isChunked else { return }
-            // Both a length and a coding, or a coding from a client too old to know it: a smuggler's request (RFC 9112 §6.1).
+            // A length together with a coding, or a coding from HTTP/1.0, indicates request smuggling (RFC 9112 §6.1).
             guard contentLength == nil else {
                 throw .badRequest("Both Content-Length and Transfer-Encoding are given.")
             }
@@ -238,7 +239,7 @@ struct RequestHeadParser {
             facts.hosts += 1
         case 6 where head.matches("expect", in: name):
             guard head.matches("100-continue", in: value) else {
-                throw ProtocolError(.expectationFailed, "The only expectation understood is 100-continue.")
+                throw ProtocolError(.expectationFailed, "The only supported expectation is 100-continue.")
             }
             facts.expectsContinue = true
         case 10 where head.matches("connection", in: name):
@@ -256,7 +257,7 @@ struct RequestHeadParser {
         case 17 where head.matches("transfer-encoding", in: name):
             guard !facts.isChunked else { throw .badRequest("Transfer-Encoding is given more than once.") }
             guard head.matches("chunked", in: value) else {
-                throw ProtocolError(.notImplemented, "The only transfer coding understood is chunked.")
+                throw ProtocolError(.notImplemented, "The only supported transfer coding is chunked.")
             }
             facts.isChunked = true
         default:
@@ -278,7 +279,8 @@ struct RequestHeadParser {
         }
     }
 
-    /// Whether `range` is `host`, `host:port` or `[address]:port` (RFC 3986 §3.2). User information is refused.
+    /// Returns whether `range` is `host`, `host:port` or `[address]:port` (RFC 3986 §3.2). User information is not
+    /// allowed.
     private func isAuthority(_ head: UnsafeRawBufferPointer, _ range: Range<Int>) -> Bool {
         var index = range.lowerBound
         if index < range.upperBound, head[index] == UInt8(ascii: "[") {

@@ -1,11 +1,11 @@
 internal import HTTPTypes
 
-/// Writes responses as bytes (RFC 9112 §4 to §6).
+/// Serializes responses (RFC 9112 §4 to §6).
 ///
-/// A class for the reason that ``ConnectionState`` is one.
+/// A class for the same reason as ``ConnectionState``: to avoid an exclusivity check at each mutation.
 final class ResponseEncoder {
-    /// Status line, `Date`, `Content-Type` and what every response has, of the last response: mostly those of the next, as dates
-    /// are formatted once a second.
+    /// The status line, `Date`, `Content-Type` and constant fields of the last response. Most responses reuse them,
+    /// because dates are formatted once a second.
     private var opening: [UInt8] = []
     private var openingStatus = HTTPResponse.Status.ok
     private var openingContentType: String?
@@ -13,26 +13,26 @@ final class ResponseEncoder {
 
     static let continueResponse = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
 
-    /// What ends a chunked body: no trailers.
+    /// The end of a chunked body, without trailers.
     static let lastChunk = Array("0\r\n\r\n".utf8)
 
-    /// How a response ends its exchange.
+    /// The properties of a response that depend on its request and connection.
     struct Ending {
-        /// The request was HEAD: the length is told, the body is not sent.
+        /// The request was HEAD: the length is sent, the body is not.
         var omitsBody = false
-        /// The connection is closed after this response.
+        /// The connection closes after this response.
         var closes = false
-        /// An HTTP/1.0 client that asked for it is told that its connection is kept.
+        /// The client speaks HTTP/1.0 and its connection is kept, so `Connection: keep-alive` is sent.
         var saysKeepAlive = false
         /// The body follows in chunks.
         var isChunked = false
     }
 
-    /// Appends `response` to `output`: its head, and its body if that is known already.
+    /// Appends the head of `response` to `output`, and its body unless that is written in pieces.
     ///
     /// - Parameters:
-    ///   - requestID: What the request is called, for the `X-Request-Id` field.
-    ///   - unixSeconds: Now, for the `Date` field.
+    ///   - requestID: The request's id, for the `X-Request-Id` field.
+    ///   - unixSeconds: The current time, for the `Date` field.
     func encode(
         _ response: Response,
         ending: Ending,
@@ -54,7 +54,7 @@ final class ResponseEncoder {
         if ending.isChunked {
             output.append("\r\nTransfer-Encoding: chunked")
         } else if response.pieces == nil, response.status.allowsBody {
-            // A 204 has no length at all, not even 0, and a 304 would have to tell that of the 200 (RFC 9110 §8.6).
+            // A 204 must have no length at all, and a 304 would need the length of the 200 response (RFC 9110 §8.6).
             output.append("\r\nContent-Length: ")
             output.append(decimal: response.body.count)
         }
@@ -67,7 +67,7 @@ final class ResponseEncoder {
         if response.status.allowsBody, !ending.omitsBody { output.append(contentsOf: response.body) }
     }
 
-    /// Appends one chunk (RFC 9112 §7.1). An empty one would end the body.
+    /// Appends one chunk (RFC 9112 §7.1). It must not be empty, because that would end the body.
     static func append(chunk: [UInt8], to output: inout [UInt8]) {
         precondition(!chunk.isEmpty)
         output.reserveCapacity(output.count + chunk.count + 20)
@@ -77,7 +77,7 @@ final class ResponseEncoder {
         output.append("\r\n")
     }
 
-    /// Brings ``opening`` up to date.
+    /// Updates ``opening`` for a response.
     private func open(_ response: Response, _ unixSeconds: Int) {
         let status = response.status
         guard
@@ -94,7 +94,7 @@ final class ResponseEncoder {
         opening.append(contentsOf: status.reasonPhrase.utf8)
         opening.append("\r\nDate: ")
         opening.append(contentsOf: CivilDate(unixSeconds: unixSeconds).httpDate.utf8)
-        // What is answered is what its Content-Type says, whatever a browser would rather take it for (WHATWG Fetch §3.6).
+        // Browsers must use the declared Content-Type and not guess another (WHATWG Fetch §3.6).
         opening.append("\r\nX-Content-Type-Options: nosniff\r\n")
         if let contentType = response.contentType {
             opening.append("Content-Type: ")
@@ -105,7 +105,7 @@ final class ResponseEncoder {
 }
 
 extension HTTPResponse.Status {
-    /// Whether a response of this status has a body (RFC 9110 §6.4.1).
+    /// Whether a response with this status may have a body (RFC 9110 §6.4.1).
     var allowsBody: Bool { code != 204 && code != 304 }
 }
 

@@ -3,20 +3,20 @@ internal import HTTPTypes
 internal import JSON
 internal import Locking
 
-/// A change of a user's account, as Kakao tells it (Kakao Login, "Account status change webhook").
+/// A change of a user's account that Kakao reports to the push server (Kakao Login, "Account status change webhook").
 package struct AccountEvent: Sendable {
     package let userID: Int64
-    /// The address that names the kind of event.
+    /// The URI that identifies the kind of event.
     package var type = "https://schemas.openid.net/secevent/oauth/event-type/user-unlinked"
-    /// Why, where the kind of event has a reason: any text will do.
+    /// The reason, for kinds of event that have one. Any text is valid.
     package var reason: String?
-    /// The app's key that the token is for; `nil` for the REST API key of the settings, as Kakao has it.
+    /// The app key in the token's `aud` claim; `nil` for the REST API key of the settings, as at Kakao.
     package var appKey: String?
-    /// `jti`; `nil` for one made up. Give the same one twice to play a repetition.
+    /// `jti`; `nil` for a random one. Use the same one twice to simulate a duplicate event.
     package var tokenID: String?
-    /// Whether its signature is not Kakao's.
+    /// Whether the token is signed with a key other than Kakao's.
     package var isForged = false
-    /// The push server's base URL; `nil` for the one of the settings.
+    /// The push server's base URL; `nil` for the one in the settings.
     package var callbackURL: String?
 
     package init(userID: Int64) {
@@ -24,21 +24,21 @@ package struct AccountEvent: Sendable {
     }
 }
 
-/// What became of an event.
+/// The result of sending an event.
 package struct AccountEventOutcome: Sendable, Equatable {
-    /// Whether Kakao called.
+    /// Whether the push server was called.
     package var isSent: Bool
-    /// What the push server answered; `nil` if it did not, within 3 seconds.
+    /// The HTTP status of the push server's response; `nil` if there was none within 3 seconds.
     package var status: Int?
-    /// `jti` of the token, when called.
+    /// `jti` of the token; `nil` if the push server was not called.
     package var tokenID: String?
-    /// `err` of the answer, if it has one.
+    /// `err` of the response, if it has one.
     package var error: String?
-    /// Why it was not called, or why there is no status.
+    /// The reason why the push server was not called, or why there is no status.
     package var reason: String?
 }
 
-/// Calls the push server with a security event token (RFC 8417, RFC 8935): once, and never again.
+/// Posts security event tokens (RFC 8417, RFC 8935) to the push server, without retries.
 struct AccountEventCall: Sendable {
     private static let path = "/kakao/account-events"
     private static let timeout = Duration.seconds(3)
@@ -46,14 +46,19 @@ struct AccountEventCall: Sendable {
     let client: HTTPClient
     let restAPIKey: String
     let signingKeys: SigningKeys
-    /// Where the sandbox is reached.
+    /// The sandbox's URL, which is the issuer of the tokens.
     let issuer: Locked<String>
 
-    /// - Parameter baseURL: The push server's, if the event does not name another.
-    /// - Throws: `Problem` when no key can be made.
+    /// Sends the token of an event to the push server once.
+    ///
+    /// - Parameter baseURL: The push server's base URL, unless the event has one of its own.
+    /// - Throws: `Problem` if no key can be generated.
     func send(_ event: AccountEvent, baseURL: String?) async throws -> AccountEventOutcome {
         guard let baseURL = event.callbackURL ?? baseURL else {
-            return AccountEventOutcome(isSent: false, reason: "The sandbox was not told the push server's URL.")
+            return AccountEventOutcome(
+                isSent: false,
+                reason: "The push server's URL is unknown. Set callback_url or --callback-url."
+            )
         }
         var event = event
         let tokenID = event.tokenID ?? Self.identifier()
@@ -73,12 +78,12 @@ struct AccountEventCall: Sendable {
         return outcome
     }
 
-    /// The token that tells of an event, signed with the key that is signed with now.
+    /// Returns the security event token of an event, signed with the current key.
     ///
     /// - Parameters:
-    ///   - claims: Put over those that Kakao's have.
-    ///   - namesKey: Whether it has `kid`, as Kakao's do.
-    /// - Throws: `Problem` when no key can be made.
+    ///   - claims: Claims that are added to Kakao's, or replace them.
+    ///   - namesKey: Whether the token has `kid`, as Kakao's tokens do.
+    /// - Throws: `Problem` if no key can be generated.
     func token(
         _ event: AccountEvent,
         claims: JSONObject = JSONObject(),
@@ -97,13 +102,13 @@ struct AccountEventCall: Sendable {
         for (name, value) in claims.members { all[name] = value }
         let token = try await signingKeys.current().sign(all, type: "secevent+jwt", namesKey: namesKey)
         guard event.isForged else { return token }
-        // A key of somebody else's, under the name of Kakao's.
+        // Signed with another key, under the `kid` of Kakao's.
         let parts = token.split(separator: ".")
         let forger = try await SigningKey.make()
         return "\(parts[0]).\(parts[1]).\(forger.signature(of: "\(parts[0]).\(parts[1])"))"
     }
 
-    /// 32 hexadecimal digits.
+    /// Returns 32 random hexadecimal digits.
     private static func identifier() -> String {
         (0..<2).map { _ in
             let digits = String(UInt64.random(in: .min ... .max), radix: 16)

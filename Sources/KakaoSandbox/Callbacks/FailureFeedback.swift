@@ -4,10 +4,11 @@ internal import HTTPTypes
 internal import Locking
 internal import Logging
 
-/// Tells the address in `return_url` of a token that failed, as Kakao does (Kakao Push REST API, `for_gcm`): a form with
-/// `userId`, `pushToken` and `date`, once, whatever the answer.
+/// Reports failed tokens to the `return_url` of a push, as Kakao does (Kakao Push REST API, `for_gcm`).
+///
+/// A report is a form with `userId`, `pushToken` and `date`. It is sent once, whatever the response.
 final class FailureFeedback: Sendable {
-    /// Reports that may be under way at once; one more is dropped and counted.
+    /// The maximum number of reports in flight. Further reports are dropped and counted.
     static let maximumPending = 10_000
 
     private let client: HTTPClient
@@ -51,8 +52,8 @@ final class FailureFeedback: Sendable {
             )
             status = try await client.send(request).status
         } catch {
-            // The URL stays out of the log: a part of it is a secret.
-            logger.warning("Failure feedback was not taken", metadata: ["error": "\(error)"])
+            // The URL is not logged, because a part of it is secret.
+            logger.warning("Failure feedback not delivered", metadata: ["error": "\(error)"])
         }
         state.withLock { counts in
             counts.pending -= 1
@@ -61,14 +62,14 @@ final class FailureFeedback: Sendable {
     }
 }
 
-/// What became of the reports of failed tokens.
+/// The numbers of reports of failed tokens, by result.
 package struct FeedbackCounts: Sendable, Equatable {
-    /// Under way.
+    /// In flight.
     package var pending = 0
     /// Answered with 2xx.
     package var accepted = 0
-    /// Answered with anything else, or not at all.
+    /// Answered with another status, or without a response.
     package var refused = 0
-    /// Never sent, because too many were under way.
+    /// Never sent, because too many were in flight.
     package var dropped = 0
 }

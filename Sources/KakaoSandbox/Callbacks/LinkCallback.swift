@@ -3,7 +3,7 @@ internal import HTTPTypes
 internal import JSON
 internal import Locking
 
-/// Calls the push server when a shared message has arrived (Kakao Link, success callback): once, and never again.
+/// Calls the push server once when a shared message has arrived (Kakao Link, success callback), without retries.
 final class LinkCallback: Sendable {
     private struct State {
         var baseURL: String?
@@ -11,7 +11,7 @@ final class LinkCallback: Sendable {
     }
 
     private static let path = "/kakao/link/callback"
-    /// As documented: whoever has not answered by then has not answered.
+    /// Kakao's documented timeout. A later response is ignored.
     private static let timeout = Duration.seconds(3)
 
     private let client: HTTPClient
@@ -26,20 +26,26 @@ final class LinkCallback: Sendable {
 
     var counts: LinkCounts { state.withLock { $0.counts } }
 
-    /// The push server's, if it is known.
+    /// The push server's base URL, if it is known.
     var baseURL: String? { state.withLock { $0.baseURL } }
 
     func setBaseURL(_ url: String) {
         state.withLock { $0.baseURL = url }
     }
 
-    /// Delivers a message and calls back, if Kakao would.
+    /// Shares a message, and calls the push server if Kakao would.
     func share(_ share: LinkShare) async -> LinkShareOutcome {
         guard !share.arguments.isEmpty else {
-            return LinkShareOutcome(isSent: false, reason: "Kakao calls nobody for a message without custom arguments.")
+            return LinkShareOutcome(
+                isSent: false,
+                reason: "Kakao sends no callback for a message without custom arguments."
+            )
         }
         guard let baseURL = share.callbackURL ?? baseURL else {
-            return LinkShareOutcome(isSent: false, reason: "The sandbox was not told the push server's URL.")
+            return LinkShareOutcome(
+                isSent: false,
+                reason: "The push server's URL is unknown. Set callback_url or --callback-url."
+            )
         }
         let resourceID = share.resourceID ?? Self.identifier()
         let request = request(for: share, resourceID: resourceID, baseURL: baseURL)
@@ -76,7 +82,7 @@ final class LinkCallback: Sendable {
         return request
     }
 
-    /// As a query or a form: a string as it is, anything else as JSON text.
+    /// Encodes the parameters as a query or form: strings unchanged, other values as JSON text.
     private func form(_ parameters: JSONObject) -> [UInt8] {
         var form = FormBody()
         for (name, value) in parameters.members {
@@ -85,7 +91,7 @@ final class LinkCallback: Sendable {
         return form.bytes
     }
 
-    /// Letters and digits as many as in `Rvy1c2dkzBAZ5hGD3rqYbxvr`.
+    /// Returns 24 random letters and digits, the length of Kakao's `Rvy1c2dkzBAZ5hGD3rqYbxvr`.
     private static func identifier() -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".unicodeScalars)
         var text = String.UnicodeScalarView()
@@ -95,19 +101,19 @@ final class LinkCallback: Sendable {
 }
 
 extension HTTPField.Name {
-    /// Names a callback: what a receiver tells a repetition by.
+    /// The id of a callback, by which a receiver recognizes a duplicate.
     static let kakaoResourceID = known("X-Kakao-Resource-ID")
 
-    /// A name that is known to be a token.
+    /// Returns a field name; the process traps if `name` is invalid.
     private static func known(_ name: String) -> HTTPField.Name {
-        guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no field name") }
+        guard let name = HTTPField.Name(name) else { preconditionFailure("Invalid header field name: \(name)") }
         return name
     }
 }
 
-/// What became of the callbacks of shared messages.
+/// The numbers of callbacks of shared messages.
 package struct LinkCounts: Sendable, Equatable {
-    /// Called.
+    /// Sent to the push server.
     package var sent = 0
     /// Answered with 2xx.
     package var accepted = 0

@@ -1,37 +1,37 @@
 package import JSON
 
-/// A Kakao Link message that somebody shared to a chat room.
+/// A Kakao Link message that a user shared to a chat room.
 package struct LinkShare: Sendable {
-    /// How the app has chosen to be called, in the console.
+    /// The method of the callback, which the app's developer chooses in Kakao's console.
     package enum Method: String, Sendable, CaseIterable {
         case get = "GET"
-        /// The documents leave open which body a POST has: the sandbox can send either.
+        /// A POST with JSON. Kakao's documentation does not specify the body of a POST, so the sandbox can send either.
         case postJSON = "POST-json"
         case postForm = "POST-form"
     }
 
-    /// The kinds of room that are documented for `CHAT_TYPE`.
+    /// The documented values of `CHAT_TYPE`.
     package static let chatTypes = ["MemoChat", "DirectChat", "MultiChat", "OpenDirectChat", "OpenMultiChat"]
-    /// The names that Kakao's own parameters have: a custom argument cannot.
+    /// The names of Kakao's own parameters, which custom arguments must not use.
     package static let reservedNames = ["CHAT_TYPE", "HASH_CHAT_ID", "TEMPLATE_ID"]
 
     package var method = Method.get
     /// One of ``chatTypes``.
     package var chatType = "MemoChat"
-    /// The service's own hash of the room; `nil` for one made up.
+    /// The hash of the chat room, which is specific to the service; `nil` for a random one.
     package var hashChatID: String?
-    /// Of a message made from a template; `nil` otherwise.
+    /// The id of the message's template; `nil` for a message without one.
     package var templateID: Int64?
-    /// The custom arguments of the phone that shared it. Without any, Kakao calls nobody.
+    /// The custom arguments that the phone passed when it shared the message. Without any, Kakao sends no callback.
     package var arguments = JSONObject()
-    /// `X-Kakao-Resource-ID`; `nil` for one made up.
+    /// `X-Kakao-Resource-ID`; `nil` for a random one.
     package var resourceID: String?
-    /// The push server's base URL; `nil` for the one of the settings.
+    /// The push server's base URL; `nil` for the one in the settings.
     package var callbackURL: String?
 
     package init() {}
 
-    /// The parameters in the order in which they are sent.
+    /// Returns the callback's parameters in the order in which they are sent.
     func parameters(hashChatID: String) -> JSONObject {
         var parameters: JSONObject = ["CHAT_TYPE": .string(chatType), "HASH_CHAT_ID": .string(hashChatID)]
         if let templateID { parameters["TEMPLATE_ID"] = .integer(templateID) }
@@ -40,14 +40,14 @@ package struct LinkShare: Sendable {
     }
 }
 
-/// What became of the callback of a shared message.
+/// The result of the callback of a shared message.
 package struct LinkShareOutcome: Sendable, Equatable {
-    /// Whether Kakao called. It calls once and never again.
+    /// Whether the push server was called. Kakao does not retry.
     package var isSent: Bool
-    /// What the push server answered; `nil` if it did not, within 3 seconds.
+    /// The HTTP status of the push server's response; `nil` if there was none within 3 seconds.
     package var status: Int?
-    /// `X-Kakao-Resource-ID`, when called.
+    /// `X-Kakao-Resource-ID`; `nil` if the push server was not called.
     package var resourceID: String?
-    /// Why it was not called, or why there is no status.
+    /// The reason why the push server was not called, or why there is no status.
     package var reason: String?
 }

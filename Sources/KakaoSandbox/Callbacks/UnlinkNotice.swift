@@ -2,9 +2,9 @@ internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
 
-/// A user who has unlinked the app, as Kakao tells it (Kakao Login, "Unlink webhook").
+/// Kakao's notice that a user has unlinked the app (Kakao Login, "Unlink webhook").
 package struct UnlinkNotice: Sendable {
-    /// How the app has chosen to be called, in the console.
+    /// The method of the callback, which the app's developer chooses in Kakao's console.
     package enum Method: String, Sendable, CaseIterable {
         case get = "GET"
         case post = "POST"
@@ -12,9 +12,9 @@ package struct UnlinkNotice: Sendable {
 
     package var method = Method.get
     package let userID: Int64
-    /// Why. Kakao's list of reasons grows: any text will do.
+    /// The reason. Any text is valid, because Kakao's list of reasons grows.
     package var referrerType = "UNLINK_FROM_APPS"
-    /// The push server's base URL; `nil` for the one of the settings.
+    /// The push server's base URL; `nil` for the one in the settings.
     package var callbackURL: String?
 
     package init(userID: Int64) {
@@ -22,17 +22,17 @@ package struct UnlinkNotice: Sendable {
     }
 }
 
-/// What became of a notice.
+/// The result of sending a notice.
 package struct UnlinkOutcome: Sendable, Equatable {
-    /// Whether Kakao called. It calls once and never again.
+    /// Whether the push server was called. Kakao does not retry.
     package var isSent: Bool
-    /// What the push server answered; `nil` if it did not, within 3 seconds.
+    /// The HTTP status of the push server's response; `nil` if there was none within 3 seconds.
     package var status: Int?
-    /// Why it was not called, or why there is no status.
+    /// The reason why the push server was not called, or why there is no status.
     package var reason: String?
 }
 
-/// Calls the push server when a user unlinks the app: once, and never again.
+/// Calls the push server once when a user unlinks the app, without retries.
 struct UnlinkCall: Sendable {
     private static let path = "/kakao/unlink"
     private static let timeout = Duration.seconds(3)
@@ -41,10 +41,15 @@ struct UnlinkCall: Sendable {
     let adminKey: String
     let appID: Int
 
-    /// - Parameter baseURL: The push server's, if the notice does not name another.
+    /// Sends a notice to the push server once.
+    ///
+    /// - Parameter baseURL: The push server's base URL, unless the notice has one of its own.
     func send(_ notice: UnlinkNotice, baseURL: String?) async -> UnlinkOutcome {
         guard let baseURL = notice.callbackURL ?? baseURL else {
-            return UnlinkOutcome(isSent: false, reason: "The sandbox was not told the push server's URL.")
+            return UnlinkOutcome(
+                isSent: false,
+                reason: "The push server's URL is unknown. Set callback_url or --callback-url."
+            )
         }
         var form = FormBody()
         form.append("app_id", String(appID))

@@ -4,7 +4,9 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// `/sandbox/*`: what a test turns and reads (`docs/sandbox.md`). Not a part of Kakao, and without a key.
+/// The control API under `/sandbox/*`, by which tests read and change the sandbox (`docs/sandbox.md`).
+///
+/// Kakao has no such API. It requires no key.
 struct ControlAPI: Sendable {
     private static let maximumLimit: Int64 = 10_000
 
@@ -81,7 +83,10 @@ struct ControlAPI: Sendable {
     private func failToken(_ request: Request) throws -> Response {
         let input = try ControlInput(bodyOf: request, known: ["push_token"])
         guard ledger.failToken(try input.requiredString("push_token")) else {
-            throw Problem(.conflict, "\(Ledger.maximumFailingTokens) tokens fail already.")
+            throw Problem(
+                .conflict,
+                "\(Ledger.maximumFailingTokens) tokens are set to fail already. Clear them with DELETE /sandbox/tokens/fail."
+            )
         }
         return Response(.noContent)
     }
@@ -118,7 +123,10 @@ struct ControlAPI: Sendable {
 
     private func addFault(_ request: Request) throws -> Response {
         guard let id = faults.add(try Fault(bodyOf: request)) else {
-            throw Problem(.conflict, "\(FaultBoard.maximumFaults) faults are switched on already.")
+            throw Problem(
+                .conflict,
+                "\(FaultBoard.maximumFaults) faults are active already. Remove some with DELETE /sandbox/faults."
+            )
         }
         var json = JSONWriter()
         json.object { $0.member("id", id) }
@@ -132,13 +140,13 @@ struct ControlAPI: Sendable {
 
     private func removeFault(_ request: Request) throws -> Response {
         guard let id = UserIDs.parseOne(request.pathParameter("id")), faults.remove(Int(id)) else {
-            throw Problem(.notFound, "There is no fault of this id.")
+            throw Problem(.notFound, "There is no fault with this id.")
         }
         return Response(.noContent)
     }
 }
 
-/// The answer to `GET /sandbox/reached`.
+/// The response to `GET /sandbox/reached`.
 private struct ReachList: JSONWritable {
     let summaries: [ReachSummary]
 
@@ -147,7 +155,7 @@ private struct ReachList: JSONWritable {
     }
 }
 
-/// The answer to `GET /sandbox/reached?marker=…`.
+/// The response to `GET /sandbox/reached?marker=…`.
 private struct ReachPage: JSONWritable {
     let summary: ReachSummary
     let limit: Int
@@ -178,7 +186,7 @@ extension Response {
 }
 
 extension Ledger {
-    /// ``reached(marker:minimumTimes:after:limit:)`` where waiting holds no loop up.
+    /// Runs ``reached(marker:minimumTimes:after:limit:)`` on the blocking queue, so that no event loop waits.
     func reachedOffLoop(
         _ marker: String,
         minimumTimes: Int,

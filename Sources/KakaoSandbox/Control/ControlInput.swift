@@ -2,12 +2,14 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// What a control call brings: the members of a JSON object, or the parameters of a query. A name that is not known is refused, so
-/// that a slip of the pen is not taken for a wish.
+/// The input of a control call: the members of a JSON object, or the parameters of a query.
+///
+/// Unknown names are rejected, so that a misspelled one is not silently ignored.
 struct ControlInput {
     private let values: JSONObject
 
-    /// The body's members. The body is read as JSON whatever `Content-Type` says, which `curl -d` does not set.
+    /// Reads the members of the body, which is parsed as JSON whatever its `Content-Type`: `curl -d` does not set it to
+    /// JSON.
     ///
     /// - Throws: ``Problem``.
     init(bodyOf request: Request, known: Set<String>) throws(Problem) {
@@ -20,7 +22,7 @@ struct ControlInput {
         try checkNames(known)
     }
 
-    /// The query's parameters, as strings.
+    /// Reads the parameters of the query as strings.
     ///
     /// - Throws: ``Problem``.
     init(queryOf request: Request, known: Set<String>) throws(Problem) {
@@ -36,11 +38,11 @@ struct ControlInput {
 
     private func checkNames(_ known: Set<String>) throws(Problem) {
         for (name, _) in values.members where !known.contains(name) {
-            throw Self.problem(name, "is not known here", allowed: known.sorted().joined(separator: ", "))
+            throw Self.problem(name, "is not a known field", allowed: known.sorted().joined(separator: ", "))
         }
     }
 
-    /// A field error.
+    /// Returns the problem of an invalid field.
     static func problem(_ name: String, _ what: String, allowed: String) -> Problem {
         Problem(
             .badRequest,
@@ -50,7 +52,7 @@ struct ControlInput {
         )
     }
 
-    /// A member as it came; `nil` if it is missing or `null`.
+    /// Returns a member unchanged; `nil` if it is missing or `null`.
     func value(_ name: String) -> JSONValue? {
         guard let value = values[name], !value.isNull else { return nil }
         return value
@@ -62,7 +64,7 @@ struct ControlInput {
         return text
     }
 
-    /// A string of 1 to 4096 bytes that must be there.
+    /// Returns a required string of 1 to 4096 bytes.
     func requiredString(_ name: String) throws(Problem) -> String {
         guard let text = try string(name), (1...4096).contains(text.utf8.count) else {
             throw Self.problem(name, "must be a string of 1 to 4096 bytes", allowed: "1 to 4096 bytes")
@@ -70,12 +72,12 @@ struct ControlInput {
         return text
     }
 
-    /// An integer, which may also come as a string of digits.
+    /// Returns an optional integer, which may also be a string of digits.
     func integer(_ name: String, in range: ClosedRange<Int64>) throws(Problem) -> Int64? {
         value(name) == nil ? nil : try requiredInteger(name, in: range)
     }
 
-    /// The same for one that may not be left out.
+    /// Returns a required integer, which may also be a string of digits.
     func requiredInteger(_ name: String, in range: ClosedRange<Int64>) throws(Problem) -> Int64 {
         let value = value(name)
         let integer = value?.integer ?? value?.string.flatMap { JSONNumber($0)?.int64 }
@@ -92,7 +94,7 @@ struct ControlInput {
         return bool
     }
 
-    /// One of the raw values of an enumeration.
+    /// Returns the case of an enumeration whose raw value is the member's string.
     func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Choice? {
         guard let text = try string(name) else { return nil }
         guard let choice = Choice(rawValue: text) else {

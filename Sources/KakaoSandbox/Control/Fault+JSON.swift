@@ -32,14 +32,18 @@ extension Fault {
         if let milliseconds = try input.integer("milliseconds", in: 0...longest) {
             self.milliseconds = Int(milliseconds)
         } else if kind == .latency {
-            throw ControlInput.problem("milliseconds", "is required with latency", allowed: "0 to \(longest)")
+            throw ControlInput.problem("milliseconds", "is required for the kind latency", allowed: "0 to \(longest)")
         }
         if let probability = try Self.probability(input) { self.probability = probability }
         times = try input.integer("times", in: 1...Int64(Int32.max)).map(Int.init)
         userIDs = try Self.users(input)
         isDelivered = try input.bool("delivered") ?? false
         guard userIDs == nil || !isAtHead else {
-            throw ControlInput.problem("user_ids", "is not known before the body is read", allowed: "another kind")
+            throw ControlInput.problem(
+                "user_ids",
+                "cannot be combined with this kind, which strikes before the body is read",
+                allowed: "another kind"
+            )
         }
     }
 

@@ -27,7 +27,7 @@ extension LinkShare {
         callbackURL = try input.string("callback_url")
         if let resourceID, !Self.isHeaderValue(resourceID) {
             let allowed = "1 to 128 visible ASCII characters"
-            throw ControlInput.problem("resource_id", "must have \(allowed)", allowed: allowed)
+            throw ControlInput.problem("resource_id", "must consist of \(allowed)", allowed: allowed)
         }
     }
 
@@ -37,7 +37,11 @@ extension LinkShare {
             throw ControlInput.problem("args", "must be an object", allowed: "an object")
         }
         for name in reservedNames where arguments[name] != nil {
-            throw ControlInput.problem("args", "must not have \(name), which is Kakao's own", allowed: "other names")
+            throw ControlInput.problem(
+                "args",
+                "must not contain \(name), a parameter of Kakao's own",
+                allowed: "other names"
+            )
         }
         return arguments
     }

@@ -1,24 +1,25 @@
 package import JSON
 
-/// What the sandbox has seen since it started, or since its deliveries were forgotten.
+/// The sandbox's counts since its start. Clearing the deliveries resets `sends`, `users`, `deliveries` and `uncounted`.
 package struct SandboxStats: Sendable {
-    /// Requests to Kakao's paths whose head came, whatever became of them.
+    /// The number of requests to each of Kakao's paths whose head was received, whatever their result.
     package let requests: [String: Int]
-    /// Sends that were accepted and carried out.
+    /// The number of sends that were accepted and executed.
     package let sends: Int
-    /// Users that they named, as often as they were named.
+    /// The number of users in those sends. A user counts once for each occurrence.
     package let users: Int
-    /// Deliveries by what became of them.
+    /// The number of deliveries by outcome.
     package let deliveries: [Delivery.Outcome: Int]
-    /// Tokens that are registered. One that has expired counts until its user registers again.
+    /// The number of registered tokens. An expired token counts until its user registers again.
     package let tokens: Int
-    /// Tokens that were told to fail.
+    /// The number of tokens that are set to fail.
     package let failingTokens: Int
-    /// Users reached that were not counted for want of room: while it is 0, ``ReachSummary`` is exact.
+    /// The number of reached users that were not counted because a limit was reached. While it is 0,
+    /// ``ReachSummary`` is exact.
     package let uncounted: Int
     package let feedback: FeedbackCounts
     package let linkCallbacks: LinkCounts
-    /// The seed of the faults' choices.
+    /// The seed of the faults' random generators.
     package let seed: UInt64
 }
 
@@ -46,7 +47,7 @@ extension SandboxStats: JSONWritable {
                 $0.member("sent", linkCallbacks.sent)
                 $0.member("accepted", linkCallbacks.accepted)
             }
-            // A string, because many readers of JSON round what is beyond 2^53.
+            // A string, because many JSON parsers round integers beyond 2^53.
             json.member("seed", String(seed))
         }
     }

@@ -2,7 +2,7 @@ internal import EventLoop
 internal import HTTPServer
 internal import Locking
 
-/// The answers that wait because of a fault, so that a shutdown does not wait for them.
+/// The responses that a fault delays. A shutdown cancels them instead of waiting.
 final class Delays: Sendable {
     private struct State {
         var waits: [Int: Task<Void, any Error>] = [:]
@@ -12,9 +12,9 @@ final class Delays: Sendable {
 
     private let state = Locked(State())
 
-    /// Waits on a loop.
+    /// Waits for `delay` on an event loop.
     ///
-    /// - Throws: `ConnectionAbort` when the sandbox ends.
+    /// - Throws: `ConnectionAbort` when the sandbox shuts down.
     func wait(_ delay: Duration, on loop: EventLoop) async throws {
         let task = Task(executorPreference: loop) { try await loop.sleep(for: delay) }
         let id = state.withLock { state in
@@ -27,7 +27,7 @@ final class Delays: Sendable {
         do { try await task.value } catch { throw ConnectionAbort() }
     }
 
-    /// Ends every wait, and those to come.
+    /// Cancels all current and future waits.
     func end() {
         let waits = state.withLock { state in
             state.isOver = true

@@ -1,46 +1,47 @@
-/// Something that goes wrong at Kakao because a test asked for it.
+/// A simulated failure at Kakao, requested by a test.
 package struct Fault: Sendable, Equatable {
-    /// What goes wrong.
+    /// The kind of failure.
     package enum Kind: String, Sendable, CaseIterable {
-        /// An answer of ``Fault/status``, with Kakao's ``Fault/code`` or like a gateway's.
+        /// A response with ``Fault/status``. It has Kakao's ``Fault/code``, or no JSON, like a gateway's.
         case status
-        /// The answer waits for ``Fault/milliseconds``; what was asked for is done at once.
+        /// The response is delayed by ``Fault/milliseconds``; the request is executed at once.
         case latency
-        /// The connection is closed when the request's head has come, before its body is read.
+        /// The connection is closed after the head of the request, before its body is read.
         case dropBeforeBody = "drop_before_body"
-        /// The connection is closed when the request has been read, without an answer.
+        /// The connection is closed without a response after the request has been read.
         case dropAfterBody = "drop_after_body"
-        /// Kakao is down: every connection is closed with its first request; or answered with ``Fault/status``, if it is set.
+        /// Kakao is down. Each connection is closed at its first request; if ``Fault/status`` is set, it is the
+        /// response.
         case down
     }
 
-    /// The path that it befalls, or `*` for all of them. The sandbox's own are spared.
+    /// The affected path, or `*` for all paths. `/sandbox/*` is never affected.
     package var path = "*"
     package var kind: Kind
-    /// 200 to 599.
+    /// The status of the response, 200 to 599.
     package var status: Int?
-    /// Kakao's code, for the body of the answer; `nil` for an answer without JSON, as from a gateway.
+    /// Kakao's code in the body of the response; `nil` for a response without JSON, as from a gateway.
     package var code: Int?
-    /// `msg` of the answer.
+    /// `msg` of the response.
     package var message = "a fault of the sandbox"
-    /// `Retry-After`.
+    /// `Retry-After` of the response, in seconds.
     package var retryAfterSeconds: Int?
-    /// Of ``Kind/latency``: 0 to 600,000.
+    /// The delay of ``Kind/latency``: 0 to 600,000 ms.
     package var milliseconds = 0
-    /// From 0 to 1, of each request that it could befall.
+    /// The probability, from 0 to 1, that a matching request is affected.
     package var probability = 1.0
-    /// How often it befalls a request before it is spent; `nil` for ever.
+    /// The number of requests that the fault affects before it is spent; `nil` for no limit.
     package var times: Int?
-    /// Only calls that name one of these users; `nil` for all. Known when the body has been read.
+    /// The users to which the fault is limited; `nil` for all calls. They are known only after the body has been read.
     package var userIDs: Set<Int64>?
-    /// Whether what was asked for is done all the same: the push is out and nobody says so.
+    /// Whether the request is executed all the same: the push is sent, but the caller gets no success response.
     package var isDelivered = false
 
     package init(_ kind: Kind) {
         self.kind = kind
     }
 
-    /// Whether it is played before the body is read.
+    /// Whether the fault strikes before the body is read.
     var isAtHead: Bool {
         switch kind {
         case .down, .dropBeforeBody: true
@@ -48,7 +49,7 @@ package struct Fault: Sendable, Equatable {
         }
     }
 
-    /// The answer that it gives.
+    /// The error response of the fault.
     var refusal: KakaoRefusal {
         KakaoRefusal(
             status: status ?? (kind == .down ? 503 : 500),

@@ -1,22 +1,22 @@
 internal import Locking
 
-/// The faults that are switched on, and how many requests have come for each path.
+/// The active faults, and the number of requests for each path.
 ///
-/// Each fault draws from a generator of its own, made of the seed and its number: the same requests meet the same faults again,
-/// whatever else is switched on.
+/// Each fault has its own random generator, made from the seed and the fault's id. The same sequence of requests
+/// therefore meets the same faults again, whatever other faults are active.
 final class FaultBoard: Sendable {
-    /// A fault that is switched on.
+    /// An active fault.
     struct Armed: Sendable {
-        /// Counted from 1.
+        /// The id of the fault, counted from 1.
         let id: Int
         let fault: Fault
-        /// How many requests it has befallen.
+        /// The number of requests that it has affected.
         fileprivate(set) var applied = 0
         fileprivate var generator: SplitMix64
 
         fileprivate var isSpent: Bool { fault.times.map { applied >= $0 } ?? false }
 
-        /// Whether it befalls this request.
+        /// Returns whether the fault affects this request, and counts it.
         fileprivate mutating func strikes(_ path: String, users: [Int64]) -> Bool {
             guard fault.path == "*" || fault.path == path, !isSpent else { return false }
             if let userIDs = fault.userIDs, !users.contains(where: userIDs.contains) { return false }
@@ -27,25 +27,25 @@ final class FaultBoard: Sendable {
         }
     }
 
-    /// What happens to a request whose head has come.
+    /// The decision about a request whose head has been received.
     enum Arrival: Equatable {
         case pass
         case drop
         case refuse(KakaoRefusal)
     }
 
-    /// What happens to a request that has been read.
+    /// The decision about a request that has been read.
     struct Verdict {
         enum End {
             case refuse(KakaoRefusal)
             case drop
         }
 
-        /// How long the answer waits.
+        /// The delay of the response.
         var delay: Duration?
-        /// Instead of the answer.
+        /// The refusal or abort that replaces the response.
         var end: End?
-        /// Whether what was asked for is done even so.
+        /// Whether the request is executed even though ``end`` replaces its response.
         var isCarriedOut = false
     }
 
@@ -56,7 +56,7 @@ final class FaultBoard: Sendable {
     }
 
     static let maximumFaults = 100
-    /// Of the sum of all latencies that befall one request.
+    /// The maximum of the sum of all latencies of one request.
     static let maximumMilliseconds = 600_000
     private static let maximumPaths = 100
 
@@ -67,10 +67,10 @@ final class FaultBoard: Sendable {
         self.seed = seed
     }
 
-    /// Counts a request whose head has come, and plays the faults that do not wait for a body.
+    /// Counts a request whose head has been received, and applies the faults that do not need the body.
     func arrive(at path: String) -> Arrival {
         state.withLock { state in
-            // Paths are the caller's to choose: only so many are told apart.
+            // The caller chooses the paths, so the number of counted paths is limited.
             let isKnown = state.requests[path] != nil || state.requests.count < Self.maximumPaths
             state.requests[isKnown ? path : "other", default: 0] += 1
             for index in state.faults.indices where state.faults[index].fault.isAtHead {
@@ -82,7 +82,8 @@ final class FaultBoard: Sendable {
         }
     }
 
-    /// Plays the faults of a request that has been read. Latencies add up; of the others the first to strike ends it.
+    /// Applies the faults of a request that has been read. Latencies add up; the first other fault that strikes ends
+    /// the request.
     func verdict(on path: String, users: [Int64]) -> Verdict {
         state.withLock { state in
             var verdict = Verdict()
@@ -109,7 +110,7 @@ final class FaultBoard: Sendable {
         }
     }
 
-    /// Switches a fault on. Returns its id, or `nil` when there are too many.
+    /// Adds a fault. Returns its id, or `nil` if ``maximumFaults`` are active.
     func add(_ fault: Fault) -> Int? {
         state.withLock { state in
             if state.faults.count >= Self.maximumFaults { state.faults.removeAll { $0.isSpent } }
@@ -121,7 +122,7 @@ final class FaultBoard: Sendable {
         }
     }
 
-    /// Switches a fault off. Returns whether there was one of that id.
+    /// Removes a fault. Returns whether it existed.
     func remove(_ id: Int) -> Bool {
         state.withLock { state in
             let count = state.faults.count
@@ -138,7 +139,7 @@ final class FaultBoard: Sendable {
         state.withLock { $0.faults }
     }
 
-    /// How many requests have come for each path, whatever became of them.
+    /// The number of requests for each path, whatever their result.
     var requests: [String: Int] {
         state.withLock { $0.requests }
     }

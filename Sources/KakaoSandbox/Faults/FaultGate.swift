@@ -1,6 +1,6 @@
 internal import HTTPServer
 
-/// Plays the faults that strike before a request's body is read. The sandbox's own paths are let through.
+/// Applies the faults that strike before a request's body is read. Paths under `/sandbox/` are never affected.
 final class FaultGate: Middleware {
     private let faults: FaultBoard
 

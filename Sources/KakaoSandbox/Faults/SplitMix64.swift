@@ -1,5 +1,5 @@
-/// A generator of random numbers that gives the same ones for the same seed (Steele, Lea and Flood, "Fast Splittable
-/// Pseudorandom Number Generators").
+/// A deterministic random number generator: the same seed yields the same sequence (Steele, Lea and Flood, "Fast
+/// Splittable Pseudorandom Number Generators").
 package struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 

@@ -1,35 +1,35 @@
 package import JSON
 
-/// What one device of one user got of one send; or the user alone, when there was no device.
+/// The result of one send for one device of a user, or for the user alone if there was no device.
 package struct Delivery: Sendable {
-    /// What became of it.
+    /// The result of a delivery.
     package enum Outcome: String, Sendable, CaseIterable {
-        /// It would have been shown.
+        /// The device would have shown the message.
         case delivered
-        /// The token is one that was told to fail.
+        /// The token is set to fail.
         case failed
-        /// The user has no device: there is nothing to deliver to.
+        /// The user has no device.
         case noDevice = "no_device"
         /// The message has no part for the device's platform.
         case noMessage = "no_message"
-        /// The message said `dry_run`.
+        /// The message has `dry_run`.
         case dryRun = "dry_run"
     }
 
-    /// Counted from 1 in the order of delivery, without gaps.
+    /// The number of the delivery, counted from 1 in the order of delivery, without gaps.
     package let sequence: Int
-    /// The send that it belongs to, counted from 1.
+    /// The number of the send that the delivery belongs to, counted from 1.
     package let send: Int
-    /// Unix milliseconds.
+    /// The time in Unix milliseconds.
     package let deliveredAt: Int64
     package let userID: Int64
     package let outcome: Outcome
-    /// `apns`, `gcm` or `fcm`, as the send's version calls it; `nil` without a device.
+    /// `apns`, `gcm` or `fcm`, as in the send's API version; `nil` without a device.
     package let pushType: String?
-    /// `nil` when the caller keeps tokens itself (`bypass`).
+    /// The device id; `nil` without a device, or if the message carries its own token (`bypass`).
     package let deviceID: String?
     package let pushToken: String?
-    /// `for_apns`, `for_gcm` or `for_fcm` as the send had it, compact JSON.
+    /// `for_apns`, `for_gcm` or `for_fcm` of the send, as compact JSON.
     package let payload: [UInt8]?
 }
 

@@ -1,17 +1,17 @@
-/// The newest deliveries in full, and the number of all that ever were.
+/// The newest deliveries in full, and the counts of all deliveries.
 struct DeliveryLog {
     private let capacity: Int
-    /// A ring: the delivery of sequence n is at (n - 1) % capacity.
+    /// A ring buffer: the delivery with sequence number n is at (n - 1) % capacity.
     private var ring: [Delivery] = []
     private(set) var count = 0
-    /// By outcome.
+    /// The number of deliveries by outcome.
     private(set) var counts: [Delivery.Outcome: Int] = [:]
 
     init(capacity: Int) {
         self.capacity = max(1, capacity)
     }
 
-    /// The sequence of the next delivery.
+    /// The sequence number of the next delivery.
     var nextSequence: Int { count + 1 }
 
     mutating func append(_ delivery: Delivery) {
@@ -25,7 +25,7 @@ struct DeliveryLog {
         counts[delivery.outcome, default: 0] += 1
     }
 
-    /// The oldest deliveries after a sequence, of one user or of all, at most `limit`.
+    /// Returns the oldest deliveries after a sequence number, of one user or of all users, at most `limit`.
     func page(of userID: Int64?, after: Int, limit: Int) -> [Delivery] {
         var found: [Delivery] = []
         let oldest = count - ring.count + 1
@@ -38,7 +38,7 @@ struct DeliveryLog {
         return found
     }
 
-    /// Begins anew, at sequence 1.
+    /// Removes all deliveries and restarts at sequence number 1.
     mutating func removeAll() {
         self = DeliveryLog(capacity: capacity)
     }

@@ -1,8 +1,8 @@
 internal import Locking
 
-/// What the sandbox knows: tokens, what was delivered, and who was reached how often. Bounded in every part.
+/// The sandbox's state: tokens, deliveries, and how often each user was reached. Each part is bounded.
 ///
-/// One lock, held for microseconds: the loops of the sandbox and the tests that ask it share it.
+/// The event loops of the sandbox and the tests share one lock, which is usually held for microseconds.
 final class Ledger: Sendable {
     fileprivate struct State {
         var tokens: TokenRegistry
@@ -11,23 +11,23 @@ final class Ledger: Sendable {
         var failingTokens: Set<String> = []
         var sends = 0
         var users = 0
-        /// How far Kakao's clock is ahead of this machine's, in milliseconds.
+        /// The number of milliseconds by which Kakao's clock is ahead of this machine's.
         var clockOffset: Int64 = 0
 
-        /// Unix milliseconds by Kakao's clock.
+        /// The time by Kakao's clock, in Unix milliseconds.
         var now: Int64 { WallClock.unixMilliseconds + clockOffset }
     }
 
-    /// A token that failed, and where its failure is to be reported.
+    /// A token that failed, and the URL for its failure report.
     struct Failure: Sendable {
         let userID: Int64
         let pushToken: String
         let returnURL: String
-        /// Unix milliseconds.
+        /// The time in Unix milliseconds.
         let failedAt: Int64
     }
 
-    /// What a count of everything says.
+    /// The counts of all parts of the ledger.
     struct Counts {
         let tokens: Int
         let failingTokens: Int
@@ -38,7 +38,7 @@ final class Ledger: Sendable {
     }
 
     static let maximumFailingTokens = 100_000
-    /// 100 years.
+    /// The maximum total advance of the clock: 100 years.
     static let maximumClockSeconds: Int64 = 36_500 * 86_400
 
     private let state: Locked<State>
@@ -58,13 +58,15 @@ final class Ledger: Sendable {
 
     // MARK: The Push API
 
-    /// - Throws: ``KakaoRefusal``, -1, when there is no room.
+    /// Registers the token of a device.
+    ///
+    /// - Throws: ``KakaoRefusal`` with code -1 if a limit on tokens is reached.
     func register(_ key: DeviceKey, userID: Int64, pushToken: String) throws(KakaoRefusal) {
         let isStored = state.withLock {
             $0.tokens.register(key, userID: userID, pushToken: pushToken, now: $0.now)
         }
         guard isStored else {
-            throw KakaoRefusal(status: 400, code: -1, message: "the sandbox has no room for a token")
+            throw KakaoRefusal(status: 400, code: -1, message: "the sandbox has reached its limit of tokens")
         }
     }
 
@@ -78,7 +80,7 @@ final class Ledger: Sendable {
 
     /// Delivers a send to every device of every user.
     ///
-    /// - Returns: The failures that somebody wants to hear of.
+    /// - Returns: The failures that have a `return_url`.
     func carryOut(_ send: PushSend) -> [Failure] {
         state.withLock { state in
             let now = state.now
@@ -99,9 +101,9 @@ final class Ledger: Sendable {
 
     // MARK: Controls
 
-    /// Puts the clock forward, by 100 years over all at most; to this machine's time for `nil`.
+    /// Advances Kakao's clock, by at most 100 years in total; `nil` resets it to this machine's time.
     ///
-    /// - Returns: Unix milliseconds by the clock then.
+    /// - Returns: The new time by Kakao's clock, in Unix milliseconds.
     @discardableResult
     func moveClock(bySeconds seconds: Int64?) -> Int64 {
         state.withLock { state in
@@ -111,7 +113,7 @@ final class Ledger: Sendable {
         }
     }
 
-    /// Has sends to a token fail from now on, if there is still room for one.
+    /// Makes all further sends to a token fail. Returns `false` if ``maximumFailingTokens`` is reached.
     func failToken(_ pushToken: String) -> Bool {
         state.withLock {
             guard $0.failingTokens.count < Self.maximumFailingTokens else { return false }
@@ -140,12 +142,15 @@ final class Ledger: Sendable {
         state.withLock { $0.reach.times(userID, marker: marker) }
     }
 
-    /// Looks at every user of the marker with the lock held: some 100 ms for ten million. Not to be called on a loop.
+    /// Returns users after `after` that were reached at least `minimumTimes` times, by ascending id.
+    ///
+    /// Scans all users of the marker with the lock held, which takes about 100 ms for ten million users. Do not call it
+    /// on an event loop.
     func reached(marker: String, minimumTimes: Int, after: Int64, limit: Int) -> [(userID: Int64, times: Int)] {
         state.withLock { $0.reach.page(of: marker, minimumTimes: minimumTimes, after: after, limit: limit) }
     }
 
-    /// Forgets what was delivered to whom, and keeps the tokens.
+    /// Clears the deliveries and their counts. Tokens are kept.
     func forgetDeliveries() {
         state.withLock {
             $0.log.removeAll()
@@ -183,7 +188,7 @@ extension Ledger.State {
         if devices.isEmpty { append(send, userID: userID, .noDevice, nil, nil, nil, now) }
     }
 
-    /// With `bypass` the message carries the token itself, one for each platform.
+    /// Delivers a send with `bypass`, whose message carries one token for each platform.
     fileprivate mutating func deliverToGivenTokens(
         _ send: PushSend,
         userID: Int64,

@@ -1,10 +1,12 @@
-/// How often each user was reached by pushes of one marker, so that a push sent twice can be told from one sent once.
+/// A counter of how often pushes with a marker reached each user, which reveals a push that was sent twice.
 ///
-/// A user is reached when an accepted send names it, with or without a device: that is what the caller of Kakao answers for.
+/// A user is reached when an accepted send names it, with or without a device, because that is all that Kakao's caller
+/// controls.
 struct ReachCounter {
     /// The sends of one marker.
     fileprivate struct Reach {
-        /// Growing one large table would hold every caller up for as long as it takes to copy it: these grow one at a time.
+        /// The number of tables. Growing a single large table would block all callers while it is copied; shards grow
+        /// one at a time.
         static let shardCount = 64
 
         var sends = 0
@@ -14,7 +16,7 @@ struct ReachCounter {
         var shards = [[Int64: UInt32]](repeating: [:], count: shardCount)
 
         static func shard(of userID: Int64) -> Int {
-            // Fibonacci hashing, the upper 6 bits: neighbours and multiples alike are spread.
+            // The upper 6 bits of Fibonacci hashing spread both consecutive ids and multiples.
             Int(truncatingIfNeeded: (UInt64(bitPattern: userID) &* 0x9E37_79B9_7F4A_7C15) >> 58)
         }
     }
@@ -25,7 +27,7 @@ struct ReachCounter {
     private var indices: [String: Int] = [:]
     private var reaches: [(marker: String, reach: Reach)] = []
     private var users = 0
-    /// Times that were not counted for want of room.
+    /// The number of reached users that were not counted because a limit was reached.
     private(set) var uncounted = 0
 
     init(maximumUsers: Int) {
@@ -62,7 +64,7 @@ struct ReachCounter {
         return reaches.count - 1
     }
 
-    /// What is known of each marker, in the order in which they first came.
+    /// The counts of each marker, in the order of first use.
     var summaries: [ReachSummary] {
         reaches.map { ReachSummary($0.marker, $0.reach) }
     }
@@ -77,7 +79,8 @@ struct ReachCounter {
         return Int(reaches[index].reach.shards[Reach.shard(of: userID)][userID] ?? 0)
     }
 
-    /// Users after `after` that were reached at least `minimumTimes` times, by ascending id. Looks at every user of the marker.
+    /// Returns users after `after` that were reached at least `minimumTimes` times, by ascending id. Scans all users of
+    /// the marker.
     func page(of marker: String, minimumTimes: Int, after: Int64, limit: Int) -> [(userID: Int64, times: Int)] {
         guard let index = indices[marker] else { return [] }
         var found: [(userID: Int64, times: Int)] = []
@@ -95,16 +98,16 @@ struct ReachCounter {
     }
 }
 
-/// What is known of the sends of one marker.
+/// The counts of the sends of one marker.
 package struct ReachSummary: Sendable, Equatable {
-    /// Empty for the sends without one.
+    /// The marker; empty for the sends without one.
     package let marker: String
     package let sends: Int
-    /// Different users.
+    /// The number of distinct users.
     package let users: Int
-    /// Users, as often as they were reached.
+    /// The number of times that users were reached.
     package let times: Int
-    /// Different users that were reached twice or more.
+    /// The number of distinct users that were reached at least twice.
     package let moreThanOnce: Int
 
     fileprivate init(_ marker: String, _ reach: ReachCounter.Reach) {
@@ -123,7 +126,7 @@ extension [Int64: UInt32] {
             count = count == .max ? .max : count + 1
             return count
         }
-        // In place: the key is looked up once.
+        // Updated in place, so that the key is looked up only once.
         return increment(&self[key, default: 0])
     }
 }

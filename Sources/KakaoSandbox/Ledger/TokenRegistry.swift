@@ -1,21 +1,22 @@
-/// The tokens of each user, until they expire.
+/// The push tokens of each user, and their expiry.
 struct TokenRegistry {
-    /// A token as it was registered.
+    /// A registered push token.
     struct Token: Sendable {
         let key: DeviceKey
         var pushToken: String
-        /// Unix milliseconds.
+        /// The time of the first registration, in Unix milliseconds.
         let createdAt: Int64
-        /// Unix milliseconds of the last registration, from which the expiry is counted.
+        /// The time of the last registration, in Unix milliseconds. The token's lifetime begins here.
         var updatedAt: Int64
     }
 
     private static let millisecondsPerDay: Int64 = 86_400_000
-    /// Beyond what anybody owns: a lookup compares all of a user's devices.
+    /// The maximum number of devices of a user, far more than a person owns. It is bounded because a lookup compares
+    /// all of them.
     private static let maximumDevicesPerUser = 1000
 
     private let maximumTokens: Int
-    /// `nil` when tokens never expire.
+    /// The lifetime of a token in milliseconds; `nil` if tokens never expire.
     private let lifetime: Int64?
     private var tokens: [Int64: [Token]] = [:]
     private(set) var count = 0
@@ -25,7 +26,7 @@ struct TokenRegistry {
         lifetime = lifetimeDays < 0 ? nil : Int64(min(lifetimeDays, 36_500)) * Self.millisecondsPerDay
     }
 
-    /// Adds the token of a device, or updates it. Returns false, with nothing changed, if there is no room.
+    /// Adds or updates the token of a device. Returns `false` without storing it if a limit is reached.
     mutating func register(_ key: DeviceKey, userID: Int64, pushToken: String, now: Int64) -> Bool {
         removeExpired(of: userID, now: now)
         if let index = tokens[userID]?.firstIndex(where: { $0.key == key }) {
@@ -43,7 +44,7 @@ struct TokenRegistry {
         remove(of: userID) { $0.key == key }
     }
 
-    /// What has not expired, in the order of the first registration.
+    /// Returns the tokens of a user that have not expired, in the order of their first registration.
     func tokens(of userID: Int64, now: Int64) -> [Token] {
         guard let all = tokens[userID] else { return [] }
         guard let lifetime, all.contains(where: { $0.updatedAt + lifetime <= now }) else { return all }

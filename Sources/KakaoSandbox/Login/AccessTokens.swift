@@ -2,20 +2,20 @@ internal import Locking
 
 /// The access tokens that the sandbox has issued.
 final class AccessTokens: Sendable {
-    /// Tokens that are kept; one more is not issued.
+    /// The maximum number of stored tokens. No further tokens are issued.
     static let maximumTokens = 1_000_000
 
-    /// What a token stands for.
+    /// The user and app of a token, and when it expires.
     struct Grant: Sendable {
         let userID: Int64
         let appID: Int64
-        /// Milliseconds since 1970.
+        /// The time of expiry in Unix milliseconds.
         let end: Int64
     }
 
     private let grants = Locked<[String: Grant]>([:])
 
-    /// Issues a token. Returns `nil` when there are too many.
+    /// Issues a token. Returns `nil` if ``maximumTokens`` are stored.
     func issue(_ grant: Grant) -> String? {
         let token = (0..<3).map { _ in
             let digits = String(UInt64.random(in: .min ... .max), radix: 36)
@@ -28,7 +28,7 @@ final class AccessTokens: Sendable {
         }
     }
 
-    /// What a token stands for, while it is in force.
+    /// Returns the grant of a token, or `nil` if the token is unknown or has expired.
     func grant(of token: String) -> Grant? {
         grants.withLock { grants in
             guard let grant = grants[token] else { return nil }
@@ -38,7 +38,7 @@ final class AccessTokens: Sendable {
         }
     }
 
-    /// Ends all tokens of a user, as logging out everywhere does.
+    /// Revokes all tokens of a user, as a logout on all devices does.
     func revoke(userID: Int64) {
         grants.withLock { grants in grants = grants.filter { $0.value.userID != userID } }
     }

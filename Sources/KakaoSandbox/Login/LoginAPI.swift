@@ -2,7 +2,8 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// `/v1/user/access_token_info` and `/.well-known/jwks.json` as Kakao serves them (Kakao Login REST API), with the faults that have been asked for.
+/// `/v1/user/access_token_info` and `/.well-known/jwks.json` as Kakao serves them (Kakao Login REST API), with injected
+/// faults.
 struct LoginAPI: Sendable {
     private static let tokenInfoPath = "/v1/user/access_token_info"
     private static let keysPath = "/.well-known/jwks.json"
@@ -41,7 +42,7 @@ struct LoginAPI: Sendable {
         return String(field.dropFirst("Bearer ".count))
     }
 
-    /// Answers, or plays the fault that applies.
+    /// Returns the response of `answer`, unless a fault replaces it.
     private func withFaults(
         _ path: String,
         _ request: Request,

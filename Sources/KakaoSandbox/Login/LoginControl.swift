@@ -3,12 +3,13 @@ internal import HTTPTypes
 internal import JSON
 internal import Locking
 
-/// `/sandbox/login` and `/sandbox/keys`: logs users in without a browser, and has Kakao change its keys (`docs/sandbox.md`).
+/// The controls `/sandbox/login` and `/sandbox/keys`, which log users in without a browser and rotate Kakao's keys
+/// (`docs/sandbox.md`).
 struct LoginControl: Sendable {
     let settings: KakaoSandboxSettings
     let accessTokens: AccessTokens
     let signingKeys: SigningKeys
-    /// Of ID tokens: where the sandbox is reached, which is known once it listens.
+    /// The issuer of ID tokens, which is the sandbox's URL. It is known once the sandbox listens.
     let issuer = Locked("")
 
     func addRoutes(to router: inout Router) {
@@ -30,7 +31,7 @@ struct LoginControl: Sendable {
         )
     }
 
-    /// An ID token (OIDC) as Kakao makes it: `claims` are put over those that it has.
+    /// Returns an ID token (OIDC) like Kakao's. `claims` are added to Kakao's claims, or replace them.
     func idToken(
         of userID: Int64,
         appKey: String,
@@ -51,12 +52,15 @@ struct LoginControl: Sendable {
         let known: Set<String> = ["user_id", "app_id", "expires_in", "app_key"]
         let input = try ControlInput(bodyOf: request, known: known)
         guard let userID = try input.integer("user_id", in: 1...Int64.max) else {
-            throw ControlInput.problem("user_id", "must be given", allowed: "1 to \(Int64.max)")
+            throw ControlInput.problem("user_id", "is required", allowed: "1 to \(Int64.max)")
         }
         let appID = try input.integer("app_id", in: 1...Int64.max)
         let seconds = try input.integer("expires_in", in: 0...86_400) ?? 21_599
         guard let token = accessToken(of: userID, appID: appID, expiresInSeconds: seconds) else {
-            throw Problem(.conflict, "\(AccessTokens.maximumTokens) tokens have been issued.")
+            throw Problem(
+                .conflict,
+                "\(AccessTokens.maximumTokens) access tokens are stored already. Revoke some with DELETE /sandbox/login/{user_id}."
+            )
         }
         var idToken: String?
         if let appKey = try input.string("app_key") {
@@ -78,7 +82,7 @@ struct LoginControl: Sendable {
 
     private func logout(_ request: Request) throws -> Response {
         guard let userID = UserIDs.parseOne(request.pathParameter("user_id")) else {
-            throw Problem(.notFound, "There is no user of this id.")
+            throw Problem(.notFound, "The user id in the path must be an integer from 1 to 2^63-1.")
         }
         accessTokens.revoke(userID: userID)
         return Response(.noContent)

@@ -6,25 +6,25 @@ internal import HTTPTypes
 internal import JSON
 internal import Locking
 
-/// The keys that the sandbox signs ID tokens and account events with, the newest last: Kakao publishes two at a time.
+/// The keys that sign ID tokens and account events, the newest last. The two newest are published, as at Kakao.
 final class SigningKeys: Sendable {
     private static let published = 2
 
     private let keys = Locked<[SigningKey]>([])
 
-    /// The key that is signed with; made when it is first asked for.
+    /// Returns the key that signs new tokens. The first call generates it.
     func current() async throws -> SigningKey {
         if let key = keys.withLock({ $0.last }) { return key }
         let made = try await SigningKey.make()
         return keys.withLock { keys in
-            // Of two that were made at the same moment the first counts.
+            // A concurrent call may have stored a key in the meantime.
             if let key = keys.last { return key }
             keys.append(made)
             return made
         }
     }
 
-    /// Signs with a new key from now on. The one before stays published, those before that do not.
+    /// Replaces the key that signs new tokens. Its predecessor stays published, older keys do not.
     func rotate() async throws {
         _ = try await current()
         let made = try await SigningKey.make()
@@ -34,7 +34,7 @@ final class SigningKeys: Sendable {
         }
     }
 
-    /// What is published: `{"keys":[…]}`.
+    /// Returns the published key set, `{"keys":[…]}`.
     func jwks() async throws -> [UInt8] {
         _ = try await current()
         var json = JSONWriter()
@@ -58,7 +58,7 @@ final class SigningKeys: Sendable {
 
 /// An RSA key of 2048 bits.
 final class SigningKey: @unchecked Sendable {
-    // Never changed after it was made, and only read by OpenSSL: any thread may sign with it.
+    // Immutable, and OpenSSL only reads it to sign, so that all threads may share it.
     private let key: OpaquePointer
     /// `kid`.
     let id: String
@@ -70,12 +70,14 @@ final class SigningKey: @unchecked Sendable {
 
     deinit { EVP_PKEY_free(key) }
 
-    /// Makes a key, which takes a while, where that holds no loop up.
+    /// Generates a key on the blocking queue, because generation is slow and must not block an event loop.
     static func make() async throws -> SigningKey {
         try await withCheckedThrowingContinuation { continuation in
             EventLoop.blocking.async {
                 guard let key = clibssl_make_rsa_2048_key() else {
-                    return continuation.resume(throwing: Problem(.internalServerError, "No key can be made."))
+                    return continuation.resume(
+                        throwing: Problem(.internalServerError, "No RSA key could be generated.")
+                    )
                 }
                 let id = (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined()
                 continuation.resume(returning: SigningKey(key, id: id))
@@ -83,7 +85,7 @@ final class SigningKey: @unchecked Sendable {
         }
     }
 
-    /// A JSON Web Token of these claims, signed with RS256.
+    /// Returns a JSON Web Token with these claims, signed with RS256.
     func sign(_ claims: JSONObject, type: String, namesKey: Bool) -> String {
         var header: JSONObject = ["typ": .string(type), "alg": "RS256"]
         if namesKey { header["kid"] = .string(id) }
@@ -91,7 +93,7 @@ final class SigningKey: @unchecked Sendable {
         return text + "." + signature(of: text)
     }
 
-    /// The signature of a text, as a token ends with it.
+    /// Returns the signature of a text, encoded as the last part of a token.
     func signature(of text: String) -> String {
         Base64URL.encode(signature(of: Array(text.utf8)))
     }
@@ -108,7 +110,7 @@ final class SigningKey: @unchecked Sendable {
         return Array(signature.prefix(length))
     }
 
-    /// A number of the public key, big-endian: its modulus `n` or its exponent `e`.
+    /// Returns a number of the public key as big-endian bytes: the modulus `n` or the exponent `e`.
     func number(_ name: String) -> [UInt8] {
         var number: OpaquePointer?
         guard EVP_PKEY_get_bn_param(key, name, &number) == 1 else { return [] }
@@ -119,7 +121,7 @@ final class SigningKey: @unchecked Sendable {
     }
 }
 
-/// Base64 with the alphabet for addresses and without padding (RFC 4648 §5).
+/// The URL-safe Base64 encoding, without padding (RFC 4648 §5).
 enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 

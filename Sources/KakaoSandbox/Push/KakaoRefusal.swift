@@ -2,13 +2,13 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// An error as Kakao tells it: a status and `{"msg":…,"code":…}`.
+/// An error response of Kakao: a status and `{"msg":…,"code":…}`.
 ///
-/// `msg` is free text that Kakao rewords and that may hold what the caller sent, push tokens among it: whoever shows it on must
-/// scrub it first. The sandbox keeps that habit, so that scrubbing is tested.
+/// `msg` is free text that Kakao may reword. It may contain parts of the request, such as push tokens, so a caller must
+/// scrub it before showing it. The sandbox does the same, so that scrubbing is tested.
 struct KakaoRefusal: Error, Equatable {
     var status: Int
-    /// `nil` for what comes from a gateway in front of Kakao's API: an answer without JSON.
+    /// Kakao's error code; `nil` for a response without JSON, as from a gateway in front of Kakao's API.
     var code: Int?
     var message: String
     /// `Retry-After`, in seconds.
@@ -21,17 +21,17 @@ struct KakaoRefusal: Error, Equatable {
         self.retryAfterSeconds = retryAfterSeconds
     }
 
-    /// -2: a parameter is missing or wrong.
+    /// Returns error -2: a parameter is missing or invalid.
     static func badParameter(_ message: String) -> KakaoRefusal {
         KakaoRefusal(status: 400, code: -2, message: message)
     }
 
-    /// -401: no Admin key, or another one.
+    /// Returns error -401: the credentials are missing or invalid.
     static func unauthorized(_ message: String) -> KakaoRefusal {
         KakaoRefusal(status: 401, code: -401, message: message)
     }
 
-    /// Those that have a phrase to show; any other goes out without one.
+    /// The statuses with a reason phrase. Other statuses are sent without one.
     private static let known: [HTTPResponse.Status] = [
         .ok, .badRequest, .unauthorized, .forbidden, .notFound, .tooManyRequests, .internalServerError, .badGateway,
         .serviceUnavailable, .gatewayTimeout,

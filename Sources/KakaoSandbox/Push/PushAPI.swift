@@ -3,7 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// `/v1/push/*` and `/v2/push/*` as Kakao serves them (Kakao Push REST API), with the faults that have been asked for.
+/// `/v1/push/*` and `/v2/push/*` as Kakao serves them (Kakao Push REST API), with injected faults.
 struct PushAPI: Sendable {
     let settings: KakaoSandboxSettings
     let ledger: Ledger
@@ -22,10 +22,10 @@ struct PushAPI: Sendable {
         }
     }
 
-    /// Answers a call, or plays the fault that applies to it.
+    /// Executes a call and returns its response, unless a fault replaces it.
     ///
-    /// What is delayed is the answer: what was asked for is done when the request has been read, so that a caller who does not
-    /// wait for the answer cannot know that it was.
+    /// A latency fault delays only the response. The request is executed as soon as it has been read, so a caller that
+    /// times out cannot know whether it was executed.
     private func answer(_ request: Request, path: String, call: PushCall, version: PushVersion) async throws -> Response
     {
         let command: Result<PushCommand, KakaoRefusal> = Result { () throws(KakaoRefusal) in

@@ -1,13 +1,13 @@
 internal import HTTPServer
 
-/// A call of the Push API whose parameters have been checked.
+/// A call of the Push API with validated parameters.
 enum PushCommand: Sendable {
     case register(DeviceKey, userID: Int64, pushToken: String)
     case tokens([Int64])
     case deregister(DeviceKey, userID: Int64)
     case send(PushSend)
 
-    /// The users that it names.
+    /// The users that the call names.
     var userIDs: [Int64] {
         switch self {
         case .register(_, let userID, _), .deregister(_, let userID): [userID]
@@ -17,28 +17,28 @@ enum PushCommand: Sendable {
     }
 }
 
-/// What tells one device of a user from another.
+/// The key of a device among the devices of a user.
 struct DeviceKey: Equatable, Sendable {
     let deviceID: String
     let platform: Platform
 }
 
-/// A send whose parameters have been checked.
+/// A send with validated parameters.
 struct PushSend: Sendable {
     let version: PushVersion
     let userIDs: [Int64]
     let message: PushMessage
-    /// The tokens are the caller's: the message carries one, and those registered here are not looked at.
+    /// Whether the message carries its own tokens, and registered tokens are ignored.
     let isBypass: Bool
 }
 
-/// The four calls.
+/// The four calls of the Push API.
 enum PushCall: String, CaseIterable, Sendable {
     case register, tokens, deregister, send
 
-    /// Checks the parameters as documented.
+    /// Validates the parameters as documented.
     ///
-    /// - Throws: ``KakaoRefusal``, -2, with words like Kakao's.
+    /// - Throws: ``KakaoRefusal`` with code -2 and a message like Kakao's.
     func parse(
         _ form: PushForm,
         version: PushVersion,
@@ -75,7 +75,7 @@ enum PushCall: String, CaseIterable, Sendable {
         return DeviceKey(deviceID: deviceID, platform: platform)
     }
 
-    /// Kakao's own words, which repeat the push token.
+    /// Returns an error with Kakao's own message, which contains the push token.
     private func invalidDevice(_ form: PushForm, version: PushVersion, settings: KakaoSandboxSettings) -> KakaoRefusal {
         let app = "app-\(settings.appID)"
         let parameters = [

@@ -1,9 +1,9 @@
 internal import HTTPServer
 internal import HTTPTypes
 
-/// The parameters of a call: those of the query, then those of a form body.
+/// The parameters of a call: those of the query, followed by those of a form body.
 ///
-/// Kakao reads no other body: of a call with JSON every parameter is missing.
+/// Kakao reads only form bodies. In a call with a JSON body, all parameters are missing.
 struct PushForm {
     private let pairs: [(name: String, value: String)]
 
@@ -20,19 +20,19 @@ struct PushForm {
         }
     }
 
-    /// The first value of that name, or `nil`.
+    /// Returns the first value with that name, or `nil`.
     subscript(name: String) -> String? {
         pairs.first { $0.name == name }?.value
     }
 
-    /// A user id.
+    /// Returns a required user id.
     func userID(_ name: String) throws(KakaoRefusal) -> Int64 {
         guard let text = self[name] else { throw .badParameter("\(name) is required") }
         guard let id = UserIDs.parseOne(text) else { throw .badParameter("\(name) must be between 1 and 2^63-1") }
         return id
     }
 
-    /// A list of 1 to 100 user ids; `nil` if there is no parameter of that name.
+    /// Returns a list of 1 to 100 user ids; `nil` if there is no parameter with that name.
     func userIDs(_ name: String) throws(KakaoRefusal) -> [Int64]? {
         guard let text = self[name] else { return nil }
         guard let ids = UserIDs.parseList(text), !ids.isEmpty else {
@@ -44,7 +44,8 @@ struct PushForm {
         return ids
     }
 
-    /// A Boolean, as Java's `Boolean` reads it but for anything else than its two words; false without the parameter.
+    /// Returns a Boolean; `false` if the parameter is missing. Case is ignored, as in Java, but other words than `true`
+    /// and `false` are rejected.
     func bool(_ name: String) throws(KakaoRefusal) -> Bool {
         guard let text = self[name] else { return false }
         switch text.lowercased() {

@@ -1,29 +1,31 @@
 internal import JSON
 
-/// What a send carries, taken apart as far as the sandbox needs it.
+/// The message of a send, parsed as far as the sandbox needs.
 struct PushMessage: Sendable {
-    /// What devices of one platform get.
+    /// The part of a message for the devices of one platform.
     struct Payload: Sendable {
-        /// `for_apns`, `for_gcm` or `for_fcm` as it came, compact.
+        /// `for_apns`, `for_gcm` or `for_fcm` of the request, as compact JSON.
         let json: [UInt8]
-        /// The device's token, when the caller keeps tokens itself (`bypass`).
+        /// The device's token, for sends with `bypass`.
         let pushToken: String?
-        /// Where failures are reported to.
+        /// The URL for failure reports (Android only).
         let returnURL: String?
-        /// Not to be sent on to a device (Android only).
+        /// Whether the message is not sent to a device (Android only).
         let isDryRun: Bool
     }
 
-    /// `custom_field` of Android: "push notification of size 4KB can be sent".
+    /// The limit of Android's `custom_field`: "push notification of size 4KB can be sent".
     private static let maximumCustomFieldBytes = 4096
 
     let apns: Payload?
     let android: Payload?
-    /// The value of the marker field in `custom_field`, by which the users reached are counted; empty without one.
+    /// The value of the marker field in `custom_field`, by which reached users are counted; empty if there is none.
     let marker: String
 
-    /// - Parameter markerField: The member of `custom_field` that holds the marker, as a string or an integer.
-    /// - Throws: ``KakaoRefusal`` unless `text` is a JSON object whose documented members have the documented form.
+    /// Parses a message.
+    ///
+    /// - Parameter markerField: The member of `custom_field` that holds the marker, as a string or a number.
+    /// - Throws: ``KakaoRefusal`` unless `text` is a JSON object whose documented members are valid.
     init(_ text: String, version: PushVersion, markerField: String) throws(KakaoRefusal) {
         let json: JSONValue
         do { json = try JSONValue(parsing: text) } catch {
@@ -59,7 +61,7 @@ struct PushMessage: Sendable {
         }
     }
 
-    /// A member that is an object; `nil` if there is none.
+    /// Returns a member that is an object; `nil` if it is missing or `null`.
     private static func object(_ name: String, of object: JSONObject) throws(KakaoRefusal) -> JSONObject? {
         switch object[name] {
         case .object(let member): return member

@@ -1,23 +1,23 @@
-/// A version of Kakao's Push API. They differ in what Android is called and in nothing else that is documented.
+/// A version of Kakao's Push API. As documented, the versions differ only in the name of the Android platform.
 enum PushVersion: String, CaseIterable, Sendable {
-    /// With `gcm` and `for_gcm`.
+    /// The version with `gcm` and `for_gcm`.
     case v1
-    /// With `fcm` and `for_fcm`, since 2020-12-02.
+    /// The version with `fcm` and `for_fcm`, available since 2020-12-02.
     case v2
 
-    /// The member of `push_message` that is for a platform.
+    /// Returns the name of the member of `push_message` for a platform.
     func member(for platform: Platform) -> String {
         "for_" + platform.name(in: self)
     }
 }
 
-/// Whose push service a device has.
+/// The push service of a device.
 package enum Platform: UInt8, CaseIterable, Sendable {
     case apns
-    /// GCM and FCM: one service under two names, so that a token registered by one version is known to the other.
+    /// GCM and FCM, one service under two names. A token registered by one version is valid in the other.
     case android
 
-    /// What `push_type` says of it.
+    /// Returns the platform's `push_type`.
     func name(in version: PushVersion) -> String {
         switch (self, version) {
         case (.apns, _): "apns"

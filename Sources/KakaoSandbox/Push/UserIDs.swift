@@ -1,16 +1,16 @@
-/// Reads user ids: integers from 1 to 2^63-1, digit by digit and never through a floating-point number.
+/// A parser of user ids: integers from 1 to 2^63-1. It parses digit by digit, never through a floating-point number.
 enum UserIDs {
-    /// As documented for `uuids`.
+    /// The documented limit of `uuids`.
     static let maximumCount = 100
 
-    /// One id in plain decimal digits, or `nil`: neither `+5` nor `1.0` nor 2^63 is one.
+    /// Parses one id in plain decimal digits. Returns `nil` for anything else, such as `+5`, `1.0` or 2^63.
     static func parseOne(_ text: String) -> Int64? {
         var scanner = Scanner(text)
         guard let id = scanner.number(), scanner.isAtEnd else { return nil }
         return id
     }
 
-    /// A JSON array of ids, each a number or a string, as in `[1, "2"]`; `nil` for anything else.
+    /// Parses a JSON array of ids, each a number or a string, such as `[1, "2"]`. Returns `nil` for anything else.
     static func parseList(_ text: String) -> [Int64]? {
         var scanner = Scanner(text)
         scanner.skipSpace()
@@ -32,7 +32,7 @@ enum UserIDs {
     }
 
     private struct Scanner {
-        // An array and an index: a `Substring` shrunk octet by octet took a quarter of a send's time.
+        // An array and an index, because consuming a `Substring` octet by octet took a quarter of a send's time.
         private let octets: [UInt8]
         private var index = 0
 
@@ -54,7 +54,7 @@ enum UserIDs {
             while let octet = next, octet == 0x20 || octet == 0x09 || octet == 0x0A || octet == 0x0D { index += 1 }
         }
 
-        /// Digits up to 2^63-1, without a zero in front.
+        /// Consumes a number from 1 to 2^63-1 without leading zeros. Returns `nil` if there is none.
         mutating func number() -> Int64? {
             guard next != UInt8(ascii: "0") else { return nil }
             var value: Int64 = 0

@@ -6,7 +6,7 @@ package struct AudienceName: Sendable, Equatable {
 
     package let text: String
 
-    /// `nil` for a text that is no such name.
+    /// Creates a name. Returns `nil` for an invalid name.
     package init?(_ text: String) {
         guard (1...100).contains(text.utf8.count), text.utf8.allSatisfy(Self.isAllowed) else { return nil }
         self.text = text
@@ -28,11 +28,11 @@ extension AudienceName: PageCursor {
     var cursor: String { text }
 }
 
-/// Users that pushes can be sent to by a name, without those users.
+/// A named set of users to which pushes can be sent, without the users themselves.
 struct Audience: Sendable {
     let name: AudienceName
-    /// How many different users it has.
+    /// The number of distinct users.
     let users: Int64
-    /// When it was last replaced.
+    /// When the users were last replaced.
     let updatedAt: Date
 }

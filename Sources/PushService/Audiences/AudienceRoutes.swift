@@ -3,11 +3,12 @@ internal import HTTPTypes
 internal import JSON
 internal import Postgres
 
-/// `/v1/audiences`: operators upload users under a name, for pushes to go to.
+/// `/v1/audiences`: named sets of users that operators upload, to send pushes to them.
 struct AudienceRoutes: Sendable {
-    /// Uploads that a server takes at a time: each has a connection to PostgreSQL, which sorts what it has taken.
+    /// The maximum number of concurrent uploads to a server. Each uses a connection to PostgreSQL, which sorts the
+    /// uploaded users.
     static let maximumUploads = 2
-    /// So many bytes go to PostgreSQL at a time.
+    /// The number of bytes that are sent to PostgreSQL at a time.
     private static let bytesAtATime = 64 * 1024
 
     let store: AudienceStore
@@ -20,19 +21,20 @@ struct AudienceRoutes: Sendable {
         router.on(.delete, "/v1/audiences/{name}", .operator(.send), delete)
     }
 
-    /// Takes users, one a line: 200 once all of them have taken the place of the former ones, 201 when there were none.
+    /// Replaces an audience with the users in the body, one a line. Responds with 200, or with 201 for a new audience,
+    /// once all users are stored.
     private func replace(_ request: Request, _ body: RequestBody) async throws -> Response {
         guard let name = AudienceName(request.pathParameter("name")) else {
             throw Problem.field("name", AudienceName.allowed)
         }
         guard request.contentType == "text/plain" else {
-            throw Problem(.unsupportedMediaType, "The body must be text/plain, as Content-Type says: a user id a line.")
+            throw Problem(.unsupportedMediaType, "Unsupported Content-Type. Allowed: text/plain, one user id a line.")
         }
         guard uploads.take() else {
             throw Problem(
                 .serviceUnavailable,
                 kind: "too-many-uploads",
-                "This server takes \(Self.maximumUploads) uploads at a time. Try again.",
+                "This server accepts at most \(Self.maximumUploads) concurrent uploads. Try again.",
                 headerFields: [.retryAfter: "30"]
             )
         }
@@ -41,14 +43,16 @@ struct AudienceRoutes: Sendable {
         return Self.response(audience, status: isNew ? .created : .ok)
     }
 
-    /// - Throws: ``Problem`` 400 for lines that are no user ids, and when there is none at all.
+    /// Sends the users in the body to PostgreSQL.
+    ///
+    /// - Throws: ``Problem`` 400 for lines that are not user ids, and for a body without any.
     private static func copy(_ body: RequestBody, to writer: PostgresCopyWriter) async throws {
         var lines = UserIDLines()
         var rows = UserIDRows()
         for try await piece in body {
             lines.read(piece) { rows.append($0) }
             if lines.isHopeless { break }
-            // Nothing is kept once a line is bad.
+            // After the first bad line, no more rows are sent.
             if !lines.badLines.isEmpty {
                 _ = rows.take()
             } else if rows.bytes.count >= bytesAtATime {
@@ -61,7 +65,7 @@ struct AudienceRoutes: Sendable {
             throw Problem(
                 .badRequest,
                 kind: "empty-audience",
-                "The body holds no user id: an audience has one at least."
+                "The body contains no user id. An audience needs at least one."
             )
         }
         rows.end()
@@ -73,7 +77,7 @@ struct AudienceRoutes: Sendable {
         return Problem(
             .badRequest,
             kind: "invalid-lines",
-            "Nothing was changed. The first lines that are wrong: \(list). A line must be \(UserIDLines.allowed).",
+            "Nothing was changed. The first invalid lines: \(list). Each line must be \(UserIDLines.allowed).",
             members: [
                 "lines": .array(numbers.map { JSONValue.number(JSONNumber($0)) }),
                 "allowed": .string(UserIDLines.allowed),
@@ -97,7 +101,7 @@ struct AudienceRoutes: Sendable {
         return Response(.noContent)
     }
 
-    /// The name in the path; nothing can be there under one that is none.
+    /// Returns the name in the path. An invalid name throws 404, since no audience can have it.
     private static func name(_ request: Request) throws -> AudienceName {
         guard let name = AudienceName(request.pathParameter("name")) else { throw notFound }
         return name

@@ -1,6 +1,7 @@
 internal import Locking
 
-/// How many requests of one expensive kind, uploads or dry runs, a server takes at a time, over all of its loops.
+/// A limit of concurrent requests of one expensive kind, such as uploads or dry runs. It applies to a server with all
+/// of its event loops.
 final class UploadLimit: Sendable {
     private let free: Locked<Int>
 
@@ -8,7 +9,7 @@ final class UploadLimit: Sendable {
         free = Locked(count)
     }
 
-    /// Takes a place. Returns whether there was one.
+    /// Reserves a place. Returns whether one was free.
     func take() -> Bool {
         free.withLock { free in
             guard free > 0 else { return false }
@@ -17,7 +18,7 @@ final class UploadLimit: Sendable {
         }
     }
 
-    /// Gives a place back that was taken.
+    /// Releases a reserved place.
     func release() {
         free.withLock { $0 += 1 }
     }

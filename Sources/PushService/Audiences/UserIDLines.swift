@@ -1,24 +1,24 @@
-/// Reads user ids, one a line, from pieces that may be cut anywhere.
+/// A parser of user ids, one a line, from pieces that may be cut anywhere.
 ///
-/// A line is an integer from 1 to 2^63-1 in decimal, without a sign, a space or a leading zero. It ends with LF or CR LF; the last one
-/// may also end with the text. An empty line counts as a line and is passed over. Pure.
+/// A line is an integer from 1 to 2^63-1 in decimal, without a sign, a space or a leading zero. It ends with LF or CR
+/// LF; the last one may also end with the text. An empty line is counted and skipped. Pure.
 package struct UserIDLines {
-    /// What stands of the line so far.
+    /// The state of the current line.
     private enum State {
-        /// Digits or nothing. Can transition to `afterCarriageReturn`, `bad`.
+        /// The line has only digits so far, or is empty. Can transition to `afterCarriageReturn`, `bad`.
         case number
-        /// Now it has to end. Can transition to `number`, `bad`.
+        /// The line has to end now. Can transition to `number`, `bad`.
         case afterCarriageReturn
-        /// Passed over to its end. Can transition to `number`.
+        /// The line is invalid, and skipped to its end. Can transition to `number`.
         case bad
     }
 
-    package static let allowed = "an integer from 1 to 9223372036854775807, without sign, spaces and leading zeros"
-    /// Bad lines that are looked for: enough to see what is wrong with a file.
+    package static let allowed = "an integer from 1 to 9223372036854775807, without a sign, spaces or leading zeros"
+    /// The maximum number of bad lines to report: enough to see the fault of a file.
     private static let maximumBadLines = 10
-    /// Bytes after the first bad line in which others are looked for.
+    /// The number of bytes after the first bad line in which more bad lines are searched for.
     private static let maximumBytesAfterBadLine = 1 << 20
-    /// So many fit into 64 bits, whatever they are; 2^63-1 has as many.
+    /// The number of digits of 2^63-1. Any number with as many digits fits into 64 bits.
     private static let maximumDigits = 19
 
     /// The numbers of the first bad lines, counted from 1.
@@ -29,14 +29,14 @@ package struct UserIDLines {
     private var digits = 0
     private var bytesAfterBadLine = 0
 
-    /// There are bad lines, and it is not worth looking for more.
+    /// Whether there are bad lines and the search for more has ended.
     var isHopeless: Bool {
         badLines.count == Self.maximumBadLines || bytesAfterBadLine > Self.maximumBytesAfterBadLine
     }
 
     package init() {}
 
-    /// Reads a piece and calls `body` with each user id that ends in it.
+    /// Parses a piece and calls `body` with each user id whose line ends in it.
     package mutating func read(_ piece: [UInt8], _ body: (Int64) -> Void) {
         if !badLines.isEmpty { bytesAfterBadLine += piece.count }
         for octet in piece {
@@ -50,7 +50,7 @@ package struct UserIDLines {
         }
     }
 
-    /// There is no further piece.
+    /// Parses the end of the text.
     package mutating func end(_ body: (Int64) -> Void) {
         switch state {
         case .number, .bad: endLine(body)

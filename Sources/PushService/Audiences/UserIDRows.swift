@@ -1,16 +1,16 @@
-/// User ids as the rows of a `COPY … FROM STDIN (FORMAT binary)` into one column of `bigint` (PostgreSQL manual, "COPY", "Binary
-/// Format"): cheap to write, and cheap to read for the server.
+/// User ids as rows of `COPY … FROM STDIN (FORMAT binary)` into one column of `bigint` (PostgreSQL manual, "COPY",
+/// "Binary Format"). The format is cheap to write here and cheap to read for PostgreSQL.
 struct UserIDRows {
-    /// Signature, flags, length of the header's extension.
+    /// The signature, the flags, and the length of the header's extension.
     private static let header = Array("PGCOPY\n".utf8) + [0xFF, 0x0D, 0x0A, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-    /// A row has one field, and that has eight bytes.
+    /// The beginning of a row: one field of eight bytes.
     private static let beginning: [UInt8] = [0, 1, 0, 0, 0, 8]
-    /// In place of a row's number of fields.
+    /// The end of the data, in place of a row's number of fields.
     private static let trailer: [UInt8] = [0xFF, 0xFF]
 
-    /// What is to be sent next.
+    /// The bytes to send next.
     private(set) var bytes = header
-    /// The rows so far, also those that have been taken.
+    /// The number of rows so far, including those already taken.
     private(set) var count = 0
 
     mutating func append(_ id: Int64) {
@@ -19,12 +19,12 @@ struct UserIDRows {
         count += 1
     }
 
-    /// There are no more.
+    /// Appends the end of the data.
     mutating func end() {
         bytes += Self.trailer
     }
 
-    /// Hands over what is to be sent next.
+    /// Removes and returns the bytes to send next.
     mutating func take() -> [UInt8] {
         var taken: [UInt8] = []
         taken.reserveCapacity(bytes.count)

@@ -4,21 +4,23 @@ internal import Journal
 internal import Logging
 internal import Postgres
 
-/// Takes calls from Kakao, which waits 3 seconds and does not call again: stores each, or appends it to the journal while PostgreSQL does not answer.
+/// The intake of calls from Kakao, which waits 3 seconds and does not call again. Each call is stored, or appended to
+/// the journal while PostgreSQL is unavailable.
 ///
-/// One for each loop.
+/// There is one instance for each event loop.
 final class CallIntake: @unchecked Sendable {
-    // `timeouts` and `nextProbe` are touched on the loop only, which `isStalled` and `record(_:)` check.
+    // `timeouts` and `nextProbe` are accessed on the event loop only, which `isStalled` and `record(_:)` check.
 
-    /// How long PostgreSQL may take to store a call.
+    /// The time limit for PostgreSQL to store a call.
     private static let storeLimit = Duration.seconds(2)
-    /// When Kakao is answered at the latest, after the head of the request came.
+    /// The time limit for the response to Kakao, counted from the arrival of the request's head.
     private static let answerLimit = Duration.milliseconds(2700)
     /// The part of ``answerLimit`` that is reserved for the journal.
     private static let journalLimit = Duration.milliseconds(500)
-    /// Time-outs in a row after which PostgreSQL counts as unreachable: one statement may have waited for a lock.
+    /// The number of consecutive timeouts after which PostgreSQL counts as stalled. A single statement may have waited
+    /// for a lock.
     private static let stalledAfter = 4
-    /// How often it is tried then.
+    /// How often a stalled PostgreSQL is tried again.
     private static let probeInterval = Duration.seconds(1)
 
     private let store: ReceivedCallStore
@@ -28,12 +30,12 @@ final class CallIntake: @unchecked Sendable {
     private let logger: Logger
 
     private var timeouts = 0
-    /// By the loop's clock.
+    /// When a stalled PostgreSQL is tried next, by the event loop's clock.
     private var nextProbe: UInt64 = 0
 
     /// - Parameters:
-    ///   - store: Of `loop`.
-    ///   - journal: Without one, calls are refused while PostgreSQL does not answer.
+    ///   - store: The store of `loop`.
+    ///   - journal: The journal. Without one, calls are rejected while PostgreSQL is unavailable.
     init(store: ReceivedCallStore, journal: Journal?, gate: StartupGate, loop: EventLoop, logger: Logger) {
         self.store = store
         self.journal = journal
@@ -42,12 +44,12 @@ final class CallIntake: @unchecked Sendable {
         self.logger = logger
     }
 
-    /// Keeps a call: when this returns, it is committed or in the journal. A client that hangs up changes nothing.
+    /// Stores a call. When this returns, the call is committed or in the journal, even if the client has disconnected.
     ///
-    /// - Throws: ``Problem`` 503 when neither is possible; ``PostgresError`` when the database rejects it.
+    /// - Throws: ``Problem`` 503 when neither is possible; ``PostgresError`` when the database rejects the call.
     func keep(_ call: ReceivedCall, _ request: Request) async throws {
         guard let journal else { return try await request.uninterrupted { [store] in try await store.store(call) } }
-        // None if the request itself was slow to arrive.
+        // The limit is not positive if the request itself arrived slowly.
         let limit = min(Self.storeLimit, remaining(request) - Self.journalLimit)
         if gate.isOpen, limit > .zero, !isStalled {
             do {
@@ -60,10 +62,10 @@ final class CallIntake: @unchecked Sendable {
         try await append(call, to: journal, request)
     }
 
-    /// - Throws: ``PostgresError``; after `limit` ``PostgresError/Code/timedOut``.
+    /// - Throws: ``PostgresError``, with ``PostgresError/Code/timedOut`` after `limit`.
     private func store(_ call: ReceivedCall, within limit: Duration) async throws {
         if case .linkCallback(let callback) = call {
-            // There may be thousands a second: without a task for each.
+            // Thousands of link callbacks may arrive in a second, so none gets a task of its own.
             return try await store.callbacks.insert(callback, within: limit)
         }
         let stored: Void? = try await loop.run(within: limit) { [store] in try await store.store(call) }
@@ -73,7 +75,7 @@ final class CallIntake: @unchecked Sendable {
     private func append(_ call: ReceivedCall, to journal: Journal, _ request: Request) async throws {
         let record = JournalRecord(time: call.receivedAt, payload: call.record)
         let (loop, logger, id) = (loop, logger, request.id)
-        // A disk that hangs must not keep Kakao waiting.
+        // A hanging disk must not delay the response to Kakao.
         try await Promise.uninterruptedValue(
             on: loop,
             within: max(remaining(request), Self.journalLimit),
@@ -81,7 +83,7 @@ final class CallIntake: @unchecked Sendable {
         ) { promise in
             journal.append(record) { result in
                 let answer = result.mapError { error -> any Error in
-                    // The journal logs what is wrong with it, once.
+                    // The journal logs its own failure once.
                     logger.debug("Call not journaled", metadata: ["request_id": "\(id)", "error": "\(error)"])
                     return PostgresError(.unavailable, detail: error.description).problem
                 }
@@ -90,12 +92,12 @@ final class CallIntake: @unchecked Sendable {
         }
     }
 
-    /// The time until Kakao must be answered.
+    /// Returns the time left until Kakao must have a response.
     private func remaining(_ request: Request) -> Duration {
         Self.answerLimit - .milliseconds(loop.now - min(request.startedAt, loop.now))
     }
 
-    /// Whether PostgreSQL has stopped answering and this is not the call that tries it again.
+    /// Whether PostgreSQL is stalled and this call is not the one that tries it again.
     private var isStalled: Bool {
         loop.preconditionOnLoop()
         guard timeouts >= Self.stalledAfter else { return false }
@@ -112,14 +114,15 @@ final class CallIntake: @unchecked Sendable {
 }
 
 extension PostgresError {
-    /// Whether the database could not do its work, whatever it was asked: no connection, time-out, overload, and the SQLSTATE classes connection
-    /// exception (08), insufficient resources (53), operator intervention (57) and read-only transaction (25006); and deadlocks (40), which pass.
+    /// Whether the database was unable to execute any statement: no connection, timeout, overload, or one of the
+    /// SQLSTATE classes connection exception (08), insufficient resources (53) and operator intervention (57), or
+    /// SQLSTATE 25006 (read-only transaction). Deadlocks (40) count too, since they are transient.
     var isOutage: Bool {
         isTransient || ["08", "40", "53", "57"].contains(sqlStateClass) || sqlState == "25006"
     }
 
-    /// Whether another attempt to store the same values would fail as well: data exception (22), constraint (23), program limit (54), trigger (P0), and
-    /// values that cannot be sent.
+    /// Whether another attempt to store the same values would fail as well: data exception (22), constraint (23),
+    /// program limit (54), trigger (P0), or values that cannot be sent.
     var isRejection: Bool {
         code == .invalidParameter || code == .server && ["22", "23", "54", "P0"].contains(sqlStateClass)
     }

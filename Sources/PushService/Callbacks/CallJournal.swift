@@ -2,7 +2,8 @@ internal import EventLoop
 internal import Journal
 internal import Logging
 
-/// The journal of calls from Kakao, wired: what takes calls on each loop, and what replays them.
+/// The journal of calls from Kakao and its replayer. The intake of each event loop appends calls, and the replayer
+/// stores them.
 struct CallJournal: Sendable {
     /// `nil` without `journal.directory`.
     let journal: Journal?
@@ -11,9 +12,9 @@ struct CallJournal: Sendable {
     /// Opens the journal. Blocks.
     ///
     /// - Parameters:
-    ///   - store: Of `loop`: stores what is replayed.
-    ///   - loop: Where replaying runs.
-    /// - Throws: ``SettingsError`` for a directory that cannot be used.
+    ///   - store: The store of `loop`, for replayed calls.
+    ///   - loop: The event loop of the replayer.
+    /// - Throws: ``SettingsError`` for an unusable directory.
     init(_ settings: Settings.Journal, store: ReceivedCallStore, loop: EventLoop, logger: Logger) throws {
         guard let directory = settings.directory else {
             (journal, replayer) = (nil, nil)
@@ -29,16 +30,16 @@ struct CallJournal: Sendable {
             self.journal = journal
             replayer = JournalReplayer(journal: journal, store: store, loop: loop, logger: logger)
         } catch {
-            throw SettingsError(place: SettingKey.journalDirectory.rawValue, message: "It cannot be used: \(error).")
+            throw SettingsError(place: SettingKey.journalDirectory.rawValue, message: "Unusable directory: \(error).")
         }
     }
 
-    /// Replays until it is stopped. Needs a database that is ready.
+    /// Replays the journal until it is stopped. Requires a database that is ready.
     func run() async { await replayer?.run() }
 
-    /// Lets ``run()`` end after the batch in hand.
+    /// Makes ``run()`` return after the current batch.
     func stop() async { await replayer?.stop() }
 
-    /// Writes what waits for the disk and releases the files.
+    /// Writes pending records to disk and releases the files.
     func close() async { await journal?.close() }
 }

@@ -4,13 +4,13 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read what came.
+/// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events.
 struct EventRoutes: Sendable {
-    /// The app's number at Kakao. Without it nobody could say whose users a notice is about, and there is no `/kakao/unlink`.
+    /// The app's id at Kakao. Without it there is no `/kakao/unlink`, since a notice could be about another app's user.
     let appID: String?
-    /// Who believes account events. Without a key of the app none could be for it, and there is no `/kakao/account-events`.
+    /// The verifier of account events. Without a key of the app it is `nil`, and there is no `/kakao/account-events`.
     let verifier: TokenVerifier?
-    /// Of the same loop as `store`.
+    /// The client of the same event loop as `store`.
     let client: HTTPClient
     let store: EventStore
     let intake: CallIntake
@@ -25,20 +25,22 @@ struct EventRoutes: Sendable {
             }
         }
         if let verifier {
-            // The body is signed: who sends it cannot be told before.
+            // The sender is authenticated by the signature of the body, not by the head.
             router.on(.post, "/kakao/account-events", .anyone, bodyLimit: 16 * 1024) {
                 try await receiveAccountEvents($0, verifier)
             }
         }
     }
 
-    /// 200 once the notice is committed and the devices are withdrawn, also for a user who has none; or once it is in the journal.
+    /// Responds with 200 once the notice is committed and the user's devices, if any, are withdrawn; or once it is in
+    /// the journal.
     private func receiveUnlink(_ request: Request, _ appID: String) async throws -> Response {
         try await intake.keep(.events([KakaoEvent(unlink: request, appID: appID)]), request)
         return Response(.ok)
     }
 
-    /// 202 once the events of a security event token are committed and acted on, or in the journal, 400 for a token that is not Kakao's to us (RFC 8935 §2).
+    /// Responds with 202 once the events of a security event token are committed and applied, or in the journal; with
+    /// 400 for a malformed token or one that Kakao did not issue for this app (RFC 8935 §2).
     private func receiveAccountEvents(_ request: Request, _ verifier: TokenVerifier) async throws -> Response {
         do {
             try await intake.keep(.events(accountEvents(request, verifier)), request)
@@ -48,7 +50,7 @@ struct EventRoutes: Sendable {
         }
     }
 
-    /// The events of a token that is Kakao's to us.
+    /// Returns the events of a token that Kakao issued for this app.
     ///
     /// - Throws: ``SecurityEventRefusal``; ``Problem`` 503 when Kakao's keys cannot be fetched.
     private func accountEvents(_ request: Request, _ verifier: TokenVerifier) async throws -> [KakaoEvent] {

@@ -1,9 +1,10 @@
 internal import HTTPServer
 internal import HTTPTypes
 
-/// `/kakao/push/feedback/{secret}`: where Kakao reports a token that it could not deliver to (`return_url`, Kakao Push).
+/// `/kakao/push/feedback/{secret}`, where Kakao reports push tokens that it could not deliver to (`return_url`, Kakao
+/// Push).
 ///
-/// Kakao signs nothing here, so that the address itself is the secret.
+/// Kakao does not sign these requests, so the address itself is the secret.
 struct FeedbackRoutes: Sendable {
     static let path = "/kakao/push/feedback/"
 

@@ -3,13 +3,13 @@ internal import Journal
 internal import Logging
 internal import Postgres
 
-/// Stores what the journal has kept, in the background, as soon as PostgreSQL answers.
+/// A background worker that stores the calls in the journal as soon as PostgreSQL is available.
 actor JournalReplayer {
-    /// How often it is tried while PostgreSQL does not answer, and how often a failed disk is tried.
+    /// How often an unavailable PostgreSQL and a failed disk are tried again.
     private static let retryInterval = Duration.seconds(1)
-    /// How often files of servers that have died are looked for.
+    /// How often the journal files of dead servers are taken over, in milliseconds.
     private static let adoptionInterval: UInt64 = 10_000
-    /// Records that are stored together.
+    /// The number of records that are stored together.
     private static let batchSize = 250
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -18,10 +18,10 @@ actor JournalReplayer {
     private let loop: EventLoop
     private let logger: Logger
     private let signal: Signal
-    /// Ends the pause after a failure, which appended records do not.
+    /// Ends the pause after a failure. `signal`, which appended records send, does not end it.
     private let stopping: Signal
     private var isStopping = false
-    /// The last failure that is not an outage, so that it is logged once.
+    /// The last failure other than an outage, stored so that it is logged only once.
     private var lastFault: String?
 
     init(journal: Journal, store: ReceivedCallStore, loop: EventLoop, logger: Logger) {
@@ -36,7 +36,7 @@ actor JournalReplayer {
         journal.whenAppended { signal.send() }
     }
 
-    /// Works until it is stopped.
+    /// Runs until it is stopped.
     func run() async {
         var nextAdoption: UInt64 = 0
         while !isStopping {
@@ -51,14 +51,14 @@ actor JournalReplayer {
         }
     }
 
-    /// Lets ``run()`` end after the batch in hand.
+    /// Makes ``run()`` return after the current batch.
     func stop() {
         isStopping = true
         signal.send()
         stopping.send()
     }
 
-    /// Stores what waits, until nothing does or PostgreSQL fails.
+    /// Stores waiting records until none is left or PostgreSQL fails.
     private func replay() async {
         var stored = 0
         do {
@@ -75,20 +75,22 @@ actor JournalReplayer {
         if stored > 0 { logger.notice("Journal replayed", metadata: ["calls": "\(stored)"]) }
     }
 
-    /// The connections log an outage, once. Anything else, such as a full disk, keeps records from being stored until an operator acts.
+    /// Logs a failure, once. Outages are skipped, since the connections log them. Any other failure, such as a full
+    /// disk, lasts until an operator acts.
     private func log(_ error: any Error) {
         if error is CancellationError { return }
         if let error = error as? PostgresError, error.isOutage { return }
         let fault = String(reflecting: error)
         guard fault != lastFault else { return }
         lastFault = fault
-        logger.error("Journal replay failed; it is tried again every second", metadata: ["error": "\(fault)"])
+        logger.error("Journal replay failed; it is retried every second", metadata: ["error": "\(fault)"])
     }
 
     /// Stores records, many in a statement.
     ///
-    /// - Returns: The indices of those that the database rejects.
-    /// - Throws: what kept some from being stored: all are tried again then, which changes nothing for the others.
+    /// - Returns: The indices of the records that the database rejects.
+    /// - Throws: The error that kept some records from being stored. All records are then retried, without effect on
+    ///   those already stored.
     private func store(_ records: [JournalRecord]) async throws -> [Int] {
         try await withThrowingTaskGroup(of: Int?.self) { group in
             for (index, record) in records.enumerated() {

@@ -2,32 +2,34 @@ internal import FoundationEssentials
 internal import JSON
 
 extension KakaoEvent {
-    /// How far in the future, in seconds, a token may have been issued. Kakao tells only once: a clock that is a little wrong loses nothing.
+    /// How far in the future a token may have been issued, in seconds. Kakao sends an event only once, so a slightly
+    /// wrong clock must not cause a loss.
     private static let leeway = 300.0
 
-    /// Reads what a security event token tells, which as a rule is one event (RFC 8417 §2.2; Kakao Login, "Account status change webhook").
+    /// Parses the events of a security event token, usually one (RFC 8417 §2.2; Kakao Login, "Account status change
+    /// webhook").
     ///
-    /// Who issued it, and for whom, is not looked at here.
+    /// The issuer and the audience are not checked here.
     ///
-    /// - Throws: ``SecurityEventRefusal`` for a token that is none.
+    /// - Throws: ``SecurityEventRefusal`` for a malformed token.
     static func all(in token: JSONWebToken) throws(SecurityEventRefusal) -> [KakaoEvent] {
         let claims = token.claims
         let receivedAt = Date()
         guard let issuedAt = claims["iat"].flatMap(TokenVerifier.seconds),
             Double(issuedAt) <= receivedAt.timeIntervalSince1970 + leeway
-        else { throw SecurityEventRefusal(.invalidRequest, "iat must be a time that has come.") }
+        else { throw SecurityEventRefusal(.invalidRequest, "iat must be a time that is not in the future.") }
         guard let tokenID = claims["jti"]?.string, isName(tokenID) else {
             throw SecurityEventRefusal(.invalidRequest, "jti must be 1 to 255 visible ASCII characters.")
         }
         guard let members = claims["events"]?.object?.members, !members.isEmpty,
-            // A URI, so that none is ``unlinkType``.
+            // A type is a URI, so that none equals ``unlinkType``.
             members.allSatisfy({ isName($0.name) && $0.name.contains(":") && $0.value.object != nil })
-        else { throw SecurityEventRefusal(.invalidRequest, "events must be an object of events by their addresses.") }
+        else { throw SecurityEventRefusal(.invalidRequest, "events must map the URIs of events to objects.") }
         let payload = JSONValue.object(claims).withoutNUL.bytes()
         return members.enumerated().map { index, event in
             KakaoEvent(
                 id: .v7(),
-                // Of several in a token each is a row.
+                // Each event of a token is a row of its own.
                 key: index == 0 ? "account-event \(tokenID)" : "account-event \(tokenID) \(index)",
                 type: event.name,
                 userID: userID(event.value, claims),
@@ -38,7 +40,8 @@ extension KakaoEvent {
         }
     }
 
-    /// Whom an event concerns: its own subject, or that of the token. Who is somebody at another issuer is nobody here.
+    /// Returns the user that an event concerns: its own subject, or that of the token. A subject of another issuer is
+    /// no user of this app.
     private static func userID(_ event: JSONValue, _ claims: JSONObject) -> Int64? {
         guard let subject = event["subject"], let name = subject["sub"] else {
             return TokenVerifier.userID(claims["sub"])
@@ -53,7 +56,7 @@ extension KakaoEvent {
 }
 
 extension JSONValue {
-    /// The same with ``String/withoutNUL`` for every name and string.
+    /// The value with ``String/withoutNUL`` applied to each name and string.
     fileprivate var withoutNUL: JSONValue {
         switch self {
         case .null, .bool, .number: return self

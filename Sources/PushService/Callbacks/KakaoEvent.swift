@@ -3,37 +3,37 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// What Kakao has told of a user.
+/// An event that Kakao reported about a user.
 struct KakaoEvent: Sendable {
     /// The type of an unlink notice.
     static let unlinkType = "unlink"
 
-    /// Ours; sorts by the time of receipt.
+    /// The server's own id, which sorts by the time of receipt.
     let id: UUID
-    /// What it is told from all others by, at most 300 bytes: the same one never counts twice.
+    /// A key of at most 300 bytes that identifies the event. A duplicate of a stored event has no effect.
     let key: String
-    /// ``unlinkType``, or the address that names the kind of an account event.
+    /// ``unlinkType``, or the URI that names the kind of an account event.
     let type: String
-    /// Whom it concerns; `nil` when it does not say.
+    /// The user that the event concerns; `nil` if it names none.
     let userID: Int64?
-    /// Why, in Kakao's word: `ACCOUNT_DELETE`, `UNLINK_FROM_APPS` and others; more may come.
+    /// The reason, in Kakao's words: `ACCOUNT_DELETE`, `UNLINK_FROM_APPS` and others. New values are possible.
     let referrerType: String?
-    /// A JSON object of whatever else came.
+    /// A JSON object: the other parameters of an unlink notice, or all claims of a security event token.
     let payload: [UInt8]
     let receivedAt: Date
 
-    /// What follows from it for its user.
+    /// The effect of an event on its user.
     enum Effect: Sendable {
-        /// Nothing here.
+        /// The event has no effect here.
         case none
-        /// Tokens of the user were revoked: what is remembered of them counts no more.
+        /// Tokens of the user were revoked: cached results for them are invalid.
         case tokensRevoked
-        /// The user has left the app: no device is to get a push of it, and no token counts any more.
+        /// The user has left the app: no device may get a push of the app any more, and all tokens are invalid.
         case userGone
     }
 
-    /// What follows from an event of this type. By the exact type: to take one for another would withdraw the devices of somebody who has just
-    /// come.
+    /// The effect of this type of event. Types are compared exactly: a mistaken type would withdraw the devices of a
+    /// user who has just joined.
     var effect: Effect {
         switch type {
         case Self.unlinkType, Self.oauth + "user-unlinked", Self.risc + "account-purged",
@@ -51,14 +51,14 @@ struct KakaoEvent: Sendable {
 }
 
 extension KakaoEvent {
-    /// Reads an unlink notice (Kakao Login, "Unlink webhook").
+    /// Parses an unlink notice (Kakao Login, "Unlink webhook").
     ///
-    /// - Throws: ``Problem``: 400 without app or user, 403 when it is of another app than `appID`.
+    /// - Throws: ``Problem``: 400 without app or user, 403 for another app than `appID`.
     init(unlink request: Request, appID: String) throws {
         let parameters = try Parameters(request)
         guard parameters.has("app_id") else { throw Problem.field("app_id", "the number of the app") }
         guard parameters.anyText("app_id") == appID else {
-            throw Problem(.forbidden, kind: "other-app", "The notice is of another app than kakao.app_id.")
+            throw Problem(.forbidden, kind: "other-app", "The notice is for another app than kakao.app_id.")
         }
         var payload = JSONObject()
         for name in parameters.names where !Self.ownNames.contains(name) {
@@ -67,11 +67,11 @@ extension KakaoEvent {
         let id = UUID.v7()
         self.init(
             id: id,
-            // Without a name, nobody can tell a repetition from a second unlink.
+            // Without a resource id, a duplicate cannot be distinguished from a second unlink.
             key: try request.kakaoResourceID().map { "\(Self.unlinkType) \($0)" } ?? id.lowercased,
             type: Self.unlinkType,
             userID: try parameters.userID("user_id"),
-            // Kakao calls only once: a notice is not refused for a word.
+            // Kakao calls only once, so an unexpected referrer type is no reason to reject the notice.
             referrerType: parameters.anyText("referrer_type")?.withoutNUL,
             payload: JSONValue.object(payload).bytes(),
             receivedAt: Date()

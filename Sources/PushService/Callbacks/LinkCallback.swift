@@ -3,35 +3,35 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// What Kakao says of one Kakao Link message that reached a chat room.
+/// A callback of Kakao for one Kakao Link message that reached a chat room.
 struct LinkCallback: Sendable {
-    /// Ours; sorts by the time of receipt.
+    /// The server's own id, which sorts by the time of receipt.
     let id: UUID
-    /// Kakao's name for the callback, if it gave one: the same one never counts twice.
+    /// Kakao's id for the callback, if it sent one. A duplicate of a stored callback has no effect.
     let resourceID: String?
-    /// `MemoChat`, `DirectChat`, `MultiChat`, `OpenDirectChat` or `OpenMultiChat`; others may come.
+    /// `MemoChat`, `DirectChat`, `MultiChat`, `OpenDirectChat` or `OpenMultiChat`. New values are possible.
     let chatType: String
-    /// Stands for the chat room; not the same for two services.
+    /// An identifier of the chat room, which is different for each service.
     let hashChatID: String
-    /// Of a custom template; `nil` for a default one.
+    /// The id of a custom template; `nil` for a default one.
     let templateID: Int64?
-    /// The custom arguments, as a JSON object of strings. A phone wrote them: data, never trusted.
+    /// The custom arguments, as a JSON object of strings. They come from a phone and are never trusted.
     let args: [UInt8]
     let receivedAt: Date
 }
 
 extension HTTPField.Name {
-    /// Kakao's name for a callback.
+    /// Kakao's id for a callback.
     static let kakaoResourceID = unvalidated("X-Kakao-Resource-ID")
 }
 
 extension LinkCallback {
-    /// Reads a callback in any of the forms in which Kakao may send it: query, form or JSON.
+    /// Parses a callback in any of the forms in which Kakao may send it: query, form or JSON.
     ///
-    /// Kakao puts the custom arguments beside its own three, so that whatever is not one of those is an argument
+    /// Kakao sends the custom arguments next to its own three parameters, so every other parameter is an argument
     /// (Kakao, "KakaoTalk Sharing: callback").
     ///
-    /// - Throws: ``Problem`` when one of Kakao's own is missing.
+    /// - Throws: ``Problem`` when one of Kakao's own parameters is missing or invalid.
     init(_ request: Request) throws {
         let parameters = try Parameters(request)
         let resourceID = try request.kakaoResourceID()
@@ -54,9 +54,9 @@ extension LinkCallback {
 }
 
 extension Request {
-    /// Kakao's name for this callback, if it gave one.
+    /// Returns Kakao's id for this callback, if it sent one.
     ///
-    /// - Throws: ``Problem`` for what cannot be one.
+    /// - Throws: ``Problem`` for an invalid id.
     func kakaoResourceID() throws -> String? {
         guard let resourceID = self[.kakaoResourceID] else { return nil }
         guard (1...255).contains(resourceID.utf8.count), resourceID.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
@@ -67,7 +67,8 @@ extension Request {
 }
 
 extension String {
-    /// PostgreSQL stores no NUL. Kakao calls only once, so that a callback is not refused for what a phone put into it.
+    /// The text with each NUL replaced, since PostgreSQL stores no NUL. Kakao calls only once, so a callback is not
+    /// rejected because of a phone's input.
     var withoutNUL: String {
         utf8.contains(0) ? String(unicodeScalars.map { $0 == "\0" ? "\u{FFFD}" : Character($0) }) : self
     }

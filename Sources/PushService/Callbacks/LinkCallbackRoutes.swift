@@ -3,7 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read what came.
+/// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read the callbacks.
 struct LinkCallbackRoutes: Sendable {
     let store: LinkCallbackStore
     let intake: CallIntake
@@ -15,7 +15,7 @@ struct LinkCallbackRoutes: Sendable {
         router.on(.get, "/v1/link/callbacks", .operator(.read), list)
     }
 
-    /// 200 once the callback is committed or in the journal: Kakao calls once, and does not call again.
+    /// Responds with 200 once the callback is committed or in the journal, since Kakao does not call again.
     private func receive(_ request: Request) async throws -> Response {
         try await intake.keep(.linkCallback(LinkCallback(request)), request)
         return Response(.ok)
@@ -25,7 +25,7 @@ struct LinkCallbackRoutes: Sendable {
         let parameters = try Parameters(request)
         var args = JSONObject()
         for name in parameters.names where name.hasPrefix("arg.") {
-            // Asked for as it was stored.
+            // Stored arguments have no NUL, so the filter has none either.
             args[String(name.dropFirst(4)).withoutNUL] = .string((parameters.anyText(name) ?? "").withoutNUL)
         }
         let page = try Page<UUID>(parameters)

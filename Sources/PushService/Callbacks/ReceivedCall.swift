@@ -2,9 +2,9 @@ internal import FoundationEssentials
 internal import JSON
 internal import Postgres
 
-/// A call from Kakao, parsed and believed, with everything that storing it takes.
+/// A call from Kakao, parsed and authenticated, with all data that is needed to store it.
 ///
-/// It keeps its id and its times however often it is stored: stored again, it has no effect.
+/// Its id and times are the same each time that it is stored, so that storing it again has no effect.
 enum ReceivedCall: Sendable {
     case linkCallback(LinkCallback)
     /// The events of one notice or security event token.
@@ -20,15 +20,16 @@ enum ReceivedCall: Sendable {
     }
 }
 
-/// A call as the database has it.
+/// A call as stored in the database.
 struct StoredCall<Call: Sendable>: Sendable {
     let call: Call
-    /// When storing it began: long after it was received if it has been in the journal.
+    /// When storing the call began. This is long after its receipt if it was in the journal.
     let storedAt: Date
 }
 
-// How a call is written to the journal: a JSON object with one member, the kind of call. Times are microseconds since 1970, as PostgreSQL
-// keeps them. JSON that came from outside is written as a string: whatever its depth, it is read again.
+// The format of a journal record is a JSON object with one member, whose name is the kind of call. Times are
+// microseconds since 1970, the precision of PostgreSQL. JSON of external origin is written as a string, so that it can
+// be parsed again whatever its depth.
 extension ReceivedCall {
     private enum Kind: String {
         case linkCallback = "link_callback"
@@ -36,10 +37,10 @@ extension ReceivedCall {
         case tokenFailure = "token_failure"
     }
 
-    /// A record of the journal that was written by something else.
+    /// An error for a journal record in an unknown format.
     struct UnknownRecord: Error {}
 
-    /// The call as a record of the journal. Holds no credential.
+    /// The call as a journal record, which contains no credential.
     var record: [UInt8] {
         var json = JSONWriter(reservingCapacity: 512)
         json.object { json in
@@ -80,7 +81,7 @@ extension ReceivedCall {
         return json.bytes
     }
 
-    /// Reads a record of the journal.
+    /// Parses a journal record.
     ///
     /// - Throws: ``UnknownRecord``.
     init(record: [UInt8]) throws {
@@ -131,7 +132,8 @@ extension ReceivedCall {
 }
 
 extension Date {
-    /// Rounded as a statement rounds it, and only then counted from another year, which may round it the other way.
+    /// The microseconds since 1970. The date is first rounded as in a statement, which counts from another year and may
+    /// round the other way.
     fileprivate var microseconds: Int64 {
         Int64(exactly: (asStored.timeIntervalSince1970 * 1_000_000).rounded()) ?? 0
     }

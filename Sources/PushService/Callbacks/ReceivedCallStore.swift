@@ -1,17 +1,18 @@
 internal import EventLoop
 internal import Logging
 
-/// Stores calls from Kakao with all that follows from them: the same statements for live calls and for those of the journal.
+/// A store of calls from Kakao, which also applies their effects. Live calls and calls of the journal use the same
+/// statements.
 struct ReceivedCallStore: Sendable {
     let callbacks: LinkCallbackStore
     let events: EventStore
     let devices: DeviceStore
     let pruneAfterFailures: Int
-    /// Has Kakao's Push API be called for devices that are withdrawn.
+    /// Wakes the worker that reports withdrawn devices to Kakao.
     let registrationSignal: Signal
     let logger: Logger
 
-    /// Stores a call. Has no effect for one that was stored before.
+    /// Stores a call. Has no effect if the call is already stored.
     ///
     /// - Throws: ``PostgresError``.
     func store(_ call: ReceivedCall) async throws {
@@ -26,7 +27,7 @@ struct ReceivedCallStore: Sendable {
         let withdrawn = try await self.events.insert(events)
         guard withdrawn > 0 else { return }
         logger.info(
-            "A user has left the app; the devices are withdrawn",
+            "Devices withdrawn: the user has left the app",
             metadata: [
                 "type": "\(events.map(\.type).joined(separator: " "))",
                 "user_id": "\(events.compactMap(\.userID).map { String($0) }.joined(separator: " "))",
@@ -38,7 +39,7 @@ struct ReceivedCallStore: Sendable {
 
     private func store(_ failure: TokenFailure) async throws {
         guard try await devices.recordFailure(failure, pruneAfter: pruneAfterFailures) else { return }
-        logger.info("A token keeps failing; its device is withdrawn", metadata: ["user_id": "\(failure.userID)"])
+        logger.info("Device withdrawn: its token keeps failing", metadata: ["user_id": "\(failure.userID)"])
         registrationSignal.send()
     }
 }

@@ -2,9 +2,9 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// Why a security event token is not taken, as who sent it is told (RFC 8935 §2.3).
+/// The rejection of a security event token, as reported to its sender (RFC 8935 §2.3).
 struct SecurityEventRefusal: Error {
-    /// RFC 8935 §2.4.
+    /// The error codes of RFC 8935 §2.4.
     enum Code: String, Sendable {
         case invalidRequest = "invalid_request"
         case invalidKey = "invalid_key"
@@ -14,7 +14,7 @@ struct SecurityEventRefusal: Error {
     }
 
     let code: Code
-    /// For people, in English.
+    /// An explanation for people, in English.
     let description: String
 
     init(_ code: Code, _ description: String) {
@@ -24,14 +24,14 @@ struct SecurityEventRefusal: Error {
 
     init(_ objection: TokenVerifier.Objection) {
         switch objection {
-        case .issuer: self.init(.invalidIssuer, "The token is of another issuer.")
+        case .issuer: self.init(.invalidIssuer, "The token names another issuer, or none.")
         case .audience: self.init(.invalidAudience, "The token is for another app.")
-        case .key: self.init(.invalidKey, "The token is not signed with RS256 and a key that its issuer publishes.")
+        case .key: self.init(.invalidKey, "The token must be signed with RS256 and a key that its issuer publishes.")
         case .signature: self.init(.authenticationFailed, "The token was not signed with the key that it names.")
         }
     }
 
-    /// 400 with `err` and `description`.
+    /// The response: 400 with `err` and `description`.
     var response: Response {
         var json = JSONWriter()
         json.object {

@@ -1,17 +1,18 @@
 internal import FoundationEssentials
 internal import HTTPServer
 
-/// A report by Kakao of a push token that it could not deliver to.
+/// Kakao's report of a push token that it could not deliver to.
 struct TokenFailure: Sendable {
     let userID: Int64
     let pushToken: String
-    /// When it failed, by Kakao's clock; the time of receipt if Kakao does not say. Of one token, the same time is the same report.
+    /// When the delivery failed, by Kakao's clock; the time of receipt if Kakao sends no time. Two reports with the
+    /// same token and time are duplicates.
     let date: Date
     let receivedAt: Date
 }
 
 extension TokenFailure {
-    /// Reads a report (Kakao Push, `return_url`).
+    /// Parses a report (Kakao Push, `return_url`).
     ///
     /// - Throws: ``Problem`` 400.
     init(_ request: Request) throws {

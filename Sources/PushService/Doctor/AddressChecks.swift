@@ -6,13 +6,14 @@ internal import HTTPTypes
 internal import JSON
 internal import Postgres
 
-/// Whether Kakao can call this service: its address is public, and this server answers there over HTTPS.
+/// Checks that Kakao can call this service: its address is public, and this server responds there over HTTPS.
 struct AddressChecks: Sendable {
-    /// Kakao's own calls go there; one without the Admin key is refused, and stores nothing.
+    /// A path that Kakao calls. A request without the Admin key is refused and stores nothing, so the check may send
+    /// one.
     private static let callbackPath = "/kakao/link/callback"
 
     let settings: Settings
-    /// Trusts as Kakao's servers do.
+    /// A client that trusts the system's certificates, as Kakao's servers do.
     let client: HTTPClient
 
     private var url: String? {
@@ -20,36 +21,40 @@ struct AddressChecks: Sendable {
         return url
     }
 
-    /// Whether the address is one that Kakao can call.
+    /// Checks that `http.public_url` is an HTTPS address whose host resolves to public addresses only.
     func publicURL() async -> Finding {
         guard let url else {
-            return finding(.skipped, "not set: nobody knows where Kakao calls this server")
+            return finding(.skipped, "not set: the address that Kakao calls is unknown")
         }
         let address = WebAddress(url)
-        guard !address.host.isEmpty else { return finding(.wrong, "\(url) is no address: https://push.example.com") }
-        guard address.isHTTPS else { return finding(.wrong, "Kakao calls https:// only: have a certificate made") }
+        guard !address.host.isEmpty else {
+            return finding(.wrong, "\(url) is not a URL such as https://push.example.com")
+        }
+        guard address.isHTTPS else {
+            return finding(.wrong, "Kakao calls https:// only: install a certificate and use an https:// URL")
+        }
         guard !address.isPrivateName else {
-            return finding(.wrong, "Kakao does not know \(address.host): use a public name")
+            return finding(.wrong, "Kakao cannot resolve the private name \(address.host): use a public name")
         }
         let numbers = await Self.lookUp(address.host)
         guard !numbers.isEmpty else {
-            return finding(.wrong, "\(address.host) has no address: enter it into your domain")
+            return finding(.wrong, "\(address.host) does not resolve: add it to your domain's DNS records")
         }
         if let number = numbers.first(where: { !WebAddress.isPublic($0) }) {
             return finding(
                 .wrong,
-                "Kakao cannot reach \(address.host), which is \(number) here: give it a public address, or ask where its name "
-                    + "is looked up as from outside"
+                "Kakao cannot reach \(address.host), which resolves to \(number) here: use a public address, or run doctor "
+                    + "where the name resolves to it"
             )
         }
-        return finding(.ok, "\(numbers.joined(separator: ", ")); for Kakao's console: \(consoleAddresses(url))")
+        return finding(.ok, "\(numbers.joined(separator: ", ")); enter in Kakao's console: \(consoleAddresses(url))")
     }
 
     private func finding(_ state: Finding.State, _ text: String) -> Finding {
         Finding(state, "http.public_url", text)
     }
 
-    /// What has to be entered at Kakao.
+    /// Returns the callback addresses to enter in Kakao's console, for the features that are configured.
     private func consoleAddresses(_ url: String) -> String {
         var addresses = ["\(url)\(Self.callbackPath) (KakaoTalk Share)"]
         if settings.kakao.appID != nil { addresses.append("\(url)/kakao/unlink (unlink)") }
@@ -66,11 +71,11 @@ struct AddressChecks: Sendable {
         }
     }
 
-    /// Whether this server answers there.
+    /// Checks that this server responds at `http.public_url`, and not another one.
     func callbacks() async -> Finding {
         let subject = "callbacks"
         guard let url else { return Finding(.skipped, subject, "http.public_url is not set") }
-        // Only this server answers with the id that it was given, and with Kakao's code.
+        // Only this server echoes the request's id and responds with a numeric `code`.
         let id = RandomKey.hexadecimal(words: 1)
         let request = HTTPClientRequest(url: url + Self.callbackPath, headerFields: [.requestID: id])
         let start = MonotonicTime.now
@@ -88,10 +93,10 @@ struct AddressChecks: Sendable {
                 return Finding(
                     .warning,
                     subject,
-                    "\(error.message): start push-server and what stands before it, then ask again; or let port 443 in"
+                    "\(error.message): start push-server and its proxy, or open port 443, then run doctor again"
                 )
             default:
-                let remedy = "install a certificate that everybody trusts, and its chain"
+                let remedy = "install a publicly trusted certificate with its chain"
                 return Finding(.wrong, subject, error.remedy(certificate: remedy))
             }
         }
@@ -99,15 +104,15 @@ struct AddressChecks: Sendable {
 
     private static func verdict(_ status: Int, isOurs: Bool) -> (Finding.State, String) {
         switch (status, isOurs) {
-        case (401, true): (.ok, "push-server answers there")
-        case (429, true), (500..., true): (.warning, "push-server answers there, with \(status): ask it for /readyz")
+        case (401, true): (.ok, "push-server responds at http.public_url")
+        case (429, true), (500..., true): (.warning, "push-server responds with status \(status): check its /readyz")
         case (502, _), (503, _), (504, _):
-            (.warning, "what stands before push-server answers \(status): start push-server, then ask again")
-        case (300..<400, _): (.wrong, "it redirects, and Kakao does not follow: set http.public_url to where it leads")
+            (.warning, "the proxy of push-server responds with status \(status): start push-server, then try again")
+        case (300..<400, _): (.wrong, "it redirects, which Kakao does not follow: set http.public_url to the target")
         default:
             (
                 .wrong,
-                "something else answers \(status) there: have \(callbackPath) and its like passed on to push-server"
+                "another server responds with status \(status): forward \(callbackPath) and the other paths of Kakao to push-server"
             )
         }
     }

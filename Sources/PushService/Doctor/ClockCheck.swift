@@ -1,28 +1,33 @@
 internal import FoundationEssentials
 
-/// Whether this machine's clock goes with another.
+/// A comparison of this machine's clock with another clock.
 struct ClockCheck {
-    /// Seconds. Tokens' times are taken with 30 s of leeway; a clock that is synchronized is right to a fraction of one.
+    /// The largest difference in seconds that is acceptable.
+    ///
+    /// The times of tokens are checked with 30 s of leeway, and a synchronized clock is accurate to a fraction of a
+    /// second.
     private static let tolerance = 5.0
 
     let subject: String
-    /// Whose clock the other is.
+    /// The name of the other clock, such as `Kakao's clock`.
     let other: String
 
+    /// Returns whether the two clocks agree.
+    ///
     /// - Parameters:
-    ///   - time: What the other clock said: the moment lies in this range.
-    ///   - begin: When it was asked, by this machine's clock.
-    ///   - end: When the answer was there: the other looked at its clock in between.
+    ///   - time: The range in which the other clock's reading lies.
+    ///   - begin: The time of the request by this machine's clock.
+    ///   - end: The time of the response by this machine's clock. The other clock was read between the two.
     func finding(_ time: ClosedRange<Date>, askedAt begin: Date, answeredAt end: Date) -> Finding {
         let ahead = begin.timeIntervalSince(time.upperBound)
         let behind = time.lowerBound.timeIntervalSince(end)
         let difference = max(ahead, behind)
-        guard difference > Self.tolerance else { return Finding(.ok, subject, "goes with \(other)") }
+        guard difference > Self.tolerance else { return Finding(.ok, subject, "agrees with \(other)") }
         return Finding(
             .wrong,
             subject,
-            "\(Self.text(difference)) \(ahead > behind ? "ahead of" : "behind") \(other), so that tokens are refused or "
-                + "outlive themselves: synchronize this machine's (timedatectl set-ntp true)"
+            "\(Self.text(difference)) \(ahead > behind ? "ahead of" : "behind") \(other), so valid tokens are refused or "
+                + "expired ones accepted: synchronize this machine's clock (timedatectl set-ntp true)"
         )
     }
 

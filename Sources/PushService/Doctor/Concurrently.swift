@@ -1,4 +1,4 @@
-/// Does several things at the same time, and returns what came of them, in their order.
+/// Runs several operations concurrently and returns their results in the order of `work`.
 func concurrently<Result: Sendable>(_ work: [@Sendable () async -> Result]) async -> [Result] {
     await withTaskGroup(of: (Int, Result).self) { tasks in
         for (index, step) in work.enumerated() { tasks.addTask { (index, await step()) } }

@@ -1,14 +1,14 @@
 package import EventLoop
 internal import HTTPClient
 
-/// Looks at a configuration as `push-server serve` would use it: at Kakao, at the database, at the addresses that Kakao calls and at
-/// this machine.
+/// The checks of a configuration as `push-server serve` would use it: Kakao, the database, the addresses that Kakao
+/// calls, and this machine.
 ///
-/// It changes nothing anywhere and sends no push. Every check is bounded in time, and none waits for another.
+/// The checks change nothing and send no push. They run concurrently, each within a time limit.
 package struct Doctor: Sendable {
-    /// Longer than any check takes whose every step runs out of time.
+    /// The time limit of a group of checks. It is longer than a group takes when each of its steps times out.
     private static let timeout = Duration.seconds(20)
-    /// A shorter text would be found where it is no secret.
+    /// The length in bytes of the shortest secret that is masked. A shorter one would match text that is not secret.
     private static let shortestMasked = 8
 
     private let settings: Settings
@@ -17,9 +17,9 @@ package struct Doctor: Sendable {
     private let loop: EventLoop
 
     /// - Parameters:
-    ///   - migrations: The folder of the SQL files, or why there is none.
-    ///   - accessToken: A user's, of Kakao Login: Kakao tells of which app it is.
-    ///   - loop: What the checks run on.
+    ///   - migrations: The folder of the SQL files, or the error of the search for it.
+    ///   - accessToken: A user's access token of Kakao Login. Kakao returns the id of the app that it belongs to.
+    ///   - loop: The event loop that the checks run on.
     package init(settings: Settings, migrations: Result<String, any Error>, accessToken: Secret?, loop: EventLoop) {
         self.settings = settings
         self.migrations = migrations
@@ -27,7 +27,7 @@ package struct Doctor: Sendable {
         self.loop = loop
     }
 
-    /// Checks that belong together, under the name of the first.
+    /// Checks that run as a unit, named after the first.
     private struct Group: Sendable {
         let subject: String
         let findings: @Sendable () async -> [Finding]
@@ -38,10 +38,10 @@ package struct Doctor: Sendable {
         }
     }
 
-    /// Runs all checks, at the same time.
+    /// Runs all checks concurrently.
     ///
-    /// - Returns: What they have found, always in the same order.
-    /// - Throws: ``HTTPClientError`` when libcurl is out of memory.
+    /// - Returns: The findings, always in the same order.
+    /// - Throws: ``HTTPClientError`` if libcurl is out of memory.
     package func findings() async throws -> [Finding] {
         var clients: [HTTPClient] = []
         let groups = try groups(&clients)
@@ -61,11 +61,11 @@ package struct Doctor: Sendable {
             let finding = Finding(
                 .wrong,
                 "kakao.ca_certificate_file",
-                "cannot be read, so that nobody is called: \(error.message)"
+                "cannot be read, so the checks of Kakao did not run: \(error.message)"
             )
             kakao = [Group(finding.subject) { [finding] }]
         }
-        // As Kakao's servers trust, whatever this server was told to trust at Kakao's.
+        // Trusts the system's certificates, as Kakao's servers do, and not kakao.ca_certificate_file.
         let outside = try makeClient(trusting: nil)
         clients.append(outside)
         return keyGroups() + kakao + otherGroups(outside)
@@ -105,9 +105,9 @@ package struct Doctor: Sendable {
         )
     }
 
-    /// What a group finds, or that it does not come to an end.
+    /// Returns the findings of a group, or one finding that says that it timed out.
     private func findings(of group: Group) async -> [Finding] {
-        let late = [Finding(.wrong, group.subject, "not done within \(Self.timeout.components.seconds) s")]
+        let late = [Finding(.wrong, group.subject, "timed out after \(Self.timeout.components.seconds) s")]
         let found = try? await Promise<[Finding]>.value(on: loop) { [loop] promise in
             let timer = loop.schedule(after: Self.timeout) { promise.complete(.success(late)) }
             Task {
@@ -121,7 +121,9 @@ package struct Doctor: Sendable {
         return found ?? late
     }
 
-    /// No text is made of a secret. But some quote what others have said.
+    /// Replaces each secret in a finding's text with `***`.
+    ///
+    /// No text is built from a secret, but some quote the responses of other servers.
     private func masked(_ text: String) -> String {
         var secrets = [settings.operatorKey, settings.kakao.adminKey, settings.databaseURL]
         secrets += [settings.feedbackSecret, accessToken].compactMap(\.self)

@@ -1,20 +1,20 @@
-/// What one check of a ``Doctor`` has found out.
+/// The result of one check of a ``Doctor``.
 package struct Finding: Sendable {
     package enum State: String, Sendable {
-        /// As it should be.
+        /// Correct.
         case ok
-        /// It works, and had better be mended.
+        /// It works but should be fixed.
         case warning
-        /// It does not work, or is not safe.
+        /// It does not work or is not safe.
         case wrong
-        /// Not looked at; the text says why.
+        /// Not checked; the text gives the reason.
         case skipped
     }
 
     package let state: State
-    /// What was looked at: a setting's name, where it is one.
+    /// The subject of the check: the setting's name if it is a setting.
     package let subject: String
-    /// What was found, in one line, and how to mend it. Holds no secret.
+    /// The result in one line, with the remedy for a problem. Contains no secret.
     package let text: String
 
     package init(_ state: State, _ subject: String, _ text: String) {

@@ -1,21 +1,21 @@
 internal import HTTPClient
 
 extension HTTPClientError {
-    /// What happened, and what to do about it.
+    /// Returns the error's message and its remedy.
     ///
-    /// - Parameter certificate: What to do about a certificate that is not trusted.
+    /// - Parameter certificate: The remedy for a certificate that is not trusted.
     func remedy(certificate: String) -> String {
         switch code {
         case .cannotResolve:
-            "\(message): mend the address, or the name servers of this machine"
+            "\(message): correct the address, or the name servers of this machine"
         case .cannotConnect, .timedOut:
-            "\(message): let this machine reach it; no proxy is used, whatever the environment says"
+            "\(message): allow this machine to connect to it; proxy settings in the environment are ignored"
         case .connectionLost:
-            "\(message): it hangs up, or something on the way; ask again, then look at firewalls"
+            "\(message): the server or a firewall closed the connection; try again, then check the firewalls"
         case .tls:
             "\(message): \(certificate)"
         case .badResponse, .responseTooLarge:
-            "\(message): something else answers there; mend the address"
+            "\(message): the response is not from the expected server; correct the address"
         case .invalidRequest, .invalidSettings, .canceled, .expired, .overloaded, .shutDown, .internalFailure:
             message
         }
@@ -23,7 +23,7 @@ extension HTTPClientError {
 }
 
 extension Duration {
-    /// `85 ms`, `0.4 ms`.
+    /// The duration as text, such as `85 ms` or `0.4 ms`.
     var inMilliseconds: String {
         let tenths = Int(self / .microseconds(100))
         return tenths < 100 ? "\(tenths / 10).\(tenths % 10) ms" : "\(tenths / 10) ms"

@@ -1,26 +1,26 @@
 internal import EventLoop
 internal import HTTPClient
 
-/// Whether the keys are there that users' tokens are verified with.
+/// Checks that the keys that verify users' tokens are available.
 struct IssuerChecks: Sendable {
     let settings: Settings
     let client: HTTPClient
 
-    /// Kakao's, which ID tokens and account events are signed with.
+    /// Checks the keys with which Kakao signs ID tokens and account events.
     func kakao() async -> Finding {
         let subject = "kakao.auth_url"
         guard settings.identity.acceptsKakaoIDTokens || settings.kakao.restAPIKey != nil else {
-            return Finding(.skipped, subject, "nothing that Kakao signs is accepted: no key of the app is set")
+            return Finding(.skipped, subject, "not needed: neither ID tokens nor account events of Kakao are accepted")
         }
         return await published(subject, at: settings.kakao.keysURL, algorithms: [.rs256])
     }
 
-    /// Those of the service's own backend.
+    /// Checks the keys with which the service's own backend signs its tokens.
     func backend() async -> Finding {
         let subject = "identity.jwt"
         switch settings.identity.backend?.keys {
         case nil:
-            return Finding(.skipped, subject, "not set: apps do not call with tokens of your own backend")
+            return Finding(.skipped, subject, "not set: tokens of your own backend are not accepted")
         case .secret(let secret):
             return Finding(.ok, subject, "HS256 with a secret of \(secret.revealed.utf8.count) characters")
         case .url(let url):
@@ -28,7 +28,7 @@ struct IssuerChecks: Sendable {
         case .file(let path):
             let keys = FileContents.read(path).flatMap { KeySet(json: $0) }
             guard let keys, !keys.isEmpty else {
-                return Finding(.wrong, subject, "\(path) has no key that can be used: RSA or P-256, with a kid")
+                return Finding(.wrong, subject, "\(path) has no usable key: add an RSA or P-256 key with a kid")
             }
             return Finding(.ok, subject, "\(path) has \(Self.text(keys, [.rs256, .es256]))")
         }
@@ -43,12 +43,12 @@ struct IssuerChecks: Sendable {
                 return Finding(
                     .wrong,
                     subject,
-                    "\(url) answered \(response.status): mend the address, or ask again later"
+                    "\(url) responded with status \(response.status): correct the address, or try again later"
                 )
             }
             guard let keys = KeySet(json: response.body), algorithms.contains(where: { keys.count(of: $0) > 0 }) else {
                 let names = algorithms.map(\.rawValue).joined(separator: " or ")
-                return Finding(.wrong, subject, "\(url) has no key for \(names): mend the address")
+                return Finding(.wrong, subject, "\(url) has no key for \(names): correct the address")
             }
             return Finding(.ok, subject, "\(url) has \(Self.text(keys, algorithms)) (\(time))")
         } catch {
@@ -56,7 +56,7 @@ struct IssuerChecks: Sendable {
         }
     }
 
-    /// `2 keys for RS256`.
+    /// Returns the number of keys of each algorithm, such as `2 keys for RS256`.
     private static func text(_ keys: KeySet, _ algorithms: [SignatureAlgorithm]) -> String {
         algorithms.compactMap { algorithm in
             switch keys.count(of: algorithm) {

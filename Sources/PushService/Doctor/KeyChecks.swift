@@ -1,4 +1,4 @@
-/// The keys and secrets by themselves, before anybody is asked about them.
+/// Checks of the keys and secrets that need no other server.
 struct KeyChecks {
     let settings: Settings
 
@@ -6,7 +6,7 @@ struct KeyChecks {
         [operatorKey(), feedbackSecret(), loginKeys()]
     }
 
-    /// Whether a text looks like one of the keys that Kakao gives an app: 32 hexadecimal digits.
+    /// Returns whether `text` has the form of the keys that Kakao gives an app: 32 hexadecimal digits.
     static func isKakaoKey(_ text: String) -> Bool {
         text.utf8.count == 32
             && text.utf8.allSatisfy { octet in
@@ -21,11 +21,11 @@ struct KeyChecks {
         let subject = "operator.key"
         let key = settings.operatorKey.revealed
         if settings.kakao.adminKey.matches(key) {
-            return Finding(.wrong, subject, "is Kakao's Admin key: make one of its own, as `openssl rand -hex 32` does")
+            return Finding(.wrong, subject, "is Kakao's Admin key: use another one, made with `openssl rand -hex 32`")
         }
-        // Of a random text of 32 hexadecimal digits nearly all of the 16 are there.
+        // A random text of 32 hexadecimal digits has nearly all of the 16 different digits.
         guard Set(key.utf8).count >= 10 else {
-            return Finding(.wrong, subject, "can be guessed: make a random one, as `openssl rand -hex 32` does")
+            return Finding(.wrong, subject, "has too few different characters: make one with `openssl rand -hex 32`")
         }
         return Finding(.ok, subject, "\(key.utf8.count) characters")
     }
@@ -33,25 +33,25 @@ struct KeyChecks {
     private func feedbackSecret() -> Finding {
         let subject = "feedback.secret"
         guard let secret = settings.feedbackSecret else {
-            return Finding(.skipped, subject, "not set: Kakao cannot report tokens that have failed")
+            return Finding(.skipped, subject, "not set: Kakao cannot report failed tokens")
         }
         guard !settings.operatorKey.matches(secret.revealed), !settings.kakao.adminKey.matches(secret.revealed) else {
-            return Finding(.wrong, subject, "is a key too, and stands in addresses: make one of its own")
+            return Finding(.wrong, subject, "is also used as a key, but is part of a URL: use another one")
         }
         switch settings.publicURL {
         case nil:
-            return Finding(.warning, subject, "no message says where to report to: set http.public_url")
+            return Finding(.warning, subject, "pushes have no return_url for Kakao's reports: set http.public_url")
         case .given(let url):
-            return Finding(.ok, subject, "messages have the return_url \(url)\(FeedbackRoutes.path)***")
+            return Finding(.ok, subject, "pushes have the return_url \(url)\(FeedbackRoutes.path)***")
         case .own:
-            return Finding(.ok, subject, "messages have a return_url on this machine")
+            return Finding(.ok, subject, "pushes have a return_url on this machine")
         }
     }
 
     private func loginKeys() -> Finding {
         let subject = "identity.kakao_id_token"
         guard settings.identity.acceptsKakaoIDTokens else {
-            return Finding(.skipped, subject, "off: apps do not call with ID tokens of Kakao")
+            return Finding(.skipped, subject, "off: ID tokens of Kakao are not accepted")
         }
         let kakao = settings.kakao
         let all = [
@@ -66,16 +66,16 @@ struct KeyChecks {
             return Finding(
                 .warning,
                 subject,
-                "\(key.name) does not look like a key of Kakao's, which has 32 hexadecimal digits: copy it anew"
+                "\(key.name) is not 32 hexadecimal digits: copy it again from Kakao's console"
             )
         }
         guard kakao.nativeAppKey != nil else {
             return Finding(
                 .warning,
                 subject,
-                "ID tokens of the SDKs for iOS and Android are refused: they are for kakao.native_app_key, which is not set"
+                "ID tokens of the iOS and Android SDKs are refused: set kakao.native_app_key, which they are for"
             )
         }
-        return Finding(.ok, subject, "for \(keys.map(\.name).joined(separator: ", "))")
+        return Finding(.ok, subject, "accepted for \(keys.map(\.name).joined(separator: ", "))")
     }
 }

@@ -5,7 +5,7 @@ internal import Postgres
 
 /// Checks of this machine: the certificate and key files, the limit of file descriptors, and the journal's directory.
 struct MachineChecks {
-    /// Days before its end that a certificate is said to end. Those that are renewed by themselves are by then.
+    /// The number of days before its expiry from which a certificate is a warning. Automatic renewal happens earlier.
     private static let warningDays = 14
 
     let settings: Settings
@@ -14,58 +14,58 @@ struct MachineChecks {
         [certificate(), descriptors(), journal()]
     }
 
-    /// Whether records can be written to the directory, which `serve` makes if it is missing.
+    /// Checks that the journal's directory is writable. A missing one is created by `serve`.
     private func journal() -> Finding {
         let setting = SettingKey.journalDirectory.rawValue
         guard let directory = settings.journal.directory else {
-            return Finding(.skipped, setting, "not set: calls from Kakao are lost while PostgreSQL does not answer")
+            return Finding(.skipped, setting, "not set: calls from Kakao are lost while PostgreSQL is unavailable")
         }
         guard access(directory, F_OK) == 0 else {
-            // As `mkdir -p`: from the first directory that there is.
+            // Finds the nearest parent that exists, where `mkdir -p` would begin.
             var parts = directory.split(separator: "/")
             let root = directory.hasPrefix("/") ? "/" : "./"
             while access(root + parts.joined(separator: "/"), F_OK) != 0, !parts.isEmpty { parts.removeLast() }
             return access(root + parts.joined(separator: "/"), W_OK | X_OK) == 0
-                ? Finding(.ok, setting, "serve makes it when it starts")
-                : Finding(.wrong, setting, "it does not exist, and cannot be made: \(String(cString: strerror(errno)))")
+                ? Finding(.ok, setting, "serve creates it when it starts")
+                : Finding(.wrong, setting, "it cannot be created: \(String(cString: strerror(errno)))")
         }
         guard access("\(directory)/", R_OK | W_OK | X_OK) == 0 else {
-            return Finding(.wrong, setting, "it cannot be used: \(String(cString: strerror(errno)))")
+            return Finding(.wrong, setting, "it is not readable and writable: \(String(cString: strerror(errno)))")
         }
-        return Finding(.ok, setting, "it can be written to")
+        return Finding(.ok, setting, "it is writable")
     }
 
     private func certificate() -> Finding {
         let subject = "http.tls"
         do {
             guard let context = try settings.tlsContext(), let keyFile = settings.privateKeyFile else {
-                return Finding(.skipped, subject, "not set: plain HTTP, for a proxy that speaks HTTPS")
+                return Finding(.skipped, subject, "not set: plain HTTP, for use behind an HTTPS proxy")
             }
             guard let validity = context.certificateValidity else {
-                return Finding(.wrong, subject, "the certificate does not say how long it is valid: have another made")
+                return Finding(.wrong, subject, "the certificate's validity cannot be read: replace it")
             }
             let now = time(nil)
-            let end = "ends at \(CivilDate(unixSeconds: validity.upperBound).rfc3339)Z"
+            let end = "expires at \(CivilDate(unixSeconds: validity.upperBound).rfc3339)Z"
             guard now < validity.upperBound else {
-                return Finding(.wrong, subject, "the certificate has ended: renew it")
+                return Finding(.wrong, subject, "the certificate has expired: renew it")
             }
             guard now >= validity.lowerBound else {
-                return Finding(.wrong, subject, "the certificate is not valid yet: see that the clock is right")
+                return Finding(.wrong, subject, "the certificate is not valid yet: check this machine's clock")
             }
             if case .given(let url) = settings.publicURL, !context.certificateNames(WebAddress(url).host) {
                 return Finding(
                     .warning,
                     subject,
-                    "the certificate is not for the host of http.public_url: have one made for it, unless a proxy stands between"
+                    "the certificate is not for the host of http.public_url: get one for it, unless a proxy serves that host"
                 )
             }
             guard validity.upperBound - now > Self.warningDays * 86_400 else {
                 return Finding(.warning, subject, "the certificate \(end): renew it, then send push-server SIGHUP")
             }
             guard !Self.isReadableByAll(keyFile) else {
-                return Finding(.warning, subject, "everybody on this machine may read \(keyFile): chmod o-r")
+                return Finding(.warning, subject, "every user of this machine can read \(keyFile): chmod o-r")
             }
-            return Finding(.ok, subject, "certificate and key go together; the certificate \(end)")
+            return Finding(.ok, subject, "the certificate matches its key and \(end)")
         } catch {
             return Finding(.wrong, subject, "\(error)")
         }
@@ -76,32 +76,33 @@ struct MachineChecks {
         return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
     }
 
-    /// Of the process that this runs in: a service that is started by something else may have others.
+    /// Checks the limit of open files of this process. A service manager may give the server another limit.
     private func descriptors() -> Finding {
         let subject = "http.max_connections"
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
-            return Finding(.skipped, subject, "how many files may be open is not known")
+            return Finding(.skipped, subject, "the limit of open files is unknown")
         }
         let needed = settings.http.maximumConnections + ownDescriptors
         guard limit.rlim_cur < UInt(needed) else {
             return Finding(
                 .ok,
                 subject,
-                "\(settings.http.maximumConnections), and enough files may be open (ulimit -n)"
+                "\(settings.http.maximumConnections), which the limit of open files allows (ulimit -n)"
             )
         }
         return Finding(
             .warning,
             subject,
             "\(settings.http.maximumConnections) connections need \(needed) open files, and ulimit -n is \(limit.rlim_cur) here: "
-                + "raise it (LimitNOFILE=), or who comes then waits"
+                + "raise it (LimitNOFILE=), or further connections wait"
         )
     }
 
-    /// What a server has open beside the connections of those who call it.
+    /// The number of descriptors that a server needs besides its clients' connections.
     private var ownDescriptors: Int {
-        // To Kakao's two addresses; epoll, its signal and the listener; log, libraries, files that are read.
+        // Each loop has connections to Kakao's two addresses, epoll, its signal and the listener. The 32 are for the
+        // log, libraries and files that are read.
         let ofLoop = settings.kakao.maximumConcurrentRequests * 2 + 4
         let database = (try? PostgresSettings(url: settings.databaseURL.revealed)).map {
             PushServer.maximumDatabaseConnections($0)

@@ -1,10 +1,10 @@
 internal import FoundationEssentials
 internal import Glibc
 
-/// The host of an address on the web, and whether others can reach it.
+/// The host of a URL, and whether other machines can reach it.
 struct WebAddress {
     let isHTTPS: Bool
-    /// A name in small letters, or a numeric address without brackets; empty if there is none.
+    /// A name in lowercase, or a numeric address without brackets; empty for a URL without a host.
     let host: String
 
     init(_ url: String) {
@@ -13,7 +13,7 @@ struct WebAddress {
         host = (parts?.host() ?? "").lowercased().filter { $0 != "[" && $0 != "]" }
     }
 
-    /// Names that no name server of the Internet knows (RFC 6761, RFC 6762, RFC 8375, and ICANN's `internal`).
+    /// Domains that public DNS does not resolve (RFC 6761, RFC 6762, RFC 8375, and ICANN's `internal`).
     private static let privateDomains = [
         "localhost", "local", "internal", "lan", "home", "corp", "intranet", "home.arpa", "test", "example", "invalid",
     ]
@@ -23,7 +23,7 @@ struct WebAddress {
         host == "localhost" || host == "::1" || host.hasPrefix("127.")
     }
 
-    /// Whether the host is a name that only machines nearby know.
+    /// Whether the host is a name that resolves only within a private network.
     var isPrivateName: Bool {
         !Self.isNumeric(host)
             && (!host.contains(".") || Self.privateDomains.contains { host == $0 || host.hasSuffix(".\($0)") })
@@ -38,19 +38,19 @@ struct WebAddress {
 
     static func isNumeric(_ host: String) -> Bool { octets(of: host) != nil }
 
-    /// Whether a numeric address is one that all of the Internet can reach: of none of the blocks for other purposes
+    /// Returns whether a numeric address is reachable from the Internet, which excludes all special-purpose blocks
     /// (IANA, "IPv4 Special-Purpose Address Registry" and "IPv6 Special-Purpose Address Registry").
     static func isPublic(_ address: String) -> Bool {
         guard let octets = octets(of: address) else { return false }
         if octets.count == 4 { return !version4Blocks.contains { isIn($0.start, $0.bits, octets) } }
-        // An address of version 4 behind a prefix: as it stands, or translated (RFC 4291 §2.5.5.2, RFC 6052).
+        // An IPv4 address within an IPv6 prefix, mapped (RFC 4291 §2.5.5.2) or translated (RFC 6052).
         let isMapped = octets.prefix(12) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
         let isTranslated = octets.prefix(12) == [0, 0x64, 0xFF, 0x9B, 0, 0, 0, 0, 0, 0, 0, 0]
         if isMapped || isTranslated { return !version4Blocks.contains { isIn($0.start, $0.bits, octets.suffix(4)) } }
         return isIn([0x20], 3, octets) && !isIn([0x20, 0x01, 0x0D, 0xB8], 32, octets)
     }
 
-    /// Whether the first `bits` of `address` are those of `start`.
+    /// Returns whether the first `bits` bits of `address` equal those of `start`.
     private static func isIn(_ start: [UInt8], _ bits: Int, _ address: some Collection<UInt8>) -> Bool {
         zip(0..., zip(start, address)).allSatisfy { index, pair in
             let count = min(8, bits - index * 8)
@@ -59,7 +59,7 @@ struct WebAddress {
         }
     }
 
-    /// The 4 or 16 octets of a numeric address.
+    /// Returns the 4 or 16 octets of a numeric address, or `nil` for any other text.
     private static func octets(of address: String) -> [UInt8]? {
         for (family, count) in [(AF_INET, 4), (AF_INET6, 16)] {
             var octets = [UInt8](repeating: 0, count: count)

@@ -1,28 +1,31 @@
 internal import HTTPServer
 internal import HTTPTypes
 
-/// The callers that a route admits: declared with it, and checked on a request's head before any of its body is read.
+/// The callers that a route admits. A route declares its access, and the server checks it on the request's head, before
+/// it reads any of the body.
 enum Access: Sendable {
-    /// Everybody, without a credential.
+    /// Any caller, without a credential.
     case anyone
     /// Operators whose key has all of these scopes.
     case `operator`([Scope])
-    /// Operators whose key has the scope `devices`, for any user; and users' apps, for their own user. Found out by ``Request/deviceCaller()``.
+    /// Operators whose key has the scope `devices`, for any user; and users' apps, for their own user.
+    /// ``Request/deviceCaller()`` returns the caller.
     case deviceCaller
-    /// Kakao, which sends the Admin key.
+    /// Kakao, authenticated by the Admin key.
     case kakao
-    /// Kakao, which knows the route's address: the secret in its path, under `{secret}`.
+    /// Kakao, authenticated by the secret in the route's path: the parameter `{secret}`.
     case kakaoAddress(Secret)
 
     /// Operators whose key has this scope.
     static func `operator`(_ scope: Scope) -> Access { .operator([scope]) }
 }
 
-/// Collects the service's routes, each with who may call it: without that a route cannot be added.
+/// The service's routes. Adding a route requires its ``Access``, so that none is left unprotected by mistake.
 struct ServiceRouter {
-    /// The most bytes of a body that phones and Kakao send: far more than they do.
+    /// The body limit for requests of phones and Kakao, in bytes: far more than they send.
     static let smallBody = 64 * 1024
-    /// The most bytes of a body that anyone may send without a credential: so many do not count towards the memory for bodies.
+    /// The body limit for requests without a credential, in bytes. Bodies of up to this size do not count towards the
+    /// server's memory limit for bodies.
     static let anonymousBody = 4096
 
     private(set) var router = Router()
@@ -32,11 +35,11 @@ struct ServiceRouter {
         self.authenticator = authenticator
     }
 
-    /// Adds a route whose handler awaits.
+    /// Adds a route with an asynchronous handler.
     ///
     /// - Parameters:
-    ///   - check: How access is found out in place of ``Authenticator/check(_:)``.
-    ///   - bodyLimit: The most bytes of a body, if that is less than `http.max_body_bytes`.
+    ///   - check: A check that replaces ``Authenticator/check(_:)``.
+    ///   - bodyLimit: The body limit in bytes, if it is lower than `http.max_body_bytes`.
     mutating func on(
         _ method: HTTPRequest.Method,
         _ pattern: String,
@@ -50,7 +53,7 @@ struct ServiceRouter {
         router.on(method, pattern, check: check ?? authenticator.check(access), bodyLimit: limit, handler)
     }
 
-    /// Adds a route whose handler answers at once.
+    /// Adds a route with a synchronous handler.
     mutating func on(
         _ method: HTTPRequest.Method,
         _ pattern: String,
@@ -66,7 +69,7 @@ struct ServiceRouter {
         )
     }
 
-    /// Adds a route whose handler reads a body of any length as it comes.
+    /// Adds a route whose handler reads a body of any length as it arrives.
     mutating func on(
         _ method: HTTPRequest.Method,
         _ pattern: String,

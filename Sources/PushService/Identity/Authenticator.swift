@@ -3,7 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
 
-/// Finds out who calls, and whether they may.
+/// Authentication and authorization of callers.
 struct Authenticator: Sendable {
     private let operatorKey: Secret
     private let adminKey: Secret
@@ -15,8 +15,8 @@ struct Authenticator: Sendable {
     private let client: HTTPClient
 
     /// - Parameters:
-    ///   - operators: The same for all loops, as `users` and `limits` are.
-    ///   - kakao: Of the loop that it works on, as `keys` and `client` are.
+    ///   - operators: Shared by all event loops, as are `users` and `limits`.
+    ///   - kakao: The API client of this authenticator's event loop. `keys` and `client` belong to the same event loop.
     init(
         operatorKey: Secret,
         adminKey: Secret,
@@ -37,10 +37,10 @@ struct Authenticator: Sendable {
         self.client = client
     }
 
-    /// The check of a route with this access; `nil` for a public route.
+    /// Returns the check for a route with this access; `nil` for a public route.
     ///
-    /// It throws ``Problem``: 401 without a valid credential, 403 for a key that does not allow the call, 404 for another address, 429 for too
-    /// many requests, 503 when it cannot be found out whose a token is; or an error of the database.
+    /// The check throws a database error or a ``Problem``: 401 without a valid credential, 403 for a key that lacks a
+    /// scope, 404 for a wrong secret address, 429 for too many requests, 503 when the token cannot be verified now.
     func check(_ access: Access) -> HeadCheck? {
         switch access {
         case .anyone: nil
@@ -51,23 +51,25 @@ struct Authenticator: Sendable {
         }
     }
 
-    /// Lets a request of an operator pass whose key has the scopes.
+    /// Admits a request whose operator key has all of `scopes`.
     ///
-    /// Both spellings are taken: `Bearer KEY`, and `KakaoAK KEY` of clients that were written for Kakao.
+    /// Both `Bearer KEY` and `KakaoAK KEY` are accepted. Clients written for Kakao's API send the latter.
     private func checkOperator(_ request: Request, _ scopes: [Scope]) throws -> PendingCheck? {
         guard let credential = Credential(request) else { throw Self.unauthorized }
         return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
     }
 
-    /// Tells the operator keys apart that requests carry: the key's SHA-256, or nothing for the first key, which is a setting and may change.
+    /// Returns an identifier of the request's operator key: its SHA-256, or an empty array for the key in the settings,
+    /// whose value may change.
     func operatorKeyID(of request: Request) -> [UInt8] {
         guard let credential = Credential(request) else { return [] }
         let digest = SHA256Digest.of(credential.text)
         return operatorKey.matches(digest: digest) ? [] : digest
     }
 
-    /// Finds out who calls a device endpoint: an operator whose key has the scope `devices`, or a user's app with a token that is
-    /// accepted from users, as `Bearer TOKEN`. How often users may call is limited, by user and by address; operators are not.
+    /// Authenticates the caller of a device endpoint: an operator whose key has the scope `devices`, or a user's app
+    /// that sends an accepted token as `Bearer TOKEN`. Requests of users are limited by user and by address; requests
+    /// of operators are not limited.
     private func checkDeviceCaller(_ request: Request) throws -> PendingCheck? {
         guard let credential = Credential(request) else { throw Self.unauthorized }
         let digest = SHA256Digest.of(credential.text)
@@ -125,7 +127,7 @@ struct Authenticator: Sendable {
         throw Problem(.forbidden, kind: "missing-scope", "This key does not have the scope \(missing.rawValue).")
     }
 
-    /// Lets a request of Kakao's own servers pass, which carry the Admin key.
+    /// Admits a request that carries the Admin key, as those of Kakao's servers do.
     private func checkKakao(_ request: Request) throws -> PendingCheck? {
         guard let credential = Credential(request), credential.scheme == .kakaoAK, adminKey.matches(credential.text)
         else {
@@ -135,7 +137,7 @@ struct Authenticator: Sendable {
         return nil
     }
 
-    /// Lets a request of Kakao's own servers pass, which know the address.
+    /// Admits a request whose path contains the secret, which only Kakao's servers know.
     private static func checkAddress(_ request: Request, _ secret: Secret) throws -> PendingCheck? {
         guard secret.matches(request.pathParameter("secret")) else {
             throw Problem(.notFound, "There is nothing at this path.")
@@ -147,17 +149,17 @@ struct Authenticator: Sendable {
     static var unauthorized: Problem {
         Problem(
             .unauthorized,
-            "A key or a token in force is required: Authorization: Bearer KEY.",
+            "Missing, invalid or expired credentials. Send a key or token as Authorization: Bearer KEY.",
             headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
         )
     }
 }
 
-/// What stands in `Authorization`.
+/// The credential in `Authorization`.
 private struct Credential {
     enum Scheme: String, CaseIterable {
         case bearer = "Bearer "
-        /// Kakao's own.
+        /// Kakao's own scheme.
         case kakaoAK = "KakaoAK "
     }
 
@@ -165,7 +167,7 @@ private struct Credential {
     /// The key or the token.
     let text: String
 
-    /// `nil` without one of these schemes, whose case does not matter (RFC 9110 §11.1).
+    /// `nil` without one of these schemes, which are case-insensitive (RFC 9110 §11.1).
     init?(_ request: Request) {
         guard let field = request[.authorization] else { return nil }
         for scheme in Scheme.allCases {

@@ -1,7 +1,7 @@
-/// Base64 with the alphabet for addresses and without padding, as JSON Web Tokens have it (RFC 4648 §5, RFC 7515 §2).
+/// Base64 with the URL-safe alphabet and without padding, as in JSON Web Tokens (RFC 4648 §5, RFC 7515 §2).
 enum Base64URL {
-    /// The octets that a text stands for; `nil` for one with any other character, or with bits left over that are not zero: each
-    /// sequence of octets has one spelling.
+    /// Decodes a text. Returns `nil` for any other character, and for leftover bits that are not zero, so that each
+    /// sequence of octets has only one spelling.
     static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         var octets: [UInt8] = []
         octets.reserveCapacity(text.count * 3 / 4)
@@ -17,7 +17,7 @@ enum Base64URL {
                 bits &= 1 << UInt32(count) - 1
             }
         }
-        // Six bits alone are no octet; two or four are the rest of the last character.
+        // Six leftover bits are an incomplete octet. Two or four are the unused end of the last character.
         guard count < 6, bits == 0 else { return nil }
         return octets
     }

@@ -6,28 +6,29 @@ internal import JSON
 /// A user whose token was verified.
 struct AuthorizedUser: Sendable, Equatable {
     let id: Int64
-    /// When the issuer, or its signature, began to be asked: the user may have left the app since.
+    /// When the verification began. The user may have left the app since.
     let authorizedAt: MonotonicTime
 }
 
-/// Who calls a device endpoint.
+/// The caller of a device endpoint.
 enum DeviceCaller: Sendable, Equatable {
     /// An operator or a backend, for any user.
     case `operator`
-    /// A user's app, for this user and nobody else.
+    /// A user's app, for this user only.
     case user(AuthorizedUser)
 
-    /// When the caller's token was verified; `nil` for an operator, whose word holds whatever the user has done.
+    /// When the verification of the caller's token began; `nil` for an operator, whose requests are valid whatever the
+    /// user has done since.
     var authorizedAt: MonotonicTime? {
         if case .user(let user) = self { user.authorizedAt } else { nil }
     }
 
-    /// The principal of a request of an operator; that of a user is the user's id.
+    /// The principal of an operator's request. The principal of a user's request is the user's id.
     static let operatorPrincipal: Int64 = 0
 
-    /// The user whom a request is about: `uuid`, which a user's credential implies.
+    /// Returns the user that a request is about: `uuid`, which a user's app may omit.
     ///
-    /// - Throws: ``Problem``: 400 without `uuid` where it is needed, 403 for another user than the caller.
+    /// - Throws: ``Problem``: 400 if an operator omits `uuid`, 403 if a user's app names another user.
     func userID(_ parameters: Parameters) throws -> Int64 {
         guard case .user(let own) = self else { return try parameters.userID("uuid") }
         guard parameters.has("uuid") else { return own.id }
@@ -35,23 +36,23 @@ enum DeviceCaller: Sendable, Equatable {
         return own.id
     }
 
-    /// Sees that the caller may read and change what these users have.
+    /// Checks that the caller may read and change data of these users.
     ///
-    /// - Parameter field: Where they were named.
+    /// - Parameter field: The field that names them.
     /// - Throws: ``Problem`` 403.
     func require(_ userIDs: [Int64], _ field: String) throws {
         guard case .user(let own) = self, userIDs.contains(where: { $0 != own.id }) else { return }
         throw Problem(
             .forbidden,
             kind: "another-user",
-            "\(field) names another user than the one whose token this is.",
+            "\(field) names another user. A user's token gives access to that user only.",
             members: ["field": .string(field)]
         )
     }
 }
 
 extension Request {
-    /// The caller, as found by the check of ``Access/deviceCaller``.
+    /// Returns the caller that the check of ``Access/deviceCaller`` authenticated.
     ///
     /// - Throws: ``Problem`` 401 on a route without that access.
     func deviceCaller() throws -> DeviceCaller {

@@ -1,12 +1,13 @@
 internal import JSON
 
-/// A JSON Web Token, taken apart and not yet believed (RFC 7519, RFC 7515 §3.1).
+/// A parsed JSON Web Token, not yet verified (RFC 7519, RFC 7515 §3.1).
 struct JSONWebToken: Sendable {
-    /// What a token is for. One issuer signs both kinds with the same keys, so that neither may pass for the other (RFC 8725 §3.11).
+    /// The purpose of a token. An issuer signs both kinds with the same keys, so neither kind may be accepted as the
+    /// other (RFC 8725 §3.11).
     enum Kind {
-        /// Says who calls: an ID token, say. It may leave its `typ` out.
+        /// A token that identifies the caller, such as an ID token. `typ` is optional.
         case credential
-        /// Tells of an event (RFC 8417 §2.3). Its `typ` says so.
+        /// A token that reports an event (RFC 8417 §2.3). `typ` is required.
         case securityEvent
 
         fileprivate func accepts(_ type: JSONValue?) -> Bool {
@@ -17,25 +18,27 @@ struct JSONWebToken: Sendable {
         }
     }
 
-    /// Longer than any that is sent in a header, or that tells of an event.
+    /// The size limit of a token in bytes: longer than any that is sent in a header or reports an event.
     private static let maximumBytes = 8192
     private static let maximumKeyIDBytes = 256
     private static let maximumDepth = 8
 
-    /// What it says it is signed with.
+    /// The algorithm that the token claims to be signed with.
     let algorithm: SignatureAlgorithm
-    /// `kid`: which of the issuer's keys it says it is signed with.
+    /// `kid`: the issuer's key that the token claims to be signed with.
     let keyID: String?
     let claims: JSONObject
     private let signedBytes: [UInt8]
     private let signature: [UInt8]
 
-    /// Whether a text could be a token of this kind: three parts, of which the first begins as every JSON object does.
+    /// Returns whether a text looks like a token: three parts, the first of which begins like every encoded JSON
+    /// object.
     static func isLike(_ text: String) -> Bool {
         text.utf8.starts(with: "eyJ".utf8) && text.utf8.count { $0 == UInt8(ascii: ".") } == 2
     }
 
-    /// Takes a token apart; `nil` for one that is none of this kind, or is signed as none is accepted: with `none`, say.
+    /// Parses a token. Returns `nil` for invalid text, for a token of the other kind, and for an unsupported algorithm
+    /// such as `none`.
     init?(_ text: String, _ kind: Kind) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -43,7 +46,7 @@ struct JSONWebToken: Sendable {
             let header = Self.object(parts[0]), let claims = Self.object(parts[1]),
             let signature = Base64URL.decode(parts[2]),
             let name = header["alg"]?.string, let algorithm = SignatureAlgorithm(rawValue: name),
-            // Extensions that must be understood, and none is (RFC 7515 §4.1.11).
+            // `crit` lists extensions that the recipient must understand, and none is supported (RFC 7515 §4.1.11).
             header["crit"] == nil,
             kind.accepts(header["typ"])
         else { return nil }
@@ -59,7 +62,7 @@ struct JSONWebToken: Sendable {
         signedBytes = Array(text.utf8.prefix(parts[0].count + 1 + parts[1].count))
     }
 
-    /// Whether it was signed with a key. The algorithm is the key's.
+    /// Returns whether the token was signed with a key. The token must name the key's algorithm.
     func isSigned(with key: VerificationKey) -> Bool {
         algorithm == key.algorithm && key.verifies(signature, of: signedBytes)
     }

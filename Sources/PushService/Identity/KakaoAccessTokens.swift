@@ -5,56 +5,60 @@ internal import KakaoAPI
 internal import Locking
 internal import Postgres
 
-/// Whose a Kakao Login access token is, as Kakao says: shared by all loops.
+/// A cache of Kakao Login access tokens and their users, as verified by Kakao. Shared by all event loops.
 ///
-/// What Kakao said is remembered under the token's SHA-256, never under the token. A token that Kakao refuses and one that Kakao
-/// cannot be asked about are told apart: an app logs its user out for the first, and must not for the second.
+/// A result is cached under the token's SHA-256, never under the token. A token that Kakao rejects is distinguished
+/// from one that cannot be verified now: an app logs its user out for the first, and must not for the second.
 ///
-/// When a user's tokens are revoked, whichever server Kakao has told, what Kakao said of them before counts no more.
+/// When a user's tokens are revoked, earlier results for them become invalid on all servers, whichever server Kakao
+/// notified.
 final class KakaoAccessTokens: Sendable {
-    /// What servers tell each other on: the number of a user whose tokens were revoked.
+    /// The notification channel between servers. The payload is the id of a user whose tokens were revoked.
     static let channel = "kakao_push_revoked_users"
 
-    /// The longest that Kakao's word is taken for: so long a token that was revoked is still let in, unless Kakao tells.
+    /// How long a valid token is cached at most. A revoked token is accepted for that long unless Kakao reports the
+    /// revocation.
     private static let trust = Duration.seconds(5 * 60)
-    /// How long a refusal is remembered: against one who repeats it.
+    /// How long a rejection is cached, against clients that repeat a bad token.
     private static let refusalTime = Duration.seconds(5)
-    /// Tokens that are remembered, of users and refused ones each; and users whose tokens were revoked.
+    /// The maximum number of cached valid tokens, of cached rejected tokens, and of remembered users with revoked
+    /// tokens.
     private static let limit = 16_384
-    /// Questions to Kakao at a time, with those that wait for their turn.
+    /// The maximum number of concurrent verifications, including those that wait for their turn.
     private static let maximumQuestions = 1024
-    /// When to come again that Kakao did not answer.
+    /// The delay in seconds before a retry if Kakao did not respond.
     private static let retrySeconds: Int64 = 5
-    /// The longest that Kakao is left alone because a quota is used up.
+    /// The longest pause after Kakao reports that a quota is used up.
     private static let longestPause = Duration.seconds(60)
 
-    /// What is known of a token.
+    /// The result of verifying a token.
     private enum Verdict: Sendable {
         case user(AuthorizedUser)
         case refused
-        /// Kakao could not say, and may be asked again in so many seconds.
+        /// The token could not be verified. A retry is possible after `retrySeconds`.
         case unknown(retrySeconds: Int64)
     }
 
     private struct Entry: Sendable {
         let userID: Int64
-        /// When Kakao was asked.
+        /// When the call to Kakao began.
         let asked: MonotonicTime
         let end: MonotonicTime
     }
 
     private struct State: Sendable {
         var users = LRUCache<TokenDigest, Entry>(limit: KakaoAccessTokens.limit)
-        /// Until when a refusal is remembered. Apart from the users', which a flood of bad tokens must not drive out.
+        /// When each rejection expires. Separate from `users`, so that a flood of bad tokens does not evict the valid
+        /// ones.
         var refused = LRUCache<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.limit)
-        /// When these users' tokens were revoked.
+        /// When the tokens of these users were revoked.
         var revoked: [Int64: MonotonicTime] = [:]
-        /// When anybody's may have been.
+        /// The last time at which tokens of any user may have been revoked unnoticed.
         var allRevoked = MonotonicTime.now
-        /// Until then Kakao is not asked, because a quota is used up.
+        /// The end of the pause in calls to Kakao after a quota was used up.
         var pauseEnd: MonotonicTime?
 
-        /// Whether none of a user's tokens was revoked since Kakao was asked about one.
+        /// Returns whether none of a user's tokens was revoked since Kakao was asked about one.
         func holds(for userID: Int64, since asked: MonotonicTime) -> Bool {
             allRevoked < asked && revoked[userID].map { $0 < asked } ?? true
         }
@@ -71,19 +75,19 @@ final class KakaoAccessTokens: Sendable {
     private let questions = SingleFlight<TokenDigest, Verdict>(limit: maximumQuestions)
     private let pace = VerificationPace()
 
-    /// - Parameter appID: The app that a token must be of.
+    /// - Parameter appID: The app that tokens must belong to.
     init(appID: Int64) {
         self.appID = appID
     }
 
-    /// The user whose token it is; `nil` for a token that is not in force, or of another app.
+    /// Returns the user of a token; `nil` for a token that is invalid, expired or of another app.
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
-    ///   - address: Where it comes from: see ``VerificationPace``.
-    ///   - kakao: Of `loop`.
-    ///   - loop: The calling one.
-    /// - Throws: ``Problem`` 503 when Kakao cannot say, or is asked too often.
+    ///   - address: The address of the caller: see ``VerificationPace``.
+    ///   - kakao: The API client of `loop`.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``Problem`` 503 when Kakao cannot verify the token now, or when too many verifications are requested.
     func user(
         of token: String,
         _ digest: [UInt8],
@@ -97,7 +101,7 @@ final class KakaoAccessTokens: Sendable {
         if verdict == nil {
             let address = address()
             verdict = await questions.answer(to: digest, on: loop) {
-                // It may have been answered in the moment between looking and asking.
+                // An earlier call may have ended between the look-up and this call.
                 if let verdict = self.known(digest) { return verdict }
                 guard await self.pace.begin(address, on: loop) else {
                     return .unknown(retrySeconds: VerificationPace.retrySeconds)
@@ -118,13 +122,14 @@ final class KakaoAccessTokens: Sendable {
         }
     }
 
-    /// The user whose token has this SHA-256, if Kakao has said so lately.
+    /// Returns the user of the token with this SHA-256, if it is cached.
     func rememberedUser(_ digest: [UInt8]) -> AuthorizedUser? {
         guard case .user(let user) = known(TokenDigest(digest)) else { return nil }
         return user
     }
 
-    /// Some server has said whose tokens were revoked, or may have said so unheard.
+    /// Invalidates the user that a notification names; all users on (re)connection, when notifications may have been
+    /// lost.
     func receive(_ event: PostgresListener.Event) {
         switch event {
         case .listening:
@@ -140,7 +145,8 @@ final class KakaoAccessTokens: Sendable {
         }
     }
 
-    /// What is remembered of a token.
+    /// Returns the cached result for a token. After a quota was used up, the result for any other token is `unknown`
+    /// until the pause ends.
     private func known(_ digest: TokenDigest) -> Verdict? {
         let now = MonotonicTime.now
         return state.withLock { state in
@@ -161,9 +167,9 @@ final class KakaoAccessTokens: Sendable {
         }
     }
 
-    /// Asks Kakao, and remembers what it said.
+    /// Asks Kakao, and caches the result.
     private func ask(_ token: String, _ digest: TokenDigest, _ kakao: KakaoUserAPI) async -> Verdict {
-        // Kakao's quota may have been used up while it waited for its turn.
+        // Kakao's quota may have been used up while this call waited for its turn.
         if let verdict = known(digest) { return verdict }
         let asked = MonotonicTime.now
         do throws(KakaoError) {
@@ -171,7 +177,7 @@ final class KakaoAccessTokens: Sendable {
             guard info.appID == appID, let userID = info.userID, userID > 0 else { return refuse(digest) }
             let trust = min(.seconds(info.expiresInSeconds), Self.trust)
             return state.withLock { state in
-                // Revoked while Kakao was asked: nobody knows which came first. The next one who comes asks again.
+                // The token was revoked during the call, in unknown order. The next request asks Kakao again.
                 guard state.holds(for: userID, since: asked) else { return .unknown(retrySeconds: 1) }
                 state.users.set(Entry(userID: userID, asked: asked, end: .now + trust), for: digest)
                 return .user(AuthorizedUser(id: userID, authorizedAt: asked))
@@ -192,7 +198,7 @@ final class KakaoAccessTokens: Sendable {
         return .refused
     }
 
-    /// Whether it may be sent as a bearer token (RFC 6750 §2.1), and is no longer than one may be expected to be.
+    /// Returns whether a text can be sent as a bearer token (RFC 6750 §2.1) and has a plausible length.
     static func isToken(_ token: String) -> Bool {
         (1...2048).contains(token.utf8.count)
             && token.utf8.allSatisfy { octet in
@@ -207,7 +213,7 @@ final class KakaoAccessTokens: Sendable {
     }
 }
 
-/// The SHA-256 of a token: what stands for it in memory.
+/// The SHA-256 of a token, which represents the token in memory.
 private struct TokenDigest: Hashable, Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -230,7 +236,7 @@ private struct TokenDigest: Hashable, Sendable {
 }
 
 extension KakaoError {
-    /// Whether Kakao's explicit word is that the access token is not in force, or is none. A gateway's 401 is not that.
+    /// Whether Kakao itself rejects the access token as invalid or malformed. A gateway's 401 does not count.
     fileprivate var refusesToken: Bool {
         guard case .refused(_, let code, _) = kind else { return false }
         return code == .invalidCredential || code == .invalidParameter
@@ -238,12 +244,12 @@ extension KakaoError {
 }
 
 extension Problem {
-    /// Who calls cannot be found out at the moment. Never 401: an app would log its user out.
+    /// The problem of a caller that cannot be identified now. It is never 401, for which an app would log its user out.
     static func identityUnavailable(retrySeconds: Int64) -> Problem {
         Problem(
             .serviceUnavailable,
             kind: "identity-unavailable",
-            "Whether the token is in force cannot be found out at the moment. Try again.",
+            "The token could not be verified because its issuer could not be asked. Try again.",
             headerFields: [.retryAfter: String(retrySeconds)]
         )
     }

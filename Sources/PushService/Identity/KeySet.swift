@@ -1,12 +1,12 @@
 internal import JSON
 
-/// Keys by their `kid`, as an issuer publishes them (RFC 7517 §5).
+/// An issuer's published keys by their `kid` (RFC 7517 §5).
 struct KeySet: Sendable {
     private static let maximumKeys = 64
 
     private var keys: [String: VerificationKey] = [:]
 
-    /// Reads a set; `nil` for what is none. Keys that cannot be used here, or without a `kid`, are left out.
+    /// Parses a key set. Returns `nil` for invalid input. Keys that are unsupported or without a `kid` are skipped.
     init?(json: [UInt8]) {
         guard let list = try? JSONValue(parsing: json, maximumDepth: 8)["keys"]?.array else { return nil }
         for item in list.prefix(Self.maximumKeys) {
@@ -17,12 +17,12 @@ struct KeySet: Sendable {
 
     var isEmpty: Bool { keys.isEmpty }
 
-    /// How many of them sign in this way.
+    /// Returns the number of keys for an algorithm.
     func count(of algorithm: SignatureAlgorithm) -> Int {
         keys.values.count { $0.algorithm == algorithm }
     }
 
-    /// The key of a `kid`.
+    /// Returns the key with a `kid`.
     func key(_ keyID: String) -> VerificationKey? {
         keys[keyID]
     }

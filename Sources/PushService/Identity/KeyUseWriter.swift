@@ -1,7 +1,8 @@
 internal import EventLoop
 internal import Logging
 
-/// Writes down when operators' keys were last used, in the background: each at most once a minute, and all in one statement.
+/// A background writer of the times when operator keys were last used: at most once a minute, all keys in one
+/// statement.
 actor KeyUseWriter {
     private static let interval = Duration.seconds(60)
 
@@ -12,7 +13,7 @@ actor KeyUseWriter {
     private let signal: Signal
     private var isStopping = false
 
-    /// - Parameter store: Of `loop`.
+    /// - Parameter store: The store of `loop`.
     init(loop: EventLoop, keys: OperatorKeys, store: OperatorKeyStore, logger: Logger) {
         unownedExecutor = loop.asUnownedSerialExecutor()
         self.keys = keys
@@ -21,7 +22,7 @@ actor KeyUseWriter {
         signal = Signal(loop: loop)
     }
 
-    /// Works until it is stopped, and then writes the rest.
+    /// Runs until it is stopped, then writes the remaining uses.
     func run() async {
         while true {
             await signal.wait(atMost: Self.interval)
@@ -31,7 +32,7 @@ actor KeyUseWriter {
         }
     }
 
-    /// Has ``run()`` write what is left and end.
+    /// Makes ``run()`` write the remaining uses and return.
     func stop() {
         isStopping = true
         signal.send()
@@ -44,7 +45,7 @@ actor KeyUseWriter {
             try await store.recordUses(uses)
         } catch {
             keys.putBack(uses)
-            logger.warning("The last use of keys could not be written", metadata: ["error": "\(error)"])
+            logger.warning("Last use of operator keys not recorded", metadata: ["error": "\(error)"])
         }
     }
 }

@@ -1,21 +1,22 @@
-/// A dictionary that holds a bounded number of values, and forgets those that were not asked for lately.
+/// A bounded LRU cache.
 ///
-/// It is two dictionaries: what is asked for moves to the younger one; when that is full the older one is dropped, and the younger
-/// takes its place. So each step takes the same short time, whatever a caller may fill it with.
+/// It approximates LRU with two dictionaries. An accessed value moves to the younger one. When that is full, the older
+/// one is dropped and the younger takes its place. Each operation therefore takes the same short time, whatever a
+/// caller fills the cache with.
 struct LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private let half: Int
     private var younger: [Key: Value] = [:]
     private var older: [Key: Value] = [:]
 
-    /// - Parameter limit: How many values it holds at most, 2 or more.
+    /// - Parameter limit: The maximum number of values, 2 or more.
     init(limit: Int) {
         half = max(1, limit / 2)
     }
 
-    /// How many values it holds.
+    /// The number of values.
     var count: Int { younger.count + older.count }
 
-    /// The value of a key, which is kept for longer because it was asked for.
+    /// Returns the value of a key, and marks it as recently used.
     mutating func value(_ key: Key) -> Value? {
         if let value = younger[key] { return value }
         guard let value = older.removeValue(forKey: key) else { return nil }

@@ -4,31 +4,33 @@ internal import HTTPServer
 internal import Locking
 internal import Postgres
 
-/// Which operators' keys are in force, and what they allow, as the database says: shared by all loops of a server.
+/// A cache of valid operator keys and their scopes, as stored in the database. Shared by all event loops of a server.
 ///
-/// The database's word is taken for less than a second, counted from when it was asked: so long a key that was revoked is still let in,
-/// on whichever server and whatever becomes of the news, and a busy key costs a look-up a second. A key's end is counted in.
+/// An entry is valid for less than a second, counted from the start of its look-up. A revoked key is accepted for that
+/// long on every server, without relying on notifications, and a busy key costs one look-up a second. An entry also
+/// ends when its key expires.
 ///
-/// An address that keeps presenting bad keys has to wait (``BadKeyDelays``). Meanwhile the keys go on passing that this server has let in
-/// before, for their owner may share the address; any other is refused without being looked up.
+/// An address that keeps presenting invalid keys has to wait (``BadKeyDelays``). Meanwhile, keys that this server has
+/// accepted before still pass, since their owner may share the address. Any other key is rejected without a look-up.
 final class OperatorKeys: Sendable {
-    /// How long the database's word is taken. Revocation is to work within a second.
+    /// How long an entry is valid. Revocation is to take effect within a second.
     private static let trust = Duration.milliseconds(900)
-    /// Keys that are remembered. More may be in force and are looked up each time they have been forgotten.
+    /// The maximum number of cached keys. There may be more valid keys; an evicted one is looked up again.
     static let maximumKeys = 1024
-    /// Look-ups at a time.
+    /// The maximum number of concurrent look-ups.
     private static let maximumQuestions = 256
 
     private struct Entry: Sendable {
         let scopes: Set<Scope>
-        /// Until then the database need not be asked again.
+        /// When the key has to be looked up again.
         let end: MonotonicTime
     }
 
     private struct State: Sendable {
-        /// Keys that were in force when they were last looked up.
+        /// Keys that were valid at their last look-up.
         var entries = LRUCache<[UInt8], Entry>(limit: OperatorKeys.maximumKeys)
-        /// When keys in force were last used, as far as the database has not been told: nobody but their owners makes it grow.
+        /// The last uses of valid keys that are not yet written to the database. Only the keys' owners can make it
+        /// grow.
         var uses: [[UInt8]: Date] = [:]
     }
 
@@ -36,17 +38,17 @@ final class OperatorKeys: Sendable {
     private let questions = SingleFlight<[UInt8], Result<Entry?, any Error>>(limit: maximumQuestions)
     private let delays = BadKeyDelays()
 
-    /// How many keys and addresses are remembered.
+    /// The number of cached keys and remembered addresses.
     var count: Int { state.withLock { $0.entries.count } + delays.count }
 
-    /// The scopes of a key, if it is in force.
+    /// Returns the scopes of a key; `nil` if the key is invalid.
     ///
     /// - Parameters:
-    ///   - digest: Its SHA-256.
-    ///   - address: Who presents it.
-    ///   - store: Of the loop that the caller is on.
-    ///   - loop: The calling one.
-    /// - Throws: ``Problem`` 429 for an unknown key of an address that has to wait; an error of the database.
+    ///   - digest: The key's SHA-256.
+    ///   - address: The address that presents the key.
+    ///   - store: The store of `loop`.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``Problem`` 429 for an unknown key from an address that has to wait; an error of the database.
     func scopes(
         ofKeyWith digest: [UInt8],
         from address: @autoclosure () -> SocketAddress.Network,
@@ -58,19 +60,19 @@ final class OperatorKeys: Sendable {
         if let scopes = try knownScopes(ofKeyWith: digest, from: address, at: arrival) { return scopes }
         while true {
             let answer = await questions.answer(to: digest, on: loop) { await self.ask(digest, store) }
-            guard let answer else { throw PostgresError(.overloaded, detail: "too many keys are looked up") }
+            guard let answer else { throw PostgresError(.overloaded, detail: "too many concurrent key look-ups") }
             guard let entry = try answer.get() else {
                 delays.recordInvalidKey(from: address)
                 return nil
             }
             if entry.end > arrival { return use(entry, digest) }
-            // An answer to a question that was asked too long ago. The next one is asked after this request has come.
+            // This look-up began before the request arrived, and its entry has expired. The next look-up begins later.
         }
     }
 
-    /// The scopes of a key that need not be looked up; `nil` if it has to be.
+    /// Returns the scopes of a key if they are cached; `nil` if the key has to be looked up.
     ///
-    /// - Throws: ``Problem`` 429 for an unknown key of an address that has to wait.
+    /// - Throws: ``Problem`` 429 for an unknown key from an address that has to wait.
     func knownScopes(
         ofKeyWith digest: [UInt8],
         from address: @autoclosure () -> SocketAddress.Network,
@@ -81,14 +83,14 @@ final class OperatorKeys: Sendable {
         if known == nil, let wait = delays.wait(address(), at: now) {
             throw Problem.tooManyRequests(
                 kind: "too-many-bad-keys",
-                "Too many keys that are not in force came from this address.",
+                "Too many invalid keys from this address.",
                 wait: wait
             )
         }
         return nil
     }
 
-    /// When keys were last used, by their SHA-256, since this was last called.
+    /// Removes and returns the unwritten last uses, by the keys' SHA-256.
     func takeUses() -> [[UInt8]: Date] {
         state.withLock { state in
             defer { state.uses = [:] }
@@ -96,7 +98,7 @@ final class OperatorKeys: Sendable {
         }
     }
 
-    /// Gives back what could not be written.
+    /// Restores uses that could not be written.
     func putBack(_ uses: [[UInt8]: Date]) {
         state.withLock { $0.uses.merge(uses, uniquingKeysWith: max) }
     }
@@ -111,10 +113,10 @@ final class OperatorKeys: Sendable {
         return entry.scopes
     }
 
-    /// Looks a key up, and remembers what the database said.
+    /// Looks a key up in the database, and caches the result.
     private func ask(_ digest: [UInt8], _ store: OperatorKeyStore) async -> Result<Entry?, any Error> {
         let start = MonotonicTime.now
-        // It may have been answered in the moment between looking and asking.
+        // An earlier look-up may have ended between the check of the cache and this call.
         if let entry = entry(digest), entry.end > start { return .success(entry) }
         do {
             let key = try await store.validKey(digest)

@@ -4,24 +4,25 @@ internal import HTTPServer
 internal import Locking
 internal import Logging
 
-/// The keys that an issuer publishes at an address (JWKS): shared by all loops.
+/// The keys that an issuer publishes at a URL (JWKS). Shared by all event loops.
 ///
-/// They are fetched when a token names an unknown one, and when a token comes an hour after the last fetch, so that a key that the issuer has
-/// withdrawn is not trusted for longer. No more often than the interval says, since Kakao shuts out who asks too often. The keys that were
-/// fetched last go on serving while a fetch fails.
+/// They are fetched when a token names an unknown key. They are also fetched when a token arrives after the refresh
+/// interval, so that a key that the issuer has withdrawn is not trusted for longer. Fetches are at least `interval`
+/// apart, or a quarter of it for account events, since Kakao blocks clients that ask too often. While fetches fail, the
+/// keys of the last successful fetch remain in use.
 final class PublishedKeys: Sendable {
-    /// How long a fetch may take without which a token cannot be verified: a phone waits for it.
+    /// The timeout of a fetch that a token's verification depends on: a phone waits for it.
     private static let timeout = Duration.seconds(5)
-    /// How long a refresh of known keys may take. Kakao waits 3 s for the answer to an account event.
+    /// The timeout of a refresh of known keys. Kakao waits 3 s for the response to an account event.
     private static let refreshTimeout = Duration.seconds(2)
-    /// An account event comes once: for its sake keys are fetched again after this part of the interval.
+    /// The divisor of the interval for account events. Kakao sends an event only once, so its key is fetched sooner.
     private static let urgency = 4
 
     private struct State: Sendable {
         var keys: KeySet?
         /// When the last fetch began.
         var lastFetch: MonotonicTime?
-        /// When the fetch began that brought `keys`.
+        /// When the fetch of `keys` began.
         var keysFetch: MonotonicTime?
         var hasFailed = false
 
@@ -38,8 +39,8 @@ final class PublishedKeys: Sendable {
     private let fetches = SingleFlight<String, Bool>(limit: 1)
 
     /// - Parameters:
-    ///   - url: Where the keys are.
-    ///   - interval: The least time between two fetches.
+    ///   - url: The URL of the keys.
+    ///   - interval: The minimum time between two fetches.
     ///   - refreshInterval: The time after which known keys are fetched again.
     init(url: String, interval: Duration, refreshInterval: Duration, logger: Logger) {
         self.url = url
@@ -48,13 +49,14 @@ final class PublishedKeys: Sendable {
         self.logger = logger
     }
 
-    /// The key of a `kid`; `nil` if the issuer has been asked since the call and has none.
+    /// Returns the key with a `kid`; `nil` if the issuer has none, according to a fetch since this call began.
     ///
     /// - Parameters:
-    ///   - isUrgent: The token comes once.
-    ///   - client: Of `loop`.
-    ///   - loop: The calling one.
-    /// - Throws: ``Problem`` 503 when the keys cannot be fetched, or not yet again: the issuer may have published the key meanwhile.
+    ///   - isUrgent: Whether the token arrives only once.
+    ///   - client: The client of `loop`.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``Problem`` 503 when the keys cannot be fetched, or not again yet. The issuer may have published the
+    ///   key since the last fetch.
     func key(
         _ keyID: String,
         isUrgent: Bool,
@@ -94,7 +96,7 @@ final class PublishedKeys: Sendable {
         return state.isDue(interval, at: now)
     }
 
-    /// Fetches the keys, if it is time. Returns whether it did.
+    /// Fetches the keys if `isTime` returns true. Returns whether it did.
     private func fetch(_ client: HTTPClient, timeout: Duration, if isTime: (State) -> Bool) async -> Bool {
         let start: MonotonicTime? = state.withLock { state in
             guard isTime(state) else { return nil }
@@ -114,12 +116,12 @@ final class PublishedKeys: Sendable {
                 }
                 return true
             }
-            reason = "the answer was \(response.status), without keys that can be used"
+            reason = "status \(response.status), response without usable keys"
         } catch {
             reason = "\(error)"
         }
         state.withLock { $0.hasFailed = true }
-        logger.warning("The keys of tokens cannot be fetched", metadata: ["address": "\(url)", "error": "\(reason)"])
+        logger.warning("Token key fetch failed", metadata: ["address": "\(url)", "error": "\(reason)"])
         return true
     }
 }

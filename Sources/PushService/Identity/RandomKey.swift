@@ -1,6 +1,6 @@
-/// Keys that nobody can guess.
+/// Random keys that cannot be guessed.
 package enum RandomKey {
-    /// So many times 64 bits from the system's generator, in hexadecimal.
+    /// Returns `words` times 64 bits from the system's random generator, in hexadecimal.
     package static func hexadecimal(words: Int) -> String {
         var generator = SystemRandomNumberGenerator()
         return (0..<words).map { _ in

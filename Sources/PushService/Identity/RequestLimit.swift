@@ -3,20 +3,22 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import Locking
 
-/// So many requests a minute of each of many, who are told apart by a key: shared by all loops of a server, and of this server only.
+/// A limit of requests a minute for each key, such as a user or an address. Shared by all event loops of a server, but
+/// not between servers.
 ///
-/// Each has a token bucket that holds the requests of a minute and fills evenly, kept as a single point in time (the generic cell rate
-/// algorithm, ITU-T I.371 §A): when it would be full. A bucket that is forgotten is full; so no more than a bounded number is remembered,
-/// of those who called last, and a request costs the same short time however many call.
+/// Each key has a token bucket that holds the requests of one minute and fills evenly. The bucket is stored as a single
+/// point in time: when it will be full (the generic cell rate algorithm, ITU-T I.371 §A). A forgotten bucket counts as
+/// full. Therefore only a bounded number is stored, those used last, and a request costs the same short time whatever
+/// the number of callers.
 final class RequestLimit<Key: Hashable & Sendable>: Sendable {
-    /// What a bucket holds: the requests of so long.
+    /// The capacity of a bucket, as the time in which it fills.
     private static var capacity: Duration { .seconds(60) }
-    /// Buckets that are remembered: some megabytes.
+    /// The maximum number of buckets stored: a few megabytes.
     static var maximumBuckets: Int { 65_536 }
 
-    /// The time in which one request comes to a bucket.
+    /// The time in which a bucket gains one request.
     private let interval: Duration
-    /// When each bucket is full.
+    /// When each bucket will be full.
     private let buckets = Locked(LRUCache<Key, MonotonicTime>(limit: RequestLimit.maximumBuckets))
 
     /// - Parameter perMinute: 1 or more.
@@ -24,12 +26,12 @@ final class RequestLimit<Key: Hashable & Sendable>: Sendable {
         interval = Self.capacity / perMinute
     }
 
-    /// How many buckets are remembered.
+    /// The number of buckets stored at present.
     var count: Int { buckets.withLock { $0.count } }
 
-    /// Takes a request out of a bucket. If it holds none nothing is taken.
+    /// Takes a request out of a bucket, unless the bucket is empty.
     ///
-    /// - Returns: `nil`, or the time until it holds one.
+    /// - Returns: `nil` on success, else the time until the bucket holds a request.
     func take(from key: Key, at now: MonotonicTime = .now) -> Duration? {
         buckets.withLock { buckets in
             let full = max(buckets.value(key) ?? now, now) + interval
@@ -42,7 +44,7 @@ final class RequestLimit<Key: Hashable & Sendable>: Sendable {
 }
 
 extension Problem {
-    /// Whoever calls does so too often, and may come again after `wait`.
+    /// The problem of a caller that exceeds a limit and may retry after `wait`.
     static func tooManyRequests(kind: String? = nil, _ detail: String, wait: Duration) -> Problem {
         let seconds = max(1, (wait.wholeMilliseconds + 999) / 1000)
         return Problem(

@@ -1,15 +1,15 @@
-/// What an operator's key allows.
+/// A permission of an operator key.
 package enum Scope: String, CaseIterable, Sendable {
-    /// To register, list and deregister any user's devices.
+    /// Permission to register, list and deregister any user's devices.
     case devices
-    /// To send pushes and to steer them.
+    /// Permission to send and control pushes.
     case send
-    /// To read what the server holds: pushes, callbacks, devices.
+    /// Permission to read the server's data: pushes, callbacks, devices.
     case read
     /// Everything.
     case admin
 
-    /// Whether one of `granted` allows it.
+    /// Returns whether a key with the scopes `granted` has this permission.
     func isAllowed(by granted: Set<Scope>) -> Bool {
         granted.contains(self) || granted.contains(.admin)
     }

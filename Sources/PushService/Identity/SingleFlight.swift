@@ -1,35 +1,37 @@
 internal import EventLoop
 internal import Locking
 
-/// Questions to somebody elsewhere, of which each is asked once at a time, however many tasks of whatever loops want its answer.
+/// Deduplicated asynchronous requests: concurrent callers with the same key, on any event loop, share one request and
+/// its answer.
 ///
-/// It goes on when the task that was the first to ask is cancelled: the others want the answer too.
+/// The request continues when the task that started it is cancelled, since other tasks may wait for the answer.
 final class SingleFlight<Key: Hashable & Sendable, Answer: Sendable>: Sendable {
     private let limit: Int
-    /// Who waits for the answer to each question that is under way.
+    /// The waiting callers of each request in flight.
     private let waiting = Locked<[Key: [CheckedContinuation<Answer?, Never>]]>([:])
 
-    /// Where somebody who asks comes in.
+    /// The place of a caller among those with the same key.
     private enum Place {
-        /// Nobody has asked yet.
+        /// No request with this key is in flight: the caller starts one.
         case first
-        /// The question is under way.
+        /// A request with this key is in flight: the caller waits for its answer.
         case later
-        /// Too many questions are under way.
+        /// Too many requests are in flight.
         case none
     }
 
-    /// - Parameter limit: How many questions may be under way.
+    /// - Parameter limit: The maximum number of requests in flight.
     init(limit: Int) {
         self.limit = limit
     }
 
-    /// The answer to a question: that of the one that is under way, or of a new one.
+    /// Returns the answer of the request in flight with this key, or of a new one.
     ///
     /// - Parameters:
-    ///   - loop: Where a new question is asked.
-    ///   - ask: Asks. It looks first whether the answer is known by now, and has noted it when it returns.
-    /// - Returns: `nil` when too many questions are under way.
+    ///   - loop: The event loop on which a new request runs.
+    ///   - ask: Performs the request. It first checks whether the answer is known by now, and stores the answer before
+    ///     it returns.
+    /// - Returns: `nil` when too many requests are in flight.
     func answer(
         to key: Key,
         on loop: EventLoop,

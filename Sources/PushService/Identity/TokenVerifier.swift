@@ -3,45 +3,45 @@ internal import Glibc
 internal import HTTPClient
 internal import JSON
 
-/// Which JSON Web Tokens of one issuer are believed, and whose they are (RFC 7519 §7.2, RFC 8725).
+/// The verification of one issuer's JSON Web Tokens (RFC 7519 §7.2, RFC 8725).
 struct TokenVerifier: Sendable {
-    /// Where the issuer's keys come from.
+    /// The source of the issuer's keys.
     enum Keys: Sendable {
-        /// A secret that is shared with the issuer. A token need not name it.
+        /// A secret shared with the issuer. A token need not name it.
         case shared(VerificationKey)
-        /// Keys of a file.
+        /// Keys from a file.
         case fixed(KeySet)
-        /// Keys at an address.
+        /// Keys fetched from a URL.
         case published(PublishedKeys)
     }
 
-    /// How far, in seconds, the issuer's clock may be from ours.
+    /// The tolerated difference between the issuer's clock and this server's, in seconds.
     private static let leeway: Int64 = 30
 
     let issuer: String
-    /// For whom a token may be: it names one of them at least.
+    /// The accepted audiences. A token has to name at least one.
     let audiences: Set<String>
-    /// How a token may be signed.
+    /// The accepted signature algorithms.
     let algorithms: Set<SignatureAlgorithm>
     let keys: Keys
 
-    /// Why a token is not its issuer's to us.
+    /// The reason why a token is rejected.
     enum Objection: Sendable {
-        /// It names another issuer, or none.
+        /// The token names another issuer, or none.
         case issuer
-        /// It is for others.
+        /// The token is for other audiences.
         case audience
-        /// It is signed in another way than is accepted, or names no key, or one that the issuer does not have.
+        /// The token's algorithm is not accepted, or it names no key, or a key that the issuer does not have.
         case key
-        /// It was not signed with the key that it names, or was changed since.
+        /// The token was not signed with the key that it names, or was changed since.
         case signature
     }
 
-    /// The user whom a token is of; `nil` for one that is not believed.
+    /// Returns the user of a token; `nil` for an invalid token.
     ///
     /// - Parameters:
-    ///   - client: Of `loop`.
-    ///   - loop: The calling one.
+    ///   - client: The client of `loop`.
+    ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
     func user(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Int64? {
         guard Self.isInForce(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
@@ -50,12 +50,13 @@ struct TokenVerifier: Sendable {
         return userID
     }
 
-    /// Why a token is not the issuer's to us; `nil` for one that is. When it is in force, and what it says, is not looked at here.
+    /// Returns the reason to reject a token; `nil` if its issuer signed it for one of the accepted audiences. The
+    /// validity period and other claims are not checked here.
     ///
     /// - Parameters:
-    ///   - isUrgent: The token comes once, and an unknown key is worth more.
-    ///   - client: Of `loop`.
-    ///   - loop: The calling one.
+    ///   - isUrgent: Whether the token arrives only once, so that the keys may be fetched sooner.
+    ///   - client: The client of `loop`.
+    ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the key is unknown and the keys cannot be fetched now.
     func objection(
         to token: JSONWebToken,
@@ -63,7 +64,7 @@ struct TokenVerifier: Sendable {
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws -> Objection? {
-        // The signature last: only what could be a token of this issuer is worth a fetch of its keys.
+        // The signature is checked last: only a token that may be this issuer's is worth a fetch of keys.
         guard token.claims["iss"]?.string == issuer else { return .issuer }
         guard isForUs(token.claims["aud"]) else { return .audience }
         guard algorithms.contains(token.algorithm), let key = try await key(of: token, isUrgent, client, on: loop)
@@ -88,12 +89,14 @@ struct TokenVerifier: Sendable {
         }
     }
 
-    /// A text, or an array of texts (RFC 7519 §4.1.3).
+    /// Returns whether `aud`, a string or an array of strings, names an accepted audience (RFC 7519 §4.1.3).
     private func isForUs(_ audience: JSONValue?) -> Bool {
         if let audience = audience?.string { return audiences.contains(audience) }
         return audience?.array?.contains { $0.string.map(audiences.contains) ?? false } ?? false
     }
 
+    /// Returns whether a token is valid at a time, by `exp` and, if present, `nbf` and `iat`.
+    ///
     /// - Parameter now: Seconds since 1970.
     private static func isInForce(_ claims: JSONObject, at now: Int64) -> Bool {
         guard let end = claims["exp"].flatMap(seconds), end > now - leeway else { return false }
@@ -104,12 +107,12 @@ struct TokenVerifier: Sendable {
         return true
     }
 
-    /// Seconds since 1970, which may have a fraction (RFC 7519 §2).
+    /// Returns the seconds since 1970 of a claim, rounded down. The claim may have a fraction (RFC 7519 §2).
     static func seconds(_ value: JSONValue) -> Int64? {
         value.integer ?? value.number.flatMap { Double($0.text) }.flatMap { Int64(exactly: $0.rounded(.down)) }
     }
 
-    /// A user's number, as text or as it is.
+    /// Returns a user's id from a string or a number; `nil` unless it is a positive integer.
     static func userID(_ subject: JSONValue?) -> Int64? {
         let number = subject?.string.flatMap { Int64(decimal: $0) } ?? subject?.integer
         return number.flatMap { $0 > 0 ? $0 : nil }

@@ -6,15 +6,15 @@ internal import KakaoAPI
 internal import Logging
 internal import Postgres
 
-/// The kinds of bearer token that a user may call with, as the settings switch them on: shared by all loops.
+/// The kinds of bearer token accepted from users, as enabled in the settings. Shared by all event loops.
 final class UserCredentials: Sendable {
-    /// What Kakao signs for the app's keys, ID tokens and account events alike; `nil` without such a key.
+    /// The verifier of Kakao's tokens for the app's keys, ID tokens and account events alike; `nil` without such a key.
     let kakao: TokenVerifier?
     private let accessTokens: KakaoAccessTokens?
-    /// Of those who issue JSON Web Tokens, each by its own name.
+    /// The verifiers of JSON Web Tokens, one for each issuer.
     private let verifiers: [TokenVerifier]
 
-    /// - Throws: ``SettingsError`` for a file of keys that cannot be used.
+    /// - Throws: ``SettingsError`` for an unusable file of keys.
     init(_ settings: Settings, logger: Logger) throws {
         let identity = settings.identity
         accessTokens = identity.acceptsKakaoAccessTokens ? settings.kakao.appID.map(KakaoAccessTokens.init) : nil
@@ -25,7 +25,8 @@ final class UserCredentials: Sendable {
         self.verifiers = verifiers
     }
 
-    /// Kakao, which signs with RS256: ID tokens for the app key that the user logged in with, account events for the REST API key.
+    /// Returns the verifier of Kakao's tokens, signed with RS256: ID tokens for the app key that the user logged in
+    /// with, account events for the REST API key.
     private static func kakao(_ settings: Settings, _ logger: Logger) -> TokenVerifier {
         let url = settings.kakao.keysURL
         return TokenVerifier(
@@ -51,7 +52,7 @@ final class UserCredentials: Sendable {
         )
     }
 
-    /// The service's own backend.
+    /// Returns the verifier of tokens that the service's own backend issues.
     private static func backend(
         _ backend: Settings.Identity.Backend,
         _ identity: Settings.Identity,
@@ -68,7 +69,7 @@ final class UserCredentials: Sendable {
                 throw SettingsError(
                     place: SettingKey.identityJWTKeysFile.rawValue,
                     message:
-                        "The file \(path) is no JSON Web Key Set with a key that can be used: RSA or P-256, with a kid."
+                        "\(path) is unreadable or has no usable key. Use a JSON Web Key Set with an RSA or P-256 key that has a kid."
                 )
             }
             keys = .fixed(set)
@@ -81,17 +82,17 @@ final class UserCredentials: Sendable {
         )
     }
 
-    /// Whether any kind is accepted.
+    /// Whether any kind of token is accepted.
     var isAccepted: Bool { accessTokens != nil || !verifiers.isEmpty }
 
-    /// The user whose token it is; `nil` if it is of no kind that is accepted, or not in force.
+    /// Returns the user of a token; `nil` if the token is invalid, expired or of a kind that is not accepted.
     ///
     /// - Parameters:
     ///   - digest: The SHA-256 of `token`.
-    ///   - address: Where it comes from.
-    ///   - kakao: Of `loop`, as `client` is.
-    ///   - loop: The calling one.
-    /// - Throws: ``Problem`` 503 when it cannot be found out at the moment.
+    ///   - address: The address of the caller.
+    ///   - kakao: The API client of `loop`. `client` belongs to the same event loop.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``Problem`` 503 when the token cannot be verified now.
     func user(
         of token: String,
         _ digest: [UInt8],
@@ -100,7 +101,8 @@ final class UserCredentials: Sendable {
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws -> AuthorizedUser? {
-        // Kakao's access tokens are no JSON Web Tokens. One of these is never sent to Kakao: it may be of another issuer.
+        // Kakao's access tokens are not JSON Web Tokens. A JSON Web Token is never sent to Kakao: it may be another
+        // issuer's.
         guard JSONWebToken.isLike(token) else {
             return try await accessTokens?.user(of: token, digest, from: address(), kakao, on: loop)
         }
@@ -114,14 +116,14 @@ final class UserCredentials: Sendable {
         return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
     }
 
-    /// The token's user, if the token was verified lately: no issuer is asked.
+    /// Returns the user of a token that was verified recently, without asking the issuer.
     ///
     /// - Parameter digest: The SHA-256 of `token`.
     func rememberedUser(of token: String, _ digest: [UInt8]) -> AuthorizedUser? {
         JSONWebToken.isLike(token) ? nil : accessTokens?.rememberedUser(digest)
     }
 
-    /// Some server has said whose tokens were revoked, or may have said so unheard.
+    /// Invalidates cached tokens of the user that a notification names; of all users on (re)connection.
     func receive(_ event: PostgresListener.Event) {
         accessTokens?.receive(event)
     }

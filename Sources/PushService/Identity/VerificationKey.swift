@@ -1,8 +1,8 @@
 internal import CLibssl
 
-/// How a token is signed (RFC 7518 §3.1). There is no `none`.
+/// A signature algorithm of tokens (RFC 7518 §3.1). `none` is not supported.
 enum SignatureAlgorithm: String, Sendable {
-    /// HMAC with SHA-256: whoever can verify can sign too.
+    /// HMAC with SHA-256. A key that verifies can also sign.
     case hs256 = "HS256"
     /// RSA, PKCS #1 v1.5, with SHA-256.
     case rs256 = "RS256"
@@ -10,8 +10,8 @@ enum SignatureAlgorithm: String, Sendable {
     case es256 = "ES256"
 }
 
-/// A key that signatures are verified with. It is of one algorithm, whatever a token says of itself: a public key never serves as
-/// the secret of an HMAC.
+/// A key that verifies signatures. Its algorithm is fixed, whatever a token claims: a public key never serves as the
+/// secret of an HMAC.
 final class VerificationKey: Sendable {
     private enum Kind: Sendable {
         case secret(Secret)
@@ -19,18 +19,18 @@ final class VerificationKey: Sendable {
         case p256(PublicKey)
     }
 
-    /// RSA keys of fewer bits can be broken; of more they only cost time.
+    /// The size of an RSA modulus in bytes. Shorter keys can be broken; longer keys only cost time.
     private static let rsaBytes = 256...1024
     private static let coordinateBytes = 32
 
     private let kind: Kind
 
-    /// A secret that is shared with who signs.
+    /// Creates a key from a secret that is shared with the issuer.
     init(secret: Secret) {
         kind = .secret(secret)
     }
 
-    /// An RSA key of 2048 to 8192 bits; `nil` for numbers that are none.
+    /// Creates an RSA key of 2048 to 8192 bits. Returns `nil` for invalid numbers.
     ///
     /// - Parameters:
     ///   - modulus: Big-endian.
@@ -50,7 +50,7 @@ final class VerificationKey: Sendable {
         kind = .rsa(key)
     }
 
-    /// A point of the curve P-256; `nil` for numbers that are none.
+    /// Creates a key from a point on the curve P-256. Returns `nil` for invalid coordinates.
     init?(x: [UInt8], y: [UInt8]) {
         guard x.count == Self.coordinateBytes, y.count == Self.coordinateBytes,
             let key = PublicKey(
@@ -68,7 +68,7 @@ final class VerificationKey: Sendable {
         }
     }
 
-    /// Whether `signature` is this key's of `message`.
+    /// Returns whether `signature` is this key's signature of `message`.
     func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         switch kind {
         case .secret(let secret):
@@ -77,7 +77,7 @@ final class VerificationKey: Sendable {
         case .rsa(let key):
             return key.verifies(signature, of: message)
         case .p256(let key):
-            // Two numbers one behind the other (RFC 7518 §3.4), where OpenSSL wants them in DER.
+            // The signature is two concatenated numbers (RFC 7518 §3.4), but OpenSSL expects DER.
             guard signature.count == Self.coordinateBytes * 2 else { return false }
             let numbers = [signature.prefix(Self.coordinateBytes), signature.suffix(Self.coordinateBytes)]
             return key.verifies(
@@ -97,12 +97,13 @@ final class VerificationKey: Sendable {
     }
 }
 
-/// A public key as OpenSSL has it.
+/// A public key in OpenSSL's representation.
 private final class PublicKey: @unchecked Sendable {
-    // Never changed after it was made, and only read by OpenSSL: any thread may verify with it.
+    // The key is immutable, and OpenSSL only reads it: any thread may verify with it.
     private let key: OpaquePointer
 
-    /// - Parameter bytes: DER, RFC 5280 §4.1.2.7. OpenSSL sees that a point is on its curve.
+    /// - Parameter bytes: A SubjectPublicKeyInfo in DER (RFC 5280 §4.1.2.7). OpenSSL checks that a point is on its
+    ///   curve.
     init?(subjectPublicKeyInfo bytes: [UInt8]) {
         let key = bytes.withUnsafeBufferPointer { bytes in
             var start = bytes.baseAddress
@@ -121,7 +122,7 @@ private final class PublicKey: @unchecked Sendable {
         guard let context = EVP_MD_CTX_new() else { return false }
         defer {
             EVP_MD_CTX_free(context)
-            // What it says of a bad signature is not for the next who looks.
+            // Clears OpenSSL's error queue, so that a later call does not find the error of a bad signature.
             ERR_clear_error()
         }
         return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
@@ -129,13 +130,13 @@ private final class PublicKey: @unchecked Sendable {
     }
 }
 
-/// The little of DER (X.690) that keys and signatures are written in.
+/// The subset of DER (X.690) that keys and signatures need.
 private enum DER {
-    /// 1.2.840.113549.1.1.1 and NULL.
+    /// The algorithm rsaEncryption: 1.2.840.113549.1.1.1 and NULL.
     static let rsaEncryption: [UInt8] = [
         0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01, 0x05, 0x00,
     ]
-    /// 1.2.840.10045.2.1 and 1.2.840.10045.3.1.7.
+    /// The algorithm ecPublicKey on P-256: 1.2.840.10045.2.1 and 1.2.840.10045.3.1.7.
     static let p256: [UInt8] = [
         0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01,
         0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07,
@@ -149,7 +150,9 @@ private enum DER {
         element(0x30, content)
     }
 
-    /// A number that is not negative: big-endian, without leading zeros.
+    /// Encodes a non-negative number.
+    ///
+    /// - Parameter magnitude: Big-endian, without leading zeros.
     static func integer(_ magnitude: [UInt8]) -> [UInt8] {
         element(0x02, (magnitude.first ?? 0x80) >= 0x80 ? [0] + magnitude : magnitude)
     }

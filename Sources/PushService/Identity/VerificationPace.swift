@@ -2,19 +2,21 @@ internal import EventLoop
 internal import HTTPServer
 internal import Locking
 
-/// How fast Kakao is asked about unknown access tokens, for each address and for the whole server: shared by all loops.
+/// The rate at which Kakao is asked about unknown access tokens, for each address and for the whole server. Shared by
+/// all event loops.
 ///
-/// Kakao's quota is the app's: random tokens that use it up lock out every user. So an address may have a few tokens rejected in a minute.
-/// Beyond that its unknown tokens are verified slowly, and not refused, since a mobile carrier's users share an address. Tokens that Kakao
-/// accepts cost nothing. The same holds for all addresses together, against a flood from many.
+/// Kakao's quota belongs to the app: random tokens that use it up lock out every user. An address may therefore have
+/// only a few tokens rejected in a minute. Beyond that, its unknown tokens are verified slowly rather than rejected,
+/// since users of a mobile carrier share an address. Tokens that Kakao accepts cost nothing. The server as a whole has
+/// the same kind of limit, against a flood from many addresses.
 final class VerificationPace: Sendable {
-    /// The verifications that an address, or the server, may request.
+    /// The limits of an address or of the server.
     private struct Limits: Sendable {
-        /// Rejected tokens in a minute, and at once.
+        /// The rejected tokens allowed in a minute, and also the largest burst of them.
         let rejections: Int
-        /// Questions in flight while none was rejected lately; their rejections are yet to come.
+        /// The verifications in flight while no token was rejected lately. Each of them may still be rejected.
         let inFlight: Int
-        /// The time between two questions once the rejections are used up.
+        /// The time between two verifications once the rejections are used up.
         let interval: Duration
 
         static let address = Limits(rejections: 20, inFlight: 32, interval: .milliseconds(500))
@@ -22,33 +24,33 @@ final class VerificationPace: Sendable {
     }
 
     private static let minute = Duration.seconds(60)
-    /// The longest that a token waits for its turn: a phone waits with it.
+    /// How long a token waits for its turn at most: a phone waits with it.
     private static let longestWait = Duration.seconds(2)
-    /// How often a token looks whether a question of its address has been answered.
+    /// How often a waiting token checks whether its turn has come.
     private static let pollInterval = Duration.milliseconds(25)
-    /// Addresses that are remembered.
+    /// The maximum number of addresses remembered.
     private static let maximumAddresses = 16_384
-    /// When a token may come again that found no turn.
+    /// The delay in seconds before a token that got no turn may be sent again.
     static let retrySeconds: Int64 = 2
 
-    /// One address's, or the server's.
+    /// The pace of one address or of the server.
     private struct Pace: Sendable {
         let limits: Limits
         var inFlight = 0
-        /// When the bucket of rejections is full again, as in ``RequestLimit``.
+        /// When the bucket of rejections will be full again, as in ``RequestLimit``.
         private var full = MonotonicTime.now
-        /// When the next slow question may be asked.
+        /// When the next slow verification may begin.
         private var nextSlot = MonotonicTime.now
 
         init(_ limits: Limits) { self.limits = limits }
 
         enum Turn: Sendable {
             case now
-            /// At this time, for certain.
+            /// The verification has a reserved time.
             case at(MonotonicTime)
-            /// As soon as a question in flight is answered.
+            /// The verification may begin when another one ends.
             case later
-            /// Not before `end`.
+            /// The verification cannot begin before `end`.
             case none
         }
 
@@ -70,7 +72,7 @@ final class VerificationPace: Sendable {
         }
 
         mutating func end(isRejected: Bool, at now: MonotonicTime) {
-            // It may have been forgotten meanwhile.
+            // The address may have been evicted meanwhile.
             inFlight = max(0, inFlight - 1)
             guard isRejected else { return }
             full = min(max(full, now) + VerificationPace.minute / limits.rejections, now + VerificationPace.minute)
@@ -81,7 +83,9 @@ final class VerificationPace: Sendable {
         var addresses = LRUCache<SocketAddress.Network, Pace>(limit: VerificationPace.maximumAddresses)
         var server = Pace(.server)
 
-        /// - Parameter address: `nil` for the server's own.
+        /// Changes the pace of an address.
+        ///
+        /// - Parameter address: `nil` for the server's own pace.
         mutating func change<Result>(_ address: SocketAddress.Network?, _ body: (inout Pace) -> Result) -> Result {
             guard let address else { return body(&server) }
             var pace = addresses.value(address) ?? Pace(.address)
@@ -92,12 +96,12 @@ final class VerificationPace: Sendable {
 
     private let state = Locked(State())
 
-    /// How many addresses are remembered.
+    /// The number of addresses remembered at present.
     var count: Int { state.withLock { $0.addresses.count } }
 
-    /// Waits until a token of an address may be verified.
+    /// Waits until a token from an address may be verified.
     ///
-    /// - Returns: Whether it may. If so, ``end(_:isRejected:)`` follows.
+    /// - Returns: Whether it may. If so, ``end(_:isRejected:)`` must follow.
     func begin(_ address: SocketAddress.Network, on loop: EventLoop) async -> Bool {
         guard await waitForTurn(address, on: loop) else { return false }
         guard await waitForTurn(nil, on: loop) else {
@@ -107,7 +111,7 @@ final class VerificationPace: Sendable {
         return true
     }
 
-    /// A token has been verified, or Kakao could not say.
+    /// Records the end of a verification, also of one without a result.
     func end(_ address: SocketAddress.Network, isRejected: Bool) {
         state.withLock { state in
             let now = MonotonicTime.now

@@ -1,7 +1,8 @@
 internal import HTTPServer
 internal import HTTPTypes
 
-/// `/healthz`: the process is alive. `/readyz`: requests may be sent here, or what is missing.
+/// `/healthz`, which responds while the process is alive, and `/readyz`, which shows whether requests may be sent to
+/// this server.
 struct HealthRoutes: Sendable {
     static let quietPaths = ["/healthz", "/readyz"]
 

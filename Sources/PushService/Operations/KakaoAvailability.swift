@@ -4,27 +4,29 @@ internal import KakaoAPI
 internal import Locking
 internal import Logging
 
-/// Whether Kakao accepts our Admin key: what it last said of it, on whatever call; and whether it asks the sender to wait.
+/// The availability of Kakao. It covers whether Kakao accepts the Admin key, according to the latest response that
+/// shows it, and whether a quota makes the sender wait.
 ///
-/// `GET /v1/status` and the metrics show it: with a rejected key the server accepts requests that it cannot carry out.
+/// `GET /v1/status` and the metrics show it, because with a rejected key the server accepts requests that it cannot
+/// carry out.
 final class KakaoAvailability: Sendable {
-    /// What becomes of a push that is sent now.
+    /// The state of the sender, on which a push that is sent now depends.
     enum SenderState: CaseIterable, Sendable {
-        /// It goes to Kakao.
+        /// Pushes go to Kakao.
         case running
-        /// It waits: a quota is used up.
+        /// Pushes wait, because a quota is used up.
         case waiting
-        /// It comes to nothing until an operator has seen to it: Kakao refuses the key or the app.
+        /// Pushes are halted until an operator acts, because Kakao rejects the key or the app.
         case halted
     }
 
-    /// Whether Kakao answers, as far as is known.
+    /// Whether Kakao responds, as far as is known.
     enum KakaoState: String, Sendable {
-        /// Nothing was called yet.
+        /// No call has ended yet.
         case unknown
         case reachable
         case unreachable
-        /// It answers, and rejects the key or the app.
+        /// Kakao responds, but rejects the key or the app.
         case refusing
     }
 
@@ -45,12 +47,12 @@ final class KakaoAvailability: Sendable {
         self.logger = logger
     }
 
-    /// Why Kakao refuses us, or `nil` while it does not.
+    /// The reason why Kakao rejects calls; `nil` while it accepts them.
     var refusalReason: String? {
         refusal.withLock { $0 }
     }
 
-    /// The last call, whatever it was for; `nil` before the first.
+    /// The latest call of any kind; `nil` before the first.
     var lastCall: LastCall? { call.withLock { $0 } }
 
     var kakaoState: KakaoState {
@@ -69,7 +71,7 @@ final class KakaoAvailability: Sendable {
             case .unreachable: false
             case .refused, .badAnswer, nil: true
             }
-        // Calls that this server has given up say nothing of Kakao.
+        // A call that this server cancelled says nothing about Kakao.
         guard outcome != .givenUp else { return }
         self.call.withLock { last in
             last = LastCall(
@@ -86,7 +88,7 @@ final class KakaoAvailability: Sendable {
         return quotaWaitEnd.withLock { $0 } > MonotonicTime.now ? .waiting : .running
     }
 
-    /// A quota is used up: the sender begins nothing for so long.
+    /// Records that a quota is used up: the sender makes no calls for the duration of `wait`.
     func recordQuotaExhaustion(for wait: Duration) {
         quotaWaitEnd.withLock { $0 = MonotonicTime.now + wait }
     }
@@ -101,7 +103,7 @@ final class KakaoAvailability: Sendable {
             defer { refusal = nil }
             return refusal != nil
         }
-        if wasRefused { logger.notice("Kakao accepts our calls again") }
+        if wasRefused { logger.notice("Kakao calls accepted again") }
     }
 
     private func recordRefusal(_ reason: String) {
@@ -111,7 +113,7 @@ final class KakaoAvailability: Sendable {
         }
         if isNews {
             logger.critical(
-                "Kakao refuses our calls; check the Admin key and the app",
+                "Kakao calls rejected: check the Admin key and the app",
                 metadata: ["kakao": "\(reason)"]
             )
         }

@@ -4,9 +4,9 @@ internal import Journal
 internal import Postgres
 internal import PrometheusMetrics
 
-/// `/metrics`: what Prometheus reads, with a key that may `read`.
+/// `/metrics` for Prometheus, with a key that has the scope `read`.
 ///
-/// One for all loops of a server: it is asked seldom, and what it tells is the server's as a whole.
+/// One instance serves all event loops of a server: requests are rare, and the metrics are those of the whole server.
 final class MetricsRoutes: Sendable {
     static let path = "/metrics"
     private static let headerFields: HTTPFields = [.contentType: ExpositionText.contentType]
@@ -19,7 +19,7 @@ final class MetricsRoutes: Sendable {
     private let queue: QueueDepth
     private let journal: Journal?
 
-    /// - Parameter pools: Those of all loops.
+    /// - Parameter pools: The pools of all event loops.
     init(
         access: ReaderAccess,
         metrics: ServerMetrics,

@@ -4,30 +4,32 @@ internal import HTTPTypes
 internal import Locking
 internal import Postgres
 
-/// Access to metrics and status, for keys with the scope `read`. One for all loops of a server.
+/// Access to metrics and status for keys with the scope `read`. One instance serves all event loops of a server.
 final class ReaderAccess: Sendable {
-    /// How long the database may take to look a key up.
+    /// The time limit for the look-up of a key.
     private static let limit = Duration.seconds(2)
-    /// How long a valid key is accepted while the database cannot be asked.
+    /// How long a key that was valid is accepted while the database is unavailable.
     private static let admissionTime = Duration.seconds(3600)
-    /// More readers than any service has; beyond it all are forgotten.
+    /// The maximum number of accepted keys remembered, more than any service has readers. When it is exceeded, all are
+    /// forgotten.
     private static let maximumAdmissions = 16
 
     private let authenticator: Authenticator
     private let loop: EventLoop
-    /// When each `Authorization`, by its digest, was last accepted.
+    /// When each `Authorization` was last accepted, by its SHA-256.
     private let admissions = Locked<[[UInt8]: MonotonicTime]>([:])
 
-    /// - Parameter loop: The one that times look-ups.
+    /// - Parameter loop: The event loop that times look-ups.
     init(authenticator: Authenticator, loop: EventLoop) {
         self.authenticator = authenticator
         self.loop = loop
     }
 
-    /// Lets a request pass whose key may read. While the database is away keys cannot be looked up, and just then operators want to know how
-    /// things are: a key that was accepted shortly before still is.
+    /// Admits a request whose key has the scope `read`. Keys cannot be looked up while the database is unavailable,
+    /// which is when operators need the metrics most. Therefore a key that was accepted within the last hour is
+    /// accepted again.
     ///
-    /// - Throws: as ``Authenticator/check(_:)``.
+    /// - Throws: The errors of ``Authenticator/check(_:)``.
     @Sendable func check(_ request: Request) throws -> PendingCheck? {
         let digest = SHA256Digest.of(request[.authorization] ?? "")
         let pending: PendingCheck?

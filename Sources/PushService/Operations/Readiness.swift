@@ -5,26 +5,27 @@ internal import JSON
 internal import Journal
 internal import Postgres
 
-/// Whether requests may be sent to this server: it is not shutting down, and the database is ready, or unreachable while the journal is open.
+/// Whether requests may be sent to this server. It must not be shutting down, and the database must be ready, or
+/// unreachable while the journal is open.
 ///
-/// Load balancers drop a server that is not ready, so that nothing counts that concerns all servers alike and that they can bear: neither a
-/// sender that Kakao has halted nor, with a journal, a database that is away. One for each loop.
+/// Load balancers drop a server that is not ready. A problem that all servers share and can bear therefore does not
+/// count: a halted sender or, with a journal, an unreachable database. There is one instance for each event loop.
 actor Readiness {
     /// The state of the database, as far as requests are concerned.
     enum Database: String, Sendable {
         case ok
-        /// It answers, but migrations have not run, or run at the moment.
+        /// The database responds, but migrations are pending or in progress.
         case migrating
         case unreachable
-        /// It answers, and refuses this server: the database, role, password or rights are wrong.
+        /// The database responds, but refuses this server: the database name, role, password or privileges are wrong.
         case refused
     }
 
-    /// How long an answer counts. Requests need no key, so that they must cost nothing.
+    /// How long a result is reused. The route needs no key, so requests must cost nothing.
     private static let lifetime = Duration.seconds(1)
-    /// SQLSTATE classes: invalid authorization, no such database, access rule violation.
+    /// The SQLSTATE classes invalid authorization, unknown database and access rule violation.
     private static let refusals: Set<Substring> = ["28", "3D", "42"]
-    /// How long the database may take to answer.
+    /// The time limit for the database to respond.
     private static let limit = Duration.seconds(1)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -33,7 +34,7 @@ actor Readiness {
     private let gate: StartupGate
     private let journal: Journal?
     private let availability: KakaoAvailability
-    /// The last answer, or the one that is being found out, and when it expires by the loop's clock.
+    /// The latest response, or the one being determined, and its expiry by the event loop's clock.
     private var latest: (response: Task<Response, Never>, end: UInt64)?
 
     init(pool: PostgresPool, migrator: Migrator, gate: StartupGate, journal: Journal?, availability: KakaoAvailability)
@@ -46,10 +47,10 @@ actor Readiness {
         self.availability = availability
     }
 
-    /// 200 or 503, and the state of each part.
+    /// Returns 200 or 503, with the state of each part.
     func response() async -> Response {
         if let latest, pool.loop.now < latest.end { return await latest.response.value }
-        // A task of its own: the client may go away.
+        // A separate task continues if the client disconnects.
         let response = Task(executorPreference: pool.loop) { await self.findOut() }
         latest = (response, pool.loop.now + Self.lifetime.wholeMilliseconds)
         return await response.value
@@ -58,14 +59,16 @@ actor Readiness {
     private nonisolated func findOut() async -> Response {
         let database = await database()
         let isJournalOpen = journal?.status.isOpen
-        // A balancer sends no calls to a server that is not ready, so that no call finds out that there is room on the disk again.
+        // A load balancer sends no calls to a server that is not ready. No call would therefore notice that the disk
+        // has free space again.
         journal?.reopen()
         let isReady =
             switch database {
             case .ok: !gate.isShuttingDown
             case .migrating: false
             case .unreachable: isJournalOpen == true && !gate.isShuttingDown
-            // A server that has worked before may be let in again, and its journal keeps Kakao's calls until then. One that never has is misconfigured.
+            // A server that was ready before may get access again, and its journal keeps Kakao's calls until then. A
+            // server that never was ready is misconfigured.
             case .refused: gate.isOpen && isJournalOpen == true && !gate.isShuttingDown
             }
         var json = JSONWriter()
@@ -83,7 +86,7 @@ actor Readiness {
         return response
     }
 
-    /// A round trip, and whether every migration has run.
+    /// Queries the database for pending migrations.
     private nonisolated func database() async -> Database {
         do {
             let pending = try await pool.loop.run(within: Self.limit) { [pool, migrator] in
@@ -92,7 +95,7 @@ actor Readiness {
             guard let pending else { return .unreachable }
             return pending.isEmpty && gate.isOpen ? .ok : .migrating
         } catch let error as PostgresError where error.code == .migration {
-            // Migrations of a newer server have run beside this one, which goes on.
+            // A newer server has run migrations while this server was running. This server continues.
             return gate.isOpen ? .ok : .migrating
         } catch let error as PostgresError where Self.refusals.contains(error.sqlStateClass ?? "") {
             return .refused

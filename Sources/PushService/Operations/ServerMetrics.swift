@@ -4,11 +4,12 @@ internal import Journal
 internal import KakaoAPI
 internal import PrometheusMetrics
 
-/// What one server counts, and everything that it tells Prometheus: each name, help text and label stands here (`docs/metrics.md`).
+/// The metrics of one server: all counters, and each name, help text and label that Prometheus reads
+/// (`docs/metrics.md`).
 ///
-/// Made once for each server and handed to what counts.
+/// One instance for each server is shared by all components that count.
 final class ServerMetrics: Sendable {
-    /// The metrics. Those of the process have the names that all programs give them.
+    /// The names of the metrics. Metrics of the process have their conventional names.
     enum Name: String, CaseIterable {
         /// Counted by `api` and `outcome`.
         case kakaoRequests = "kakao_push_kakao_requests_total"
@@ -17,7 +18,7 @@ final class ServerMetrics: Sendable {
         /// 1 for the `state` that the sender is in, 0 for the others.
         case senderState = "kakao_push_sender_state"
         case senderFailing = "kakao_push_sender_failing_seconds"
-        /// By `state`: those that have not finished.
+        /// Unfinished pushes, by `state`.
         case pushes = "kakao_push_pushes"
         /// By `state`.
         case batches = "kakao_push_batches"
@@ -37,49 +38,49 @@ final class ServerMetrics: Sendable {
 
         var help: String {
             switch self {
-            case .kakaoRequests: "Calls to Kakao that have ended, by what came of them."
-            case .kakaoRequestDuration: "How long calls to Kakao took, waiting for a connection included."
-            case .senderState: "Whether pushes go to Kakao, wait for a quota, or are refused with the key or the app."
+            case .kakaoRequests: "Finished calls to Kakao, by API and outcome."
+            case .kakaoRequestDuration: "Duration of calls to Kakao in seconds, including the wait for a connection."
+            case .senderState: "Sender state: running, waiting for a quota, or halted because Kakao rejects calls."
             case .senderFailing:
-                "For how long the sender has made no progress because each of its passes fails; 0 if it works."
-            case .pushes: "Pushes that have not finished. A halted one waits for an operator."
-            case .batches: "Batches that are yet to be sent or under way, of all servers; \(QueueDepth.limit) for more."
-            case .oldestWaitingBatchAge: "For how long the waiting batch that was due first has been due."
-            case .devicesUnsettled: "Devices of which Kakao has yet to hear; \(QueueDepth.limit) for more."
-            case .databaseUp: "Whether the database answered when it was last asked for this page."
-            case .databaseStatements: "Statements asked of the database, but for those of migrations."
-            case .journalOpen: "Whether calls from Kakao can be written to the journal."
-            case .journalRecords: "Calls from Kakao that wait in the journal to be stored."
-            case .journalOldestAge: "Age of the oldest call that waits in the journal; 0 when none does."
-            case .journalRejected: "Calls in the journal's folder of records that the database has rejected."
-            case .journalFailures: "Journal writes that failed, and journal files that are damaged."
-            case .residentMemory: "Resident memory of the process."
-            case .processorTime: "Processor time of the process, in user and in system mode."
+                "Seconds for which each pass of the sender has failed; 0 if it works."
+            case .pushes: "Unfinished pushes, by state. A halted push waits for an operator."
+            case .batches: "Batches waiting or in flight, of all servers, counted up to \(QueueDepth.limit)."
+            case .oldestWaitingBatchAge: "Seconds by which the most overdue waiting batch is late; 0 if none is due."
+            case .devicesUnsettled: "Devices with changes pending at Kakao, counted up to \(QueueDepth.limit)."
+            case .databaseUp: "1 if the last query of the database for these metrics succeeded, else 0."
+            case .databaseStatements: "Database statements, except those of migrations."
+            case .journalOpen: "1 if calls from Kakao can be written to the journal, else 0."
+            case .journalRecords: "Calls from Kakao in the journal that are waiting to be stored."
+            case .journalOldestAge: "Age in seconds of the oldest call waiting in the journal; 0 if none is waiting."
+            case .journalRejected: "Calls that the database rejected, in the journal's folder of rejected records."
+            case .journalFailures: "Failed journal writes and damaged journal files."
+            case .residentMemory: "Resident memory of the process in bytes."
+            case .processorTime: "User and system processor time of the process in seconds."
             case .openDescriptors: "Open file descriptors of the process."
-            case .startTime: "When the process began, in seconds since 1970."
+            case .startTime: "Start time of the process in seconds since 1970."
             }
         }
     }
 
-    /// What came of a call to Kakao: the label `outcome`.
+    /// The outcome of a call to Kakao: the label `outcome`.
     enum KakaoOutcome: Int, CaseIterable {
-        /// Kakao answered with success.
+        /// Kakao responded with success.
         case ok
-        /// Kakao had a passing fault.
+        /// Kakao reported a transient error.
         case retry
         /// A quota is used up.
         case wait
-        /// Kakao refuses the key or the app, or the settings make no request.
+        /// Kakao rejected the key or the app, or the settings yield no valid request.
         case halt
-        /// Kakao refuses this request.
+        /// Kakao rejected this request.
         case refused
-        /// Kakao did not answer in time.
+        /// Kakao did not respond in time.
         case timeout
-        /// There was no connection, or it broke.
+        /// The connection failed or was lost.
         case unreachable
-        /// The answer is not what Kakao's documents say, or no HTTP.
+        /// The response contradicts Kakao's documents, or is not HTTP.
         case badAnswer
-        /// This server gave it up: it ends, or has too much to ask.
+        /// This server cancelled the call, because it was shutting down or overloaded.
         case givenUp
 
         var label: String {
@@ -123,12 +124,12 @@ final class ServerMetrics: Sendable {
         }
     }
 
-    /// What is not counted, but looked at when somebody asks.
+    /// The values that are read for each request for the metrics, rather than counted.
     struct Snapshot: Sendable {
         var sender: KakaoAvailability.SenderState
         /// See ``SenderProgress/failingFor``.
         var senderFailing: Duration
-        /// `nil` while the database does not answer.
+        /// `nil` while the database is unavailable.
         var queue: QueueDepth.Counts?
         var databaseStatements: Int
         /// `nil` without a journal.
@@ -137,9 +138,9 @@ final class ServerMetrics: Sendable {
         var process: ProcessStatistics?
     }
 
-    /// What is counted of one of Kakao's calls.
+    /// The counters of one of Kakao's APIs.
     private struct KakaoCounters {
-        /// By the number of the outcome.
+        /// The counters by the raw value of ``KakaoOutcome``.
         let outcomes: [Counter]
         let duration: Timer
     }
@@ -147,7 +148,7 @@ final class ServerMetrics: Sendable {
     private let factory = PrometheusFactory(
         help: Dictionary(uniqueKeysWithValues: Name.allCases.map { ($0.rawValue, $0.help) })
     )
-    /// By the number of the call.
+    /// The counters by the raw value of `KakaoCall.API`.
     private let kakao: [KakaoCounters]
 
     init() {
@@ -169,14 +170,14 @@ final class ServerMetrics: Sendable {
         }
     }
 
-    /// Counts a call to Kakao. Callable from anywhere.
+    /// Counts a call to Kakao. Callable from any thread.
     func count(_ call: KakaoCall) {
         let counters = kakao[call.api.rawValue]
         counters.outcomes[KakaoOutcome(call.error).rawValue].increment()
         counters.duration.recordSeconds(call.duration.inSeconds)
     }
 
-    /// Everything, as Prometheus reads it.
+    /// Returns all metrics in Prometheus's text format.
     func text(_ snapshot: Snapshot) -> [UInt8] {
         var text = ExpositionText()
         factory.write(to: &text)
@@ -225,7 +226,7 @@ extension ExpositionText {
         sample(name.rawValue, labels, value)
     }
 
-    /// A family of one sample without labels.
+    /// Writes a family of one sample without labels.
     fileprivate mutating func single(_ name: ServerMetrics.Name, _ kind: Kind, _ value: Double) {
         family(name, kind)
         sample(name.rawValue, value)

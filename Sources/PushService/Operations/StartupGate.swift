@@ -2,9 +2,9 @@ internal import HTTPServer
 internal import Postgres
 internal import Synchronization
 
-/// Answers 503 for as long as the database is not ready: its tables may not exist yet.
+/// Middleware that responds with 503 until the database is ready, since its tables may not exist before.
 ///
-/// Health, metrics and status pass, and with a journal Kakao's calls, which Kakao does not repeat.
+/// Health, metrics and status pass. With a journal Kakao's calls pass too, because Kakao does not repeat them.
 final class StartupGate: Middleware {
     private static let openPaths = HealthRoutes.quietPaths + [MetricsRoutes.path, StatusRoutes.path]
     private static let kakaoPrefix = "/kakao/"
@@ -13,18 +13,18 @@ final class StartupGate: Middleware {
     private let state = Atomic<Bool>(false)
     private let shutdown = Atomic<Bool>(false)
 
-    /// - Parameter passesKakao: Whether there is a journal that takes Kakao's calls before the database is ready.
+    /// - Parameter passesKakao: Whether a journal accepts Kakao's calls before the database is ready.
     init(passesKakao: Bool) {
         self.passesKakao = passesKakao
     }
 
-    /// Whether the database was ready once.
+    /// Whether the database has been ready.
     var isOpen: Bool { state.load(ordering: .relaxed) }
 
-    /// Whether the server is shutting down: no new work is to be sent here.
+    /// Whether the server is shutting down and should get no new requests.
     var isShuttingDown: Bool { shutdown.load(ordering: .relaxed) }
 
-    /// Lets everything pass from now on.
+    /// Lets all requests pass from now on.
     func open() {
         state.store(true, ordering: .relaxed)
     }

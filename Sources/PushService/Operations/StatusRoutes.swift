@@ -6,9 +6,9 @@ internal import HTTPTypes
 internal import JSON
 internal import Journal
 
-/// `GET /v1/status`: how this server and what it depends on are doing, for operators.
+/// `GET /v1/status`: the state of this server and its dependencies, for operators.
 ///
-/// One for all loops of a server.
+/// One instance serves all event loops of a server.
 struct StatusRoutes: Sendable {
     static let path = "/v1/status"
 
@@ -82,16 +82,16 @@ package enum ServerVersion {
 }
 
 extension Journal.Status {
-    /// The age of the oldest record that waits to be stored; 0 when none does.
+    /// The age in seconds of the oldest record that waits to be stored; 0 when none does.
     var oldestSeconds: Double { oldest.map { max(0, -$0.timeIntervalSinceNow) } ?? 0 }
 }
 
 extension KakaoAvailability.SenderState {
-    /// The operator's remedy.
+    /// The advice for an operator; `nil` if nothing is wrong.
     fileprivate var remedy: String? {
         switch self {
         case .running: nil
-        case .waiting: "Wait, or ask Kakao for a larger quota: the sender goes on by itself."
+        case .waiting: "Wait, or ask Kakao for a larger quota. The sender resumes by itself."
         case .halted:
             "Check kakao.admin_key and the app's settings at Kakao (push-server doctor), then resume the halted pushes."
         }

@@ -3,11 +3,11 @@ internal import HTTPTypes
 internal import JSON
 
 extension Problem {
-    /// A field that is missing or holds what it may not.
+    /// Returns the problem of a field that is missing or has an invalid value.
     ///
     /// - Parameters:
-    ///   - field: Its name as the caller knows it.
-    ///   - allowed: What it may hold, as it reads after "must be".
+    ///   - field: The field's name as the caller knows it.
+    ///   - allowed: The allowed value, in words that follow "must be".
     static func field(_ field: String, _ allowed: String) -> Problem {
         Problem(
             .badRequest,

@@ -2,11 +2,11 @@ internal import FoundationEssentials
 internal import HTTPServer
 internal import JSON
 
-/// What a list is sorted by, and so what tells where one of its pages ends.
+/// The sort key of a list, which marks where a page ends.
 protocol PageCursor {
-    /// What a cursor that was given to a caller stood for; `nil` for a text that was not.
+    /// Parses the text of a ``cursor``; `nil` if it is invalid.
     init?(cursor: String)
-    /// At most 100 characters.
+    /// The key as text of at most 100 characters.
     var cursor: String { get }
 }
 
@@ -25,7 +25,7 @@ extension Int32: PageCursor {
     var cursor: String { String(self) }
 }
 
-/// One page of a list: `limit` (100, at most 1000) and `cursor`, which `next` of the page before it gave.
+/// The request for a page of a list: `limit` (default 100, at most 1000) and `cursor`, the previous page's `next`.
 struct Page<Cursor: PageCursor> {
     let limit: Int
     let cursor: Cursor?
@@ -34,17 +34,18 @@ struct Page<Cursor: PageCursor> {
         limit = Int(try parameters.optionalInteger("limit", in: 1...1000) ?? 100)
         cursor = try parameters.optionalText("cursor", length: 1...100).map { text in
             guard let cursor = Cursor(cursor: text) else {
-                throw Problem.field("cursor", "what next was in the page before")
+                throw Problem.field("cursor", "the value of next in the previous page")
             }
             return cursor
         }
     }
 
-    /// `{"items": […], "next": …}`.
+    /// Returns the page as `{"items": […], "next": …}`.
     ///
     /// - Parameters:
-    ///   - items: Up to one more than `limit`: that one is not shown, and means that there is a next page.
-    ///   - key: What the next page is asked for by.
+    ///   - items: Up to `limit` + 1 items. The additional item is not written; it means that there is a next page.
+    ///   - key: Returns the sort key of an item. The last written item's key becomes the next page's cursor.
+    ///   - write: Writes the members of an item.
     func response<Item>(
         _ items: [Item],
         cursor key: (Item) -> Cursor,
@@ -65,7 +66,9 @@ struct Page<Cursor: PageCursor> {
 }
 
 extension Parameters {
-    /// A moment in RFC 3339: `2026-11-21T08:15:30Z`.
+    /// Returns a time given in RFC 3339, such as `2026-11-21T08:15:30Z`, or `nil` if the field is absent.
+    ///
+    /// - Throws: ``Problem`` for an invalid value.
     func optionalTime(_ name: String) throws -> Date? {
         try optionalText(name, length: 1...40).map { text in
             guard let date = Date(rfc3339: text) else {

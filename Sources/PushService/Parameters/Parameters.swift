@@ -2,24 +2,26 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// The parameters of a request, whether they came as JSON, as a form, or in the query.
+/// The parameters of a request, from a JSON body, a form or the query.
 ///
-/// A form's values are texts, and Kakao puts JSON text into them where a value is an array or an object: both are read alike here, so
-/// that each endpoint says once what a field may hold.
+/// A form's values are texts. Where Kakao's API has an array or object, the text is JSON. Forms and JSON bodies are
+/// read alike, so each endpoint states once what a field may contain.
 struct Parameters {
     private enum Value {
-        /// From a form or a query.
+        /// A value of a form or query.
         case text(String)
+        /// A value of a JSON body.
         case json(JSONValue)
     }
 
     private var values: [String: Value] = [:]
-    /// The names in the order they came.
+    /// The names in the order of the request.
     private(set) var names: [String] = []
 
-    /// Reads the body of a request that has one; the query of one that has none.
+    /// Reads the query of a GET or HEAD request, and the body of any other.
     ///
-    /// - Throws: ``Problem``: 415 for a body of another media type, 400 for one that cannot be read or names a field twice.
+    /// - Throws: ``Problem``: 415 for a body of another media type, 400 for an invalid body or query or a duplicate
+    ///   field.
     init(_ request: Request) throws {
         guard request.method != .get && request.method != .head else {
             try self.init(pairs: request.queryItems())
@@ -28,9 +30,11 @@ struct Parameters {
         try self.init(bodyOf: request)
     }
 
-    /// Reads the query and, of a request that has one, the body: for what is named by its path and something besides.
+    /// Reads the query and the body, which may be empty, for an endpoint whose path does not name its object
+    /// completely.
     ///
-    /// - Throws: ``Problem`` as ``init(_:)`` does, also for a field that is in both.
+    /// - Throws: ``Problem``: 415 for a body of another media type, 400 for an invalid body or query or a duplicate
+    ///   field, even if one of the two is in the query and the other in the body.
     init(queryAndBodyOf request: Request) throws {
         try self.init(pairs: request.queryItems())
         guard !request.body.isEmpty else { return }
@@ -51,7 +55,7 @@ struct Parameters {
         default:
             throw Problem(
                 .unsupportedMediaType,
-                "The body must be application/json or application/x-www-form-urlencoded, as Content-Type says."
+                "Unsupported Content-Type. Allowed: application/json, application/x-www-form-urlencoded."
             )
         }
     }
@@ -73,7 +77,7 @@ struct Parameters {
             throw Problem(
                 .badRequest,
                 kind: "invalid-json",
-                "The body is not JSON: \(error.message) at byte \(error.offset)."
+                "The body is not valid JSON: \(error.message) at byte \(error.offset)."
             )
         }
         guard case .object(let object) = value else {
@@ -85,20 +89,22 @@ struct Parameters {
         }
     }
 
-    /// Whether a field was given.
+    /// Returns whether a field is present.
     func has(_ name: String) -> Bool { values[name] != nil }
 
-    /// Refuses what has no meaning here: a misspelt `dry_run` would send.
+    /// Rejects unknown fields, since a misspelt `dry_run` would send a push.
     ///
     /// - Throws: ``Problem`` for the first field that is not one of `known`.
     func requireOnly(_ known: Set<String>) throws {
         guard let name = names.first(where: { !known.contains($0) }) else { return }
-        throw Problem.field(name, "left out: it is not one of \(known.sorted().joined(separator: ", "))")
+        throw Problem.field(name, "omitted: it is unknown. Allowed: \(known.sorted().joined(separator: ", "))")
     }
 
     // MARK: Kinds of field
 
-    /// A user's number.
+    /// Returns a user's id.
+    ///
+    /// - Throws: ``Problem`` for a missing or invalid value.
     func userID(_ name: String) throws -> Int64 {
         let allowed = "an integer from 1 to 9223372036854775807"
         let number: Int64? =
@@ -111,7 +117,9 @@ struct Parameters {
         return number
     }
 
-    /// Several users' numbers: an array, or in a form the text of a JSON array.
+    /// Returns users' ids from an array, or from the text of a JSON array.
+    ///
+    /// - Throws: ``Problem`` for a missing or invalid value, or for too few or too many ids.
     func userIDs(_ name: String, count: ClosedRange<Int>) throws -> [Int64] {
         let allowed =
             "an array of \(count.lowerBound) to \(count.upperBound) integers from 1 to 9223372036854775807"
@@ -121,7 +129,7 @@ struct Parameters {
         return ids
     }
 
-    /// The users' numbers of an array, or `nil` if one is none or there are too few or too many.
+    /// Returns the users' ids in an array, or `nil` if one is invalid or if there are too few or too many.
     static func userIDs(_ value: JSONValue, count: ClosedRange<Int>) -> [Int64]? {
         guard let elements = value.array, count.contains(elements.count) else { return nil }
         var ids: [Int64] = []
@@ -134,7 +142,9 @@ struct Parameters {
         return ids
     }
 
-    /// A text of `length` characters without control characters.
+    /// Returns a text of `length` characters without control characters.
+    ///
+    /// - Throws: ``Problem`` for a missing or invalid value.
     func text(_ name: String, length: ClosedRange<Int>) throws -> String {
         guard let text = try optionalText(name, length: length) else {
             throw Problem.field(name, Self.allowedText(length))
@@ -142,7 +152,9 @@ struct Parameters {
         return text
     }
 
-    /// The same for a field that may be left out.
+    /// Returns a text of `length` characters without control characters, or `nil` if the field is absent.
+    ///
+    /// - Throws: ``Problem`` for an invalid value.
     func optionalText(_ name: String, length: ClosedRange<Int>) throws -> String? {
         switch values[name] {
         case nil:
@@ -154,13 +166,18 @@ struct Parameters {
         }
     }
 
-    /// The same for what stands in a path.
+    /// Returns `text`, which is part of a path, if it has `length` characters without control characters.
+    ///
+    /// - Parameter name: The name of the field in the error.
+    /// - Throws: ``Problem`` for an invalid text.
     static func text(_ text: String, _ name: String, length: ClosedRange<Int>) throws -> String {
         guard isText(text, length) else { throw Problem.field(name, allowedText(length)) }
         return text
     }
 
-    /// Several short texts: an array, or in a form the text of a JSON array. Empty when left out.
+    /// Returns up to `count` texts of an array or of the text of a JSON array; none if the field is absent.
+    ///
+    /// - Throws: ``Problem`` for an invalid value.
     func texts(_ name: String, count: Int, length: ClosedRange<Int>) throws -> [String] {
         guard has(name) else { return [] }
         let allowed = "an array of at most \(count) texts of \(length.lowerBound) to \(length.upperBound) characters"
@@ -169,21 +186,25 @@ struct Parameters {
         return texts
     }
 
-    /// The texts of an array, or `nil` if one is none or there are too few or too many.
+    /// Returns the texts in an array, or `nil` if one is invalid or if there are too few or too many.
     static func texts(_ value: JSONValue, count: ClosedRange<Int>, length: ClosedRange<Int>) -> [String]? {
         guard let elements = value.array, count.contains(elements.count) else { return nil }
         let texts = elements.compactMap(\.string).filter { isText($0, length) }
         return texts.count == elements.count ? texts : nil
     }
 
-    /// A JSON object: itself, or its text.
+    /// Returns a JSON object from an object or from its text.
+    ///
+    /// - Throws: ``Problem`` for a missing or invalid value.
     func object(_ name: String) throws -> JSONObject {
         let allowed = "a JSON object"
         guard let object = try structured(name, allowed)?.object else { throw Problem.field(name, allowed) }
         return object
     }
 
-    /// `true` or `false`.
+    /// Returns a Boolean, given as `true` or `false`, or `value` if the field is absent.
+    ///
+    /// - Throws: ``Problem`` for an invalid value.
     func boolean(_ name: String, default value: Bool) throws -> Bool {
         switch values[name] {
         case nil: value
@@ -193,7 +214,9 @@ struct Parameters {
         }
     }
 
-    /// One of the texts that `Value` knows.
+    /// Returns one of the cases of `Value`, or `nil` if the field is absent.
+    ///
+    /// - Throws: ``Problem`` for an unknown value.
     func optionalChoice<Value: RawRepresentable<String> & CaseIterable>(_ name: String, of: Value.Type) throws -> Value?
     {
         let allowed = Value.allCases.map(\.rawValue).joined(separator: ", ")
@@ -203,7 +226,9 @@ struct Parameters {
         }
     }
 
-    /// An integer of 64 bits.
+    /// Returns an integer, or `nil` if the field is absent.
+    ///
+    /// - Throws: ``Problem`` for an invalid value.
     func optionalInteger(_ name: String, in range: ClosedRange<Int64>) throws -> Int64? {
         let number: Int64?
         switch values[name] {
@@ -217,7 +242,7 @@ struct Parameters {
         return number
     }
 
-    /// Any value as text: a text as it is, anything else as its JSON.
+    /// Returns any value as text: a text unchanged, another value as JSON. Returns `nil` if the field is absent.
     func anyText(_ name: String) -> String? {
         switch values[name] {
         case nil: nil
@@ -226,7 +251,7 @@ struct Parameters {
         }
     }
 
-    /// A value with a structure: JSON as it came, or read from a form's text.
+    /// Returns a JSON value, parsed from its text if it is given as text, or `nil` if the field is absent.
     private func structured(_ name: String, _ allowed: String) throws -> JSONValue? {
         switch values[name] {
         case nil: return nil
@@ -234,17 +259,18 @@ struct Parameters {
             do {
                 return try JSONValue(parsing: Array(text.utf8))
             } catch {
-                throw Problem.field(name, "\(allowed); it is not JSON: \(error.message) at byte \(error.offset)")
+                throw Problem.field(name, "\(allowed). Invalid JSON: \(error.message) at byte \(error.offset)")
             }
         case .json(let value): return value
         }
     }
 
-    /// Whether it is a text of `length` characters without control characters.
+    /// Returns whether `text` has `length` characters and no control characters.
     static func isText(_ text: String, _ length: ClosedRange<Int>) -> Bool {
-        // Bounded in bytes first, since counting is linear.
+        // The length in bytes is bounded first, since counting characters takes linear time.
         guard text.utf8.count <= length.upperBound * 4 else { return false }
-        // In Unicode scalars, as PostgreSQL and Kakao's Java count: the bytes that continue none.
+        // Characters are Unicode scalars, as PostgreSQL and Kakao's Java count them: the bytes that are not
+        // continuation bytes.
         var text = text
         return text.withUTF8 { bytes in
             var count = 0
@@ -256,14 +282,14 @@ struct Parameters {
         }
     }
 
-    /// What such a text is, as it reads after "must be".
+    /// Returns the description of a text that ``isText(_:_:)`` accepts, in words that follow "must be".
     static func allowedText(_ length: ClosedRange<Int>) -> String {
         "a text of \(length.lowerBound) to \(length.upperBound) characters, without control characters"
     }
 }
 
 extension Int64 {
-    /// The number that `text` spells in decimal: no sign but a leading minus, no leading zeros, nothing else.
+    /// Parses a decimal number. A leading minus is allowed; a plus, leading zeros and other characters are not.
     init?(decimal text: String) {
         let digits = text.hasPrefix("-") ? text.utf8.dropFirst() : text.utf8[...]
         guard let first = digits.first, first != 0x30 || text == "0", digits.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })

@@ -2,10 +2,10 @@ internal import Glibc
 
 /// Reads the small files that settings name.
 package enum FileContents {
-    /// More than any of them needs; who names a device by mistake is told so.
+    /// The size limit in bytes. It is more than any of these files needs, and stops the reading of an endless device.
     private static let maximumBytes = 1 << 20
 
-    /// The bytes of a file of at most 1 MiB, or `nil` when it cannot be read.
+    /// Returns the bytes of a file, or `nil` if the file cannot be read or exceeds 1 MiB.
     package static func read(_ path: String) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

@@ -1,8 +1,8 @@
 internal import CLibssl
 
-/// A text that must not be seen: it prints as `***`, and is compared without telling how much of it was right.
+/// A secret text, which prints as `***` and is compared in constant time.
 package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The text itself, for whoever has to send it.
+    /// The text itself, for a request that has to contain it.
     package let revealed: String
     private let digest: [UInt8]
 
@@ -15,7 +15,7 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     package var debugDescription: String { "***" }
     package var customMirror: Mirror { Mirror(self, children: []) }
 
-    /// Whether `other` is the same text, found in a time that does not depend on where they differ.
+    /// Returns whether `other` is the same text, in a time that does not depend on where the two differ.
     package func matches(_ other: String) -> Bool {
         matches(digest: SHA256Digest.of(other))
     }
@@ -27,15 +27,17 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
 
 /// SHA-256 as OpenSSL computes it.
 enum SHA256Digest {
-    /// Looked up once: a look-up takes longer than the digest of a key. OpenSSL counts its references with atomics, and nobody changes it.
+    /// The algorithm, looked up once because a look-up takes longer than the digest of a key.
+    ///
+    /// It is safe to share: OpenSSL counts its references with atomics, and it is never changed.
     private nonisolated(unsafe) static let algorithm = EVP_MD_fetch(nil, "SHA256", nil)
 
-    /// The 32 bytes of the digest of `text` as UTF-8.
+    /// Returns the 32 bytes of the digest of `text` in UTF-8.
     static func of(_ text: String) -> [UInt8] {
         of(Array(text.utf8))
     }
 
-    /// The 32 bytes of the digest of `bytes`.
+    /// Returns the 32 bytes of the digest of `bytes`.
     static func of(_ bytes: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { digest, count in
             let isDone = EVP_Digest(bytes, bytes.count, digest.baseAddress, nil, algorithm, nil)

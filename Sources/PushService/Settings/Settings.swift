@@ -4,13 +4,13 @@ package import KakaoAPI
 package import LogOutput
 package import Logging
 
-/// What the server was told to do: `docs/settings.md` has the table.
+/// The settings of a server. `docs/settings.md` has a table of them.
 package struct Settings: Sendable {
     package var http = HTTPServerSettings()
     package var certificateFile: String?
     package var privateKeyFile: String?
     package var publicURL: PublicURL?
-    /// How PostgreSQL is reached.
+    /// The URL of the PostgreSQL database.
     package var databaseURL: Secret
     package var migratesOnStart = true
     package var operatorKey: Secret
@@ -22,31 +22,31 @@ package struct Settings: Sendable {
     package var pushRetentionDays = 30
     package var renewDaysBeforeExpiry = 7
     package var activeWithinDays = 90
-    /// Requests of each user's apps to the device endpoints; `nil` for no limit.
+    /// The limit of requests of each user to the device endpoints; `nil` for no limit.
     package var requestsPerMinutePerUser: Int? = 60
-    /// The same from each address.
+    /// The limit of requests from each address to the device endpoints; `nil` for no limit.
     package var requestsPerMinutePerAddress: Int? = 600
     package var journal = Journal()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
 
-    /// Where Kakao reaches the server.
+    /// The URL at which Kakao reaches the server.
     package enum PublicURL: Sendable {
         case given(String)
-        /// At the address it listens on: for a sandbox on the same machine.
+        /// The address that the server listens on, for a sandbox on the same machine.
         case own
     }
 
-    /// Where calls from Kakao are kept while PostgreSQL does not answer.
+    /// The settings of the journal, which stores Kakao's calls while PostgreSQL is unavailable.
     package struct Journal: Sendable {
-        /// `nil` for no journal.
+        /// The directory of the journal; `nil` for no journal.
         package var directory: String?
         package var maximumBytes = 1 << 30
-        /// Tests put disks that fail in its place.
+        /// The file operations, which tests replace to simulate failing disks.
         package var fileOperations = FileOperations.system
     }
 
-    /// What concerns Kakao.
+    /// The settings of the app at Kakao and of the calls to Kakao.
     package struct Kakao: Sendable {
         package var adminKey: Secret
         package var appID: Int64?
@@ -60,38 +60,38 @@ package struct Settings: Sendable {
         package var maximumConcurrentRequests = 32
         package var requestsPerSecond: Int?
 
-        /// The keys that a user may have logged in with: what an ID token is for, and an account event.
+        /// The app keys with which a user may have logged in. ID tokens and account events have one as their audience.
         var loginKeys: Set<String> { Set([restAPIKey, nativeAppKey, javaScriptKey].compactMap(\.self)) }
 
-        /// Where Kakao publishes the keys that it signs ID tokens with.
+        /// The URL of the keys with which Kakao signs ID tokens.
         var keysURL: String { authURL + "/.well-known/jwks.json" }
 
-        /// Where Kakao's REST API is, and as whom to call it.
+        /// The settings of the client of Kakao's REST API.
         var api: KakaoAPISettings {
             KakaoAPISettings(apiURL: apiURL, adminKey: AdminKey(adminKey.revealed), pushVersion: pushVersion)
         }
     }
 
-    /// Which tokens users' apps may call with.
+    /// The kinds of tokens with which users' apps may authenticate.
     package struct Identity: Sendable {
-        /// Needs ``Kakao/appID``.
+        /// Whether access tokens of Kakao Login are accepted. Requires ``Kakao/appID``.
         package var acceptsKakaoAccessTokens = false
-        /// Needs one of the app's keys.
+        /// Whether ID tokens of Kakao are accepted. Requires one of the app's keys.
         package var acceptsKakaoIDTokens = false
-        /// The service's own backend, if its tokens are accepted.
+        /// The service's own backend; `nil` if its tokens are not accepted.
         package var backend: Backend?
-        /// The least time between two fetches of an issuer's keys.
+        /// The minimum time between two fetches of an issuer's keys.
         package var keyFetchInterval = Duration.seconds(60)
-        /// The time after which an issuer's keys are fetched again, so that a withdrawn one is not trusted for longer.
+        /// The time after which an issuer's keys are fetched again. A withdrawn key is trusted no longer than that.
         package var keyRefreshInterval = Duration.seconds(3600)
 
-        /// Who issues JSON Web Tokens for the service's users.
+        /// An issuer of JSON Web Tokens for the service's users.
         package struct Backend: Sendable {
             package var issuer: String
             package var audience: String
             package var keys: Keys
 
-            /// What its tokens are verified with.
+            /// The source of the keys that verify the backend's tokens.
             package enum Keys: Sendable {
                 case secret(Secret)
                 case url(String)
@@ -104,7 +104,7 @@ package struct Settings: Sendable {
                 self.keys = keys
             }
 
-            /// Whether it signs with a shared secret.
+            /// Whether the backend signs with a shared secret.
             var isSecret: Bool {
                 guard case .secret = keys else { return false }
                 return true
@@ -112,7 +112,7 @@ package struct Settings: Sendable {
         }
     }
 
-    /// The settings that cannot be done without; everything else has its default.
+    /// Creates settings from the required ones, with the defaults for all others.
     package init(databaseURL: Secret, operatorKey: Secret, adminKey: Secret) {
         self.databaseURL = databaseURL
         self.operatorKey = operatorKey
@@ -121,7 +121,7 @@ package struct Settings: Sendable {
         http.maximumConnectionsPerAddress = 1000
     }
 
-    /// Where this machine reaches the server: the address that it listens on, or the loopback address for one that stands for all.
+    /// The URL at which this machine reaches the server. A wildcard host is replaced by the loopback address.
     package var localURL: String {
         let host =
             switch http.host {
@@ -136,10 +136,10 @@ package struct Settings: Sendable {
     ///
     /// - Parameters:
     ///   - environment: The process's environment, which overrides the file.
-    ///   - yaml: The text of `config/push-server.yaml`, if there is one.
-    ///   - path: The name of that file, for messages.
-    ///   - readFile: Reads a file that holds a secret.
-    /// - Throws: ``SettingsError`` for the first setting that is missing, unknown or wrong.
+    ///   - yaml: The text of the settings file, or `nil` without one.
+    ///   - path: The path of that file, for error messages.
+    ///   - readFile: Reads a file that contains a secret.
+    /// - Throws: ``SettingsError`` for the first setting that is missing, unknown or invalid.
     package init(
         environment: [String: String],
         yaml: String?,
@@ -163,7 +163,7 @@ package struct Settings: Sendable {
         if let migrates = try reader.boolean(.databaseMigrate) { migratesOnStart = migrates }
         feedbackSecret = try reader.secret(.feedbackSecret, atLeast: 16)
         if let secret = feedbackSecret?.revealed, !secret.utf8.allSatisfy(Self.isUnreserved) {
-            throw reader.error(.feedbackSecret, "must be of letters, digits, - and _ only: it is part of an address.")
+            throw reader.error(.feedbackSecret, "may contain only letters, digits, - and _: it is part of a URL.")
         }
         userIDArgument = try reader.text(.callbacksUserIDArgument)
         pushRetentionDays = try reader.integer(.pushesRetentionDays, in: 1...3650) ?? pushRetentionDays
@@ -187,7 +187,7 @@ package struct Settings: Sendable {
         privateKeyFile = try reader.text(.httpTLSPrivateKeyFile)
         guard (certificateFile == nil) == (privateKeyFile == nil) else {
             let missing: SettingKey = certificateFile == nil ? .httpTLSCertificateFile : .httpTLSPrivateKeyFile
-            throw reader.error(missing, "is required: a certificate and its key go together.")
+            throw reader.error(missing, "is required: set the certificate and its private key together.")
         }
         http.maximumBodyBytes = try reader.integer(.httpMaxBodyBytes, in: 1024...(1 << 30)) ?? http.maximumBodyBytes
         let headerBytes = try reader.integer(.httpMaxHeaderBytes, in: 1024...(1 << 20))
@@ -204,7 +204,7 @@ package struct Settings: Sendable {
             guard let proxies = TrustedProxies(text) else {
                 throw reader.error(
                     .httpTrustedProxies,
-                    "must be addresses and networks with commas between them: 127.0.0.1, 10.0.0.0/8, 2001:db8::/32."
+                    "must be a comma-separated list of addresses and networks: 127.0.0.1, 10.0.0.0/8, 2001:db8::/32."
                 )
             }
             http.trustedProxies = proxies
@@ -228,13 +228,13 @@ package struct Settings: Sendable {
     private mutating func readIdentity(_ reader: SettingsReader) throws {
         identity.acceptsKakaoAccessTokens = try reader.boolean(.identityKakaoAccessToken) ?? (kakao.appID != nil)
         guard !identity.acceptsKakaoAccessTokens || kakao.appID != nil else {
-            throw reader.error(.identityKakaoAccessToken, "needs kakao.app_id: a token must be of this app.")
+            throw reader.error(.identityKakaoAccessToken, "needs kakao.app_id: a token must belong to this app.")
         }
         identity.acceptsKakaoIDTokens = try reader.boolean(.identityKakaoIDToken) ?? !kakao.loginKeys.isEmpty
         guard !identity.acceptsKakaoIDTokens || !kakao.loginKeys.isEmpty else {
             throw reader.error(
                 .identityKakaoIDToken,
-                "needs kakao.native_app_key, kakao.rest_api_key or kakao.javascript_key: a token must be for one of them."
+                "needs kakao.native_app_key, kakao.rest_api_key or kakao.javascript_key: a token's audience is one of them."
             )
         }
         identity.backend = try Self.backend(reader, kakao)
@@ -250,18 +250,18 @@ package struct Settings: Sendable {
         ].compactMap(\.self)
         guard let issuer = try reader.text(.identityJWTIssuer) else {
             guard audience == nil, keys.isEmpty else {
-                throw reader.error(.identityJWTIssuer, "is required: the other settings of identity.jwt go with it.")
+                throw reader.error(.identityJWTIssuer, "is required with the other settings of identity.jwt.")
             }
             return nil
         }
         guard issuer != kakao.authURL else {
-            throw reader.error(.identityJWTIssuer, "must not be Kakao's: that is identity.kakao_id_token.")
+            throw reader.error(.identityJWTIssuer, "must not be Kakao's issuer: use identity.kakao_id_token.")
         }
         guard let audience else { throw reader.error(.identityJWTAudience, "is required with identity.jwt.issuer.") }
         guard let key = keys.first, keys.count == 1 else {
             throw reader.error(
                 .identityJWTIssuer,
-                "needs one of identity.jwt.secret, identity.jwt.keys_url and identity.jwt.keys_file, and no more."
+                "needs exactly one of identity.jwt.secret, identity.jwt.keys_url and identity.jwt.keys_file."
             )
         }
         return Identity.Backend(issuer: issuer, audience: audience, keys: key)

@@ -1,6 +1,7 @@
-/// The settings that a YAML file gives, each with the line it stands on.
+/// The settings of a YAML file, each with its line.
 ///
-/// What is no setting is refused where it begins and never read through, so the deepest section bounds how deep reading goes.
+/// Anything that is not a setting is rejected at its start, so the depth of recursion is bounded by the deepest
+/// section.
 struct SettingsFile {
     struct Entry {
         let value: String
@@ -10,33 +11,36 @@ struct SettingsFile {
     private let path: String
     private(set) var entries: [String: Entry] = [:]
 
-    /// Names of settings and sections that have been given.
+    /// The names of the settings and sections read so far.
     private var given: Set<String> = []
 
+    /// Parses a settings file.
+    ///
     /// - Parameters:
     ///   - yaml: The file's text.
-    ///   - path: The file's name, for messages.
-    /// - Throws: ``SettingsError`` that names the line of a mistake, of an unknown setting, or of a value that is no single one.
+    ///   - path: The file's path, for error messages.
+    /// - Throws: ``SettingsError`` with the line of invalid YAML, of an unknown setting, or of a value that is not a
+    ///   scalar.
     init(yaml: String, path: String) throws {
         self.path = path
         do {
             var parser = try YAMLParser(yaml)
             try read(&parser)
         } catch let failure as YAMLParser.Failure {
-            throw error(failure.line, "This is not YAML: \(failure.problem).")
+            throw error(failure.line, "Invalid YAML: \(failure.problem).")
         }
     }
 
-    /// `config/push-server.yaml:7`.
+    /// Returns the place of a line, such as `config/push-server.yaml:7`.
     func place(line: Int) -> String { "\(path):\(line)" }
 
     private mutating func read(_ parser: inout YAMLParser) throws {
-        // A text of nothing but comments has no document.
+        // A text that consists of comments has no document.
         guard case .documentStart = try parser.next().content else { return }
         let root = try parser.next()
         switch root.content {
         case .mappingStart: try readMapping(under: nil, from: &parser)
-        // A document of nothing but comments is an empty value.
+        // A document that consists of comments is an empty value.
         case .scalar(""): break
         case .scalar, .sequenceStart, .alias, .documentStart, .mappingEnd, .sequenceEnd, .end:
             throw error(root.line, "The file must be a mapping of settings.")
@@ -45,7 +49,7 @@ struct SettingsFile {
         guard case .end = rest.content else { throw error(rest.line, "The file must be a single document.") }
     }
 
-    /// Reads what a mapping holds, up to its end.
+    /// Reads the contents of a mapping up to its end.
     private mutating func readMapping(under section: String?, from parser: inout YAMLParser) throws {
         while true {
             let key = try parser.next()
@@ -57,7 +61,7 @@ struct SettingsFile {
                 } else if Self.sections.contains(name) {
                     try readSection(name, line: key.line, from: &parser)
                 } else {
-                    throw error(key.line, "There is no setting \(name).")
+                    throw error(key.line, "Unknown setting \(name).")
                 }
             case .mappingEnd: return
             case .alias, .mappingStart, .sequenceStart, .sequenceEnd, .documentStart, .end:
@@ -70,10 +74,10 @@ struct SettingsFile {
         try note(name, line: line)
         switch try parser.next().content {
         case .scalar(let text):
-            // The environment cannot hold one either; C would take it for the value's end.
-            guard !text.utf8.contains(0) else { throw error(line, "\(name) must not hold a NUL.") }
+            // An environment variable cannot contain a NUL either, and C would end the value there.
+            guard !text.utf8.contains(0) else { throw error(line, "\(name) must not contain a NUL.") }
             if !text.isEmpty { entries[name] = Entry(value: text, line: line) }
-        case .alias: throw error(line, "\(name) must be written out: aliases are not followed.")
+        case .alias: throw error(line, "\(name) must be written out: YAML aliases are not supported.")
         case .mappingStart, .mappingEnd, .sequenceStart, .sequenceEnd, .documentStart, .end:
             throw error(line, "\(name) must be a single value.")
         }
@@ -84,20 +88,20 @@ struct SettingsFile {
         let value = try parser.next()
         switch value.content {
         case .mappingStart: try readMapping(under: name, from: &parser)
-        // A section whose settings are all commented out reads as an empty value.
+        // A section whose settings are all commented out is an empty value.
         case .scalar(""): break
-        case .alias: throw error(line, "\(name) must be written out: aliases are not followed.")
+        case .alias: throw error(line, "\(name) must be written out: YAML aliases are not supported.")
         case .scalar, .sequenceStart, .mappingEnd, .sequenceEnd, .documentStart, .end:
             throw error(value.line, "\(name) must be a mapping of settings.")
         }
     }
 
-    /// Takes down that a name was given. `http.port` may stand under `http` or by itself, but once.
+    /// Records a name. `http.port` may be under `http` or a key of its own, but is allowed only once.
     private mutating func note(_ name: String, line: Int) throws {
         guard given.insert(name).inserted else { throw error(line, "\(name) is given twice.") }
     }
 
-    /// Whether it is a setting's name, or that of the file that holds a secret.
+    /// Returns whether `name` is the name of a setting, or of the file that contains a secret.
     private static func isSetting(_ name: String) -> Bool {
         SettingKey(rawValue: name) != nil
             || name.hasSuffix("_file") && SettingKey(rawValue: String(name.dropLast(5)))?.isSecret == true
@@ -107,7 +111,7 @@ struct SettingsFile {
         SettingsError(place: place(line: line), message: message)
     }
 
-    /// `http`, `http.tls`, `database` and so on.
+    /// The names of all sections, such as `http`, `http.tls` and `database`.
     private static let sections: Set<String> = Set(
         SettingKey.allCases.flatMap { key in
             let parts = key.rawValue.split(separator: ".").dropLast()

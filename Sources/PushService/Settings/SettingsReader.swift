@@ -1,15 +1,15 @@
 internal import Configuration
 
-/// Reads single settings: from the environment, else from the file, else the default. Remembers where each came from.
+/// A reader of single settings, from the environment or else from the file. It knows the place of each, for errors.
 struct SettingsReader {
     private let configuration: ConfigReader
     private let environment: [String: String]
     private let file: SettingsFile?
-    /// Reads a file that holds a secret.
+    /// Reads a file that contains a secret.
     private let readFile: (String) throws -> String
 
     init(environment: [String: String], file: SettingsFile?, readFile: @escaping (String) throws -> String) {
-        // An empty variable is as good as none: that is what an unset one becomes in a compose file.
+        // An empty variable counts as unset: a compose file turns an unset variable into an empty one.
         let environment = environment.filter { !$0.value.isEmpty }
         self.environment = environment
         self.file = file
@@ -26,9 +26,9 @@ struct SettingsReader {
         ])
     }
 
-    /// The text of a setting, or `nil` where nobody gave one.
+    /// Returns the text of a setting, or `nil` if it is not set.
     ///
-    /// - Throws: ``SettingsError`` when the file that is to hold a secret cannot be read.
+    /// - Throws: ``SettingsError`` if the file of a secret cannot be read.
     func text(_ key: SettingKey) throws -> String? {
         let name = ConfigKey(key.rawValue.split(separator: ".").map(String.init))
         if let text = configuration.string(forKey: name, isSecret: key.isSecret) { return text }
@@ -41,12 +41,12 @@ struct SettingsReader {
         } catch {
             throw SettingsError(
                 place: place(of: key),
-                message: "The file \(path) that is to hold \(key.rawValue) cannot be read."
+                message: "The file \(path) for \(key.rawValue) cannot be read."
             )
         }
     }
 
-    /// Where a setting was given, for messages.
+    /// Returns the place of a setting, for error messages.
     func place(of key: SettingKey) -> String {
         for suffix in ["", "_FILE"] where environment[key.environmentName + suffix] != nil {
             return "\(key.environmentName)\(suffix) in the environment"
@@ -71,7 +71,7 @@ struct SettingsReader {
         return number
     }
 
-    /// A number that limits something: 1 to 1,000,000, and 0 for no limit, which is `.some(nil)`.
+    /// Returns a limit from 1 to 1,000,000, `.some(nil)` for 0, which means no limit, or `nil` if it is not set.
     func limit(_ key: SettingKey) throws -> Int?? {
         try integer(key, in: 0...1_000_000).map { $0 == 0 ? nil : $0 }
     }
@@ -100,14 +100,14 @@ struct SettingsReader {
         return value
     }
 
-    /// An address of `http` or `https`, without a slash at its end.
+    /// Returns an `http` or `https` URL without trailing slashes, or `nil` if it is not set.
     func url(_ key: SettingKey) throws -> String? {
         guard var text = try text(key) else { return nil }
         while text.hasSuffix("/") { text.removeLast() }
         let host = text.split(separator: "://", maxSplits: 1).dropFirst().first ?? ""
         guard text.hasPrefix("https://") || text.hasPrefix("http://"), !host.isEmpty,
             text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
-        else { throw error(key, "must be an address that begins with https:// or http://.") }
+        else { throw error(key, "must be a URL that begins with https:// or http://.") }
         return text
     }
 
@@ -115,14 +115,14 @@ struct SettingsReader {
         guard let text = try text(key) else { return nil }
         guard text.utf8.count >= length else { throw error(key, "must have at least \(length) characters.") }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            throw error(key, "must be of visible ASCII characters, without spaces.")
+            throw error(key, "must contain only visible ASCII characters, without spaces.")
         }
         return Secret(text)
     }
 }
 
 extension String {
-    /// Without the line end that editors and `echo` put behind a secret.
+    /// Returns the text without the line end that editors and `echo` append to a secret.
     fileprivate func trimmingNewlines() -> String {
         var text = self
         while let last = text.last, last.isNewline { text.removeLast() }

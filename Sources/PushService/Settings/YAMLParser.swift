@@ -1,13 +1,13 @@
 internal import CLibyaml
 
-/// A YAML text as libyaml reads it: one event after another, each with its line.
+/// A pull parser of YAML events over libyaml. Each event has its line.
 ///
-/// Events and not a tree: what nobody asks for is never built, and an alias stays an alias, so that no text can grow into more
-/// than it is or lead back into itself.
+/// It returns events rather than a tree, so it builds nothing that the caller does not request. An alias remains an
+/// alias, so a text can neither expand into a larger one nor contain itself.
 struct YAMLParser: ~Copyable {
     struct Event {
         let content: Content
-        /// Where it begins, counted from 1.
+        /// The line of the event's start, counted from 1.
         let line: Int
     }
 
@@ -17,37 +17,37 @@ struct YAMLParser: ~Copyable {
         case mappingEnd
         case sequenceStart
         case sequenceEnd
-        /// Its text, however it was quoted. Its tag and its anchor are not looked at.
+        /// A scalar's text, unquoted. Its tag and anchor are ignored.
         case scalar(String)
         case alias
-        /// The end of the last document: of the text.
+        /// The end of the text, after the last document.
         case end
     }
 
-    /// Why a text is not YAML.
+    /// The reason why a text is not valid YAML.
     struct Failure: Error {
-        /// libyaml's own words, which never quote the text.
+        /// libyaml's message, which never quotes the text.
         let problem: String
-        /// Counted from 1.
+        /// The line of the problem, counted from 1.
         let line: Int
     }
 
-    /// Not a stored `yaml_parser_t`: the parser keeps a pointer to itself.
+    /// The parser, which is allocated rather than stored inline because it has a pointer to itself.
     private let parser: UnsafeMutablePointer<yaml_parser_t>
-    /// The text, which the parser reads as it goes.
+    /// The text, which the parser reads incrementally.
     private let text: UnsafeMutableBufferPointer<UInt8>
 
-    /// - Throws: ``Failure`` where there is no memory for a parser.
+    /// - Throws: ``Failure`` if there is no memory for a parser.
     init(_ string: String) throws(Failure) {
         let parser = UnsafeMutablePointer<yaml_parser_t>.allocate(capacity: 1)
         guard yaml_parser_initialize(parser) == 1 else {
             parser.deallocate()
-            throw Failure(problem: "there is no memory to read it", line: 1)
+            throw Failure(problem: "not enough memory to read it", line: 1)
         }
         self.parser = parser
         text = .allocate(capacity: string.utf8.count)
         _ = text.initialize(from: string.utf8)
-        // Said, since libyaml would otherwise guess at UTF-16.
+        // Without this, libyaml might detect UTF-16.
         yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING)
         yaml_parser_set_input_string(parser, text.baseAddress, text.count)
     }
@@ -58,9 +58,9 @@ struct YAMLParser: ~Copyable {
         text.deallocate()
     }
 
-    /// The next event; ``Content/end`` again and again behind the last one.
+    /// Returns the next event, and ``Content/end`` repeatedly after the last one.
     ///
-    /// - Throws: ``Failure`` where the text is no YAML. The parser is at its end then.
+    /// - Throws: ``Failure`` if the text is not valid YAML. The parser cannot continue after that.
     mutating func next() throws(Failure) -> Event {
         while true {
             var event = yaml_event_t()
@@ -71,7 +71,7 @@ struct YAMLParser: ~Copyable {
         }
     }
 
-    /// What an event says, or `nil` where the one before it or behind it says the same.
+    /// Returns the content of an event, or `nil` for an event that the previous or next one implies.
     private static func content(of event: yaml_event_t) -> Content? {
         switch event.type {
         case YAML_STREAM_START_EVENT, YAML_DOCUMENT_END_EVENT: nil
@@ -88,14 +88,16 @@ struct YAMLParser: ~Copyable {
                     as: UTF8.self
                 )
             )
-        // The stream's end, and no event at all once it has been passed.
+        // The end of the stream. After it, the parser returns no event.
         default: .end
         }
     }
 
-    /// What the parser stopped at. Its reader, which alone refuses octets, knows an offset and not a line.
+    /// The problem at which the parser stopped.
+    ///
+    /// The part of libyaml that reads octets gives an offset instead of a line.
     private var failure: Failure {
-        let problem = parser.pointee.problem.map { String(cString: $0) } ?? "there is no memory to read it"
+        let problem = parser.pointee.problem.map { String(cString: $0) } ?? "not enough memory to read it"
         let line =
             if parser.pointee.error == YAML_READER_ERROR {
                 text.prefix(parser.pointee.problem_offset).count { $0 == UInt8(ascii: "\n") }

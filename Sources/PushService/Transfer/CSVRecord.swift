@@ -1,13 +1,14 @@
-/// One line of CSV (RFC 4180).
+/// A line of CSV (RFC 4180).
 ///
-/// A field that goes on over a line's end is not read: no field here may hold one.
+/// A field with a line break is not supported: no field of a device may contain one.
 enum CSVRecord {
     private static let quote = UInt8(ascii: "\"")
     private static let comma = UInt8(ascii: ",")
 
-    /// The fields of a line, which is without its line's end.
+    /// Returns the fields of a line.
     ///
-    /// - Throws: ``LineFault`` for a quote in the wrong place, and for a field that is not UTF-8.
+    /// - Parameter line: The line without its line end.
+    /// - Throws: ``LineFault`` for a misplaced quote, and for a field that is not UTF-8.
     static func fields(of line: ArraySlice<UInt8>) throws(LineFault) -> [String] {
         var fields: [String] = []
         var rest = line
@@ -17,18 +18,18 @@ enum CSVRecord {
                 field = try quoted(&rest)
             } else {
                 let plain = rest.prefix { $0 != comma }
-                guard !plain.contains(quote) else { throw LineFault("a field with quotes must be in quotes") }
+                guard !plain.contains(quote) else { throw LineFault("a field that contains a quote must be quoted") }
                 field = Array(plain)
                 rest = rest[plain.endIndex...]
             }
-            guard let text = String(validating: field, as: UTF8.self) else { throw LineFault("it must be UTF-8") }
+            guard let text = String(validating: field, as: UTF8.self) else { throw LineFault("invalid UTF-8") }
             fields.append(text)
             guard let next = rest.popFirst() else { return fields }
-            guard next == comma else { throw LineFault("after a field in quotes must be a comma or the line's end") }
+            guard next == comma else { throw LineFault("a quoted field must be followed by a comma or the line's end") }
         }
     }
 
-    /// Takes a field in quotes, of which two stand for one inside.
+    /// Parses a quoted field, in which two quotes represent one.
     private static func quoted(_ rest: inout ArraySlice<UInt8>) throws(LineFault) -> [UInt8] {
         var field: [UInt8] = []
         rest.removeFirst()
@@ -36,14 +37,14 @@ enum CSVRecord {
             let run = rest.prefix { $0 != quote }
             field += run
             rest = rest[run.endIndex...]
-            guard rest.popFirst() != nil else { throw LineFault("a field in quotes must end on its line") }
+            guard rest.popFirst() != nil else { throw LineFault("a quoted field must end on its line") }
             guard rest.first == quote else { return field }
             field.append(quote)
             rest.removeFirst()
         }
     }
 
-    /// Appends a line that reads back as these fields.
+    /// Appends a line with these fields.
     static func write(_ fields: [String], to bytes: inout [UInt8]) {
         for (index, field) in fields.enumerated() {
             if index > 0 { bytes.append(comma) }

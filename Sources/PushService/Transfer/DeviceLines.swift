@@ -1,55 +1,55 @@
 internal import FoundationEssentials
 internal import JSON
 
-/// Reads devices, one a line, from pieces that may be cut anywhere.
+/// A parser of devices, one a line, from pieces that may be cut anywhere.
 ///
-/// A line ends with LF or CR LF; the last one may also end with the text. An empty line counts as a line and is passed over, and so is
-/// a byte order mark at the beginning. Pure.
+/// A line ends with LF or CR LF; the last one may also end with the text. An empty line is counted and skipped. A byte
+/// order mark at the beginning is skipped too. Pure.
 struct DeviceLines {
-    /// A line that holds no device.
+    /// A line without a valid device.
     struct BadLine: Equatable, Sendable {
-        /// Counted from 1.
+        /// The line's number, counted from 1.
         let number: Int64
-        /// What is wrong with it. Holds nothing of the line, in which there is a push token.
+        /// The fault of the line. It quotes nothing of the line, which may contain a push token.
         let reason: String
     }
 
-    /// A line of the longest texts that a device may have, all of them escaped, is shorter.
+    /// The size limit of a line. A line with the longest texts that a device may have, all of them escaped, is shorter.
     static let maximumLineBytes = 128 * 1024
-    /// Bad lines that are looked for: enough to see what is wrong with a file.
+    /// The maximum number of bad lines to report: enough to see the fault of a file.
     private static let maximumBadLines = 10
-    /// Bytes after the first bad line in which others are looked for.
+    /// The number of bytes after the first bad line in which more bad lines are searched for.
     private static let maximumBytesAfterBadLine = 1 << 20
     private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     /// The first bad lines.
     private(set) var badLines: [BadLine] = []
-    /// Devices that were read.
+    /// The number of devices read.
     private(set) var count: Int64 = 0
     private let format: TransferFormat
     private let now: Date
-    /// Of CSV, once its header has been read.
+    /// The columns of CSV, once the header has been parsed.
     private var columns: [TransferredDevice.Column]?
-    /// What has come of the line so far, up to the longest that a line may be and one more.
+    /// The beginning of the current line, at most one byte longer than a line may be.
     private var line: [UInt8] = []
     private var number: Int64 = 1
     private var bytesAfterBadLine = 0
     private var hasBadHeader = false
 
-    /// - Parameter now: No device was registered later.
+    /// - Parameter now: The present time. A device registered later is invalid.
     init(_ format: TransferFormat, now: Date) {
         self.format = format
         self.now = now
     }
 
-    /// There are bad lines, and it is not worth looking for more.
+    /// Whether there are bad lines and the search for more has ended.
     var isHopeless: Bool {
         hasBadHeader || badLines.count == Self.maximumBadLines || bytesAfterBadLine > Self.maximumBytesAfterBadLine
     }
 
-    /// Reads a piece and calls `body` with each device whose line ends in it, and the line's number.
+    /// Parses a piece and calls `body` with each device whose line ends in it, and the line's number.
     ///
-    /// - Throws: What `body` throws.
+    /// - Throws: The error that `body` throws.
     mutating func read<Failure: Error>(
         _ piece: [UInt8],
         _ body: (TransferredDevice, Int64) throws(Failure) -> Void
@@ -68,9 +68,9 @@ struct DeviceLines {
         keep(rest)
     }
 
-    /// There is no further piece.
+    /// Parses the end of the text.
     ///
-    /// - Throws: What `body` throws.
+    /// - Throws: The error that `body` throws.
     mutating func end<Failure: Error>(
         _ body: (TransferredDevice, Int64) throws(Failure) -> Void
     ) throws(Failure) {
@@ -91,7 +91,7 @@ struct DeviceLines {
         try take(kept[...], body)
     }
 
-    /// Takes a line without its LF.
+    /// Parses a line without its LF.
     private mutating func take<Failure: Error>(
         _ bytes: ArraySlice<UInt8>,
         _ body: (TransferredDevice, Int64) throws(Failure) -> Void
@@ -104,7 +104,7 @@ struct DeviceLines {
         let device: TransferredDevice?
         do throws(LineFault) {
             guard bytes.count <= Self.maximumLineBytes else {
-                throw LineFault("it must be of \(Self.maximumLineBytes) bytes at most")
+                throw LineFault("longer than \(Self.maximumLineBytes) bytes")
             }
             device = try read(bytes)
         } catch {
@@ -122,7 +122,7 @@ struct DeviceLines {
 
     // MARK: One line
 
-    /// What a line says; `nil` for the header.
+    /// Parses a line. Returns `nil` for the header.
     private mutating func read(_ line: ArraySlice<UInt8>) throws(LineFault) -> TransferredDevice? {
         switch format {
         case .ndjson:
@@ -144,12 +144,12 @@ struct DeviceLines {
         do {
             value = try JSONValue(parsing: line.span, maximumDepth: 2)
         } catch {
-            throw LineFault("it must be JSON: \(error)")
+            throw LineFault("invalid JSON: \(error)")
         }
-        guard let object = value.object else { throw LineFault("it must be a JSON object") }
-        // A misspelt expires_at would have Kakao told of everything again.
+        guard let object = value.object else { throw LineFault("not a JSON object") }
+        // If a misspelt expires_at were ignored, every device would be registered at Kakao again.
         guard object.members.allSatisfy({ TransferredDevice.Column(rawValue: $0.name) != nil }) else {
-            throw LineFault("its members must be among \(TransferredDevice.Column.names)")
+            throw LineFault("unknown member; allowed: \(TransferredDevice.Column.names)")
         }
         return try TransferredDevice(now: now) { column in
             object[column.rawValue].flatMap { $0.isNull ? nil : .json($0) }
@@ -162,7 +162,7 @@ struct DeviceLines {
     ) throws(LineFault) -> TransferredDevice {
         let fields = try CSVRecord.fields(of: line)
         guard fields.count == columns.count else {
-            throw LineFault("it must have as many fields as the header, \(columns.count)")
+            throw LineFault("wrong number of fields; the header has \(columns.count)")
         }
         return try TransferredDevice(now: now) { column in
             columns.firstIndex(of: column).flatMap { fields[$0].isEmpty ? nil : .text(fields[$0]) }

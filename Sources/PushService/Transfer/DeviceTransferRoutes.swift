@@ -5,19 +5,19 @@ internal import HTTPTypes
 internal import JSON
 internal import Postgres
 
-/// `POST /v1/devices/import` and `GET /v1/devices/export`: all devices at once, for services that come from another system.
+/// `POST /v1/devices/import` and `GET /v1/devices/export`: the transfer of all devices from or to another system.
 struct DeviceTransferRoutes: Sendable {
-    /// Imports that a server takes at a time: one may have any length.
+    /// The maximum number of concurrent imports to a server. An import may have any length.
     static let maximumImports = 1
-    /// So many bytes go to PostgreSQL at a time.
+    /// The number of bytes that are sent to PostgreSQL at a time.
     private static let bytesAtATime = 64 * 1024
-    /// Devices that are read at a time, of some hundred bytes each.
+    /// The number of devices that are read at a time, of some hundred bytes each.
     private static let pageSize = 500
 
     let imports: DeviceImportStore
     let exports: DeviceExportStore
     let uploads: UploadLimit
-    /// Has Kakao told of what was imported.
+    /// Wakes the worker that schedules the registration of imported devices at Kakao.
     let importSignal: Signal
 
     func add(to router: inout ServiceRouter) {
@@ -27,23 +27,23 @@ struct DeviceTransferRoutes: Sendable {
 
     // MARK: Import
 
-    /// 200 and what became of the lines, once all of them are applied.
+    /// Imports the devices in the body. Responds with 200 and the counts of the result once all lines are applied.
     private func importDevices(_ request: Request, _ body: RequestBody) async throws -> Response {
         guard let format = TransferFormat(contentType: request.contentType) else {
             throw Problem(
                 .unsupportedMediaType,
-                "The body must be application/x-ndjson or text/csv, as Content-Type says: a device a line."
+                "Unsupported Content-Type. Allowed: application/x-ndjson or text/csv, one device a line."
             )
         }
         guard uploads.take() else {
             throw Problem(
                 .serviceUnavailable,
                 kind: "too-many-uploads",
-                "This server takes one import at a time. Try again.",
+                "This server accepts one import at a time. Try again.",
                 headerFields: [.retryAfter: "30"]
             )
         }
-        // What was applied before it failed is told to Kakao as well.
+        // Devices that were applied before a failure are registered at Kakao as well.
         defer {
             uploads.release()
             importSignal.send()
@@ -60,7 +60,9 @@ struct DeviceTransferRoutes: Sendable {
         return .json(json.bytes)
     }
 
-    /// - Throws: ``Problem`` 400 for lines that are no devices.
+    /// Sends the devices in the body to PostgreSQL.
+    ///
+    /// - Throws: ``Problem`` 400 for lines that are not devices.
     private func copy(_ body: RequestBody, _ format: TransferFormat, to writer: PostgresCopyWriter) async throws {
         let now = Date()
         var lines = DeviceLines(format, now: now)
@@ -71,7 +73,7 @@ struct DeviceTransferRoutes: Sendable {
         for try await piece in body {
             try lines.read(piece, append)
             if lines.isHopeless { break }
-            // Nothing is kept once a line is bad.
+            // After the first bad line, no more rows are sent.
             if !lines.badLines.isEmpty {
                 _ = rows.take()
             } else if rows.bytes.count >= Self.bytesAtATime {
@@ -89,7 +91,7 @@ struct DeviceTransferRoutes: Sendable {
         return Problem(
             .badRequest,
             kind: "invalid-lines",
-            "Nothing was changed. The first lines that are wrong: \(list).",
+            "Nothing was changed. The first invalid lines: \(list).",
             members: [
                 "lines": .array(lines.map { .integer($0.number) }),
                 "reasons": .array(lines.map { .string($0.reason) }),
@@ -99,12 +101,13 @@ struct DeviceTransferRoutes: Sendable {
 
     // MARK: Export
 
-    /// All devices that are not withdrawn, as fast as they are taken.
+    /// Exports all devices that are not withdrawn, as fast as the client reads them.
     ///
-    /// A key has to have both scopes: `devices` for the tokens, `read` for the list of everybody.
+    /// The key needs two scopes: `devices` for the tokens, and `read` for the list of all users.
     private func exportDevices(_ request: Request) async throws -> Response {
         let format = try TransferFormat(askedFor: request)
-        // Before the answer begins, so that a database that is away is told.
+        // The first page is read before the response begins, so that an unavailable database is still reported by its
+        // status.
         let first = try await exports.devices(after: nil, limit: Self.pageSize)
         return Response(
             .ok,

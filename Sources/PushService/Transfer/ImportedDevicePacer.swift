@@ -1,11 +1,11 @@
 internal import EventLoop
 internal import Logging
 
-/// Has Kakao told of imported devices, in the background and at a bounded rate.
+/// A background worker that schedules the registration of imported devices at Kakao, at a bounded rate.
 ///
-/// It only gives them their turn: ``PendingDeviceWorker`` tells Kakao, of whichever server.
+/// It only makes the devices due. The ``PendingDeviceWorker`` of any server calls Kakao.
 actor ImportedDevicePacer {
-    /// How often it looks for what an import of another server has left.
+    /// How often the database is searched for devices from imports of other servers.
     private static let interval = Duration.seconds(60)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -17,7 +17,7 @@ actor ImportedDevicePacer {
 
     /// - Parameters:
     ///   - signal: Signalled when an import has ended.
-    ///   - registrationSignal: Has Kakao told.
+    ///   - registrationSignal: Wakes the worker that calls Kakao.
     init(loop: EventLoop, store: DeviceImportStore, signal: Signal, registrationSignal: Signal, logger: Logger) {
         unownedExecutor = loop.asUnownedSerialExecutor()
         self.store = store
@@ -26,7 +26,7 @@ actor ImportedDevicePacer {
         self.logger = logger
     }
 
-    /// Works until it is stopped.
+    /// Runs until it is stopped.
     func run() async {
         while !isStopping {
             var hasMore = false
@@ -34,17 +34,17 @@ actor ImportedDevicePacer {
                 let released = try await store.release()
                 hasMore = released.hasMore
                 if released.count > 0 {
-                    logger.debug("Kakao is told of imported devices", metadata: ["devices": "\(released.count)"])
+                    logger.debug("Imported devices scheduled", metadata: ["devices": "\(released.count)"])
                     registrationSignal.send()
                 }
             } catch {
-                logger.debug("Imported devices could not be looked up", metadata: ["error": "\(error)"])
+                logger.debug("Imported device look-up failed", metadata: ["error": "\(error)"])
             }
             await signal.wait(atMost: hasMore ? DeviceImportStore.releaseInterval : Self.interval)
         }
     }
 
-    /// Lets ``run()`` end after the statement in hand.
+    /// Makes ``run()`` return after the current statement.
     func stop() {
         isStopping = true
         signal.send()

@@ -1,11 +1,11 @@
 internal import HTTPServer
 internal import HTTPTypes
 
-/// How devices travel between systems: a device a line.
+/// A file format of devices, with one device a line.
 enum TransferFormat: String, CaseIterable, Sendable {
-    /// A JSON object a line.
+    /// One JSON object a line.
     case ndjson
-    /// RFC 4180, with a header line.
+    /// CSV with a header line (RFC 4180).
     case csv
 
     var contentType: String {
@@ -15,15 +15,17 @@ enum TransferFormat: String, CaseIterable, Sendable {
         }
     }
 
-    /// The format of a media type, without its parameters and in lower case.
+    /// Returns the format with a media type; `nil` for an unknown one.
+    ///
+    /// - Parameter contentType: The media type in lower case, without its parameters.
     init?(contentType: String?) {
         guard let format = Self.allCases.first(where: { $0.contentType == contentType }) else { return nil }
         self = format
     }
 
-    /// The format that a request asks for: by `?format=`, else by the first one that `Accept` names, else NDJSON.
+    /// Returns the format that a request asks for: by `?format=`, else by the first known one in `Accept`, else NDJSON.
     ///
-    /// - Throws: ``Problem`` for a `format` that is none.
+    /// - Throws: ``Problem`` for an unknown `format`.
     init(askedFor request: Request) throws {
         if let format = try Parameters(request).optionalChoice("format", of: Self.self) {
             self = format

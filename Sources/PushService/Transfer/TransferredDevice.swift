@@ -2,15 +2,15 @@ internal import FoundationEssentials
 internal import JSON
 internal import KakaoAPI
 
-/// A device on its way from or to another system.
+/// A device in an import or an export.
 struct TransferredDevice: Sendable {
-    /// Until when Kakao has the token.
+    /// The time at which the token expires at Kakao.
     enum Expiry: Equatable, Sendable {
         case date(Date)
         case never
     }
 
-    /// What a line may say of it, in the order in which it is written.
+    /// The columns of a line, in the order in which they are written.
     enum Column: String, CaseIterable, Sendable {
         case userID = "user_id"
         case deviceID = "device_id"
@@ -28,19 +28,19 @@ struct TransferredDevice: Sendable {
         static let names = allCases.map(\.rawValue).joined(separator: ", ")
     }
 
-    /// Stands between two tags in CSV: it is in no tag, since no text here has a control character.
+    /// The separator of tags in CSV. No tag contains it, since a text of a device may not have control characters.
     static let tagSeparator = "\t"
 
     let registration: DeviceRegistration
-    /// `nil` when the line does not say.
+    /// When the device was first registered; `nil` if the line does not say.
     var createdAt: Date?
-    /// When its app last registered it; `nil` when the line does not say.
+    /// When its app last registered the device; `nil` if the line does not say.
     var updatedAt: Date?
-    /// `nil`: Kakao is to be told of it.
+    /// The expiry at Kakao; `nil` if Kakao does not have the token yet, so that it must be registered.
     var expiry: Expiry?
 }
 
-/// What is wrong with a line, in words that hold nothing of the line.
+/// The fault of a line, in words that quote nothing of the line.
 struct LineFault: Error {
     let reason: String
 
@@ -48,7 +48,7 @@ struct LineFault: Error {
         self.reason = reason
     }
 
-    /// - Parameter allowed: What it may hold, as it reads after "must be".
+    /// - Parameter allowed: The allowed values, as they read after "must be".
     init(_ column: TransferredDevice.Column, _ allowed: String) {
         reason = "\(column.rawValue) must be \(allowed)"
     }
@@ -57,7 +57,7 @@ struct LineFault: Error {
 // MARK: Reading
 
 extension TransferredDevice {
-    /// A value as its line has it.
+    /// A value of a line.
     enum Value {
         case text(String)
         case json(JSONValue)
@@ -70,14 +70,14 @@ extension TransferredDevice {
         }
     }
 
-    /// How far another system's clock may be ahead of ours, in seconds.
+    /// The tolerated lead of another system's clock, in seconds.
     private static let clockTolerance = 300.0
 
-    /// Reads what a line says, by the rules of a single registration.
+    /// Creates a device from a line, by the rules of a single registration.
     ///
     /// - Parameters:
-    ///   - now: Nothing was created or changed later.
-    ///   - value: What the line has in a column, if anything.
+    ///   - now: The present time. Later times of creation and registration are invalid.
+    ///   - value: Returns the value of a column, if the line has one.
     init(now: Date, _ value: (Column) -> Value?) throws(LineFault) {
         func text(_ column: Column, _ length: ClosedRange<Int>) throws(LineFault) -> String? {
             guard let value = value(column) else { return nil }
@@ -126,7 +126,7 @@ extension TransferredDevice {
     }
 
     private static func pushType(_ value: Value?) throws(LineFault) -> PushType {
-        // By the names of both versions of Kakao's API.
+        // The names of both versions of Kakao's API are accepted.
         for version in PushVersion.allCases {
             if let type = value?.text.flatMap({ PushType(name: $0, version: version) }) { return type }
         }
@@ -173,7 +173,7 @@ extension TransferredDevice {
 // MARK: Writing
 
 extension TransferredDevice {
-    /// Appends a line that reads back as this device.
+    /// Appends a line from which this device can be parsed again.
     func write(_ format: TransferFormat, to bytes: inout [UInt8]) {
         switch format {
         case .ndjson:
@@ -194,7 +194,7 @@ extension TransferredDevice {
         }
     }
 
-    /// What CSV begins with.
+    /// Appends the header line, if the format is CSV.
     static func writeHeader(_ format: TransferFormat, to bytes: inout [UInt8]) {
         guard format == .csv else { return }
         CSVRecord.write(Column.allCases.map(\.rawValue), to: &bytes)

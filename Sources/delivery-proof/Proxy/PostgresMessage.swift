@@ -1,14 +1,14 @@
-/// One message of PostgreSQL's protocol 3.0, whole (PostgreSQL manual, "Message Formats").
+/// A complete message of PostgreSQL's protocol 3.0 (PostgreSQL manual, "Message Formats").
 struct PostgresMessage {
-    /// The first byte; 0 for the messages that a connection begins with, which have none.
+    /// The first byte; 0 for the messages that open a connection, which have no type.
     let type: UInt8
-    /// The message as it travels, type and length included.
+    /// The message on the wire, including type and length.
     let bytes: ArraySlice<UInt8>
 
     /// The bytes after the length.
     var body: ArraySlice<UInt8> { bytes.dropFirst(type == 0 ? 4 : 5) }
 
-    /// The zero-terminated strings that the body begins with, at most `count`.
+    /// Returns the zero-terminated strings at the start of the body, at most `count`.
     func strings(_ count: Int) -> [String] {
         var rest = body
         var strings: [String] = []
@@ -20,9 +20,9 @@ struct PostgresMessage {
     }
 }
 
-/// Splits one direction of a connection into messages.
+/// A parser that splits one direction of a connection into messages.
 struct MessageSplitter {
-    /// A peer that announces a longer message speaks another protocol.
+    /// The maximum length of a message. A peer that announces a longer one speaks another protocol.
     private static let maximumBytes = 256 << 20
 
     struct NotPostgres: Error {}
@@ -30,7 +30,7 @@ struct MessageSplitter {
     private var buffer: [UInt8] = []
     private var start = 0
 
-    /// Bytes of a message of which the end is still to come.
+    /// The bytes of an incomplete message.
     var rest: ArraySlice<UInt8> { buffer[start...] }
 
     mutating func append(_ bytes: UnsafeRawBufferPointer) {
@@ -41,10 +41,10 @@ struct MessageSplitter {
         buffer.append(contentsOf: bytes)
     }
 
-    /// The next whole message, or `nil` when more bytes are needed.
+    /// Consumes and returns the next message, or `nil` if more bytes are needed.
     ///
-    /// - Parameter hasType: Whether it begins with a type: all but those that open a connection do.
-    /// - Throws: ``NotPostgres`` for an impossible length.
+    /// - Parameter hasType: Whether the message begins with a type. All do, except those that open a connection.
+    /// - Throws: ``NotPostgres`` for an invalid length.
     mutating func next(hasType: Bool) throws(NotPostgres) -> PostgresMessage? {
         let header = hasType ? 5 : 4
         guard buffer.count - start >= header else { return nil }

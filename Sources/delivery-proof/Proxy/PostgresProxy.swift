@@ -2,46 +2,46 @@ internal import EventLoop
 internal import Glibc
 internal import Locking
 
-/// Stands between the servers under test and PostgreSQL, counts the statements that they execute, and plays faults.
+/// A proxy between the servers under test and PostgreSQL that counts executed statements and injects faults.
 ///
-/// Each server has a port of its own, so that the proxy knows which one to stop.
+/// Each server has its own port, by which the proxy knows which server to stop.
 final class PostgresProxy: @unchecked Sendable {
-    // `shared` is locked. Everything else is touched on the loop only, which every method checks or enters.
+    // `shared` is protected by its lock. All other state is used only on the loop, which every method checks or enters.
 
-    /// The state that the driver arms and reads.
+    /// The state that the driver sets and reads.
     private struct Shared {
         var counts: [String: Int] = [:]
         var total = 0
         var record: [(point: Point, key: StatementKey)] = []
         var armed: [ArmedFault] = []
         var hits: [(armed: ArmedFault, key: StatementKey)] = []
-        /// Faults that are going on.
+        /// The number of faults that are in progress.
         var active = 0
         var processes: [Int: pid_t] = [:]
         var lease = Duration.seconds(1)
     }
 
-    /// Statements of a run that are recorded: far beyond what a run has.
+    /// The maximum number of recorded statements, far more than a run executes.
     private static let maximumRecord = 20_000
 
     let loop: EventLoop
-    /// PostgreSQL's Unix socket.
+    /// The path of PostgreSQL's Unix socket.
     let upstream: String
     /// The ports of the servers, by number.
     let ports: [Int]
-    /// While a commit is late, a request to cancel it would be no delay but an end.
+    /// Whether cancel requests are dropped. During a late commit, one would abort the commit instead of delaying it.
     private(set) var dropsCancelRequests = false
 
     private let shared = Locked(Shared())
     private var listeners: [ProxyListener] = []
     private var connections: [ObjectIdentifier: ProxiedConnection] = [:]
-    /// Servers that cannot reach PostgreSQL, and how.
+    /// The servers whose connections hang.
     private var hanging: Set<Int> = []
     private var isRefusing = false
 
     /// - Parameters:
     ///   - upstream: The path of PostgreSQL's Unix socket.
-    ///   - servers: How many ports it listens on.
+    ///   - servers: The number of servers, each of which gets its own port.
     init(loop: EventLoop, upstream: String, servers: Int) throws {
         self.loop = loop
         self.upstream = upstream
@@ -49,7 +49,7 @@ final class PostgresProxy: @unchecked Sendable {
         ports = listeners.map(\.port)
     }
 
-    /// Begins to accept.
+    /// Begins to accept connections.
     func start() {
         loop.execute {
             for (server, listener) in self.listeners.enumerated() {
@@ -61,7 +61,7 @@ final class PostgresProxy: @unchecked Sendable {
         }
     }
 
-    /// Stops accepting and resets every connection.
+    /// Stops accepting connections and resets the existing ones.
     func shutdown() {
         loop.execute {
             for listener in self.listeners {
@@ -74,12 +74,12 @@ final class PostgresProxy: @unchecked Sendable {
 
     // MARK: The driver's side
 
-    /// Says which process a server is, for SIGSTOP and SIGKILL.
+    /// Sets the process id of a server, for SIGSTOP and SIGKILL.
     func setProcess(_ process: pid_t?, of server: Int) {
         shared.withLock { $0.processes[server] = process }
     }
 
-    /// Begins a run: counts anew, and arms its faults.
+    /// Begins a run: resets the counts and arms the faults.
     func begin(lease: Duration, _ armed: [ArmedFault]) {
         shared.withLock { shared in
             shared.counts = [:]
@@ -100,12 +100,12 @@ final class PostgresProxy: @unchecked Sendable {
     /// The statements executed since the run began, in order.
     var record: [(point: Point, key: StatementKey)] { shared.withLock { $0.record } }
 
-    /// The statement that a fault of this run befell.
+    /// Returns the statement at which a fault of this run struck; `nil` if it has not.
     func hit(by fault: ArmedFault) -> StatementKey? {
         shared.withLock { $0.hits.first { $0.armed == fault }?.key }
     }
 
-    /// Whether a fault is going on.
+    /// Whether a fault is in progress.
     var isActive: Bool { shared.withLock { $0.active > 0 } }
 
     // MARK: The connections' side
@@ -123,7 +123,8 @@ final class PostgresProxy: @unchecked Sendable {
         shared.withLock { $0.active = max(0, $0.active - 1) }
     }
 
-    /// Counts the statements of a group. Returns the fault that befalls it, of which the connection plays its part.
+    /// Counts the statements of a group. Returns the fault that strikes at the group; the connection carries out its
+    /// part of it.
     func observe(_ statements: [StatementKey], from connection: ProxiedConnection) -> ProxyFault? {
         loop.preconditionOnLoop()
         let fault = shared.withLock { shared -> ProxyFault? in
@@ -152,7 +153,7 @@ final class PostgresProxy: @unchecked Sendable {
         return fault
     }
 
-    /// Does what concerns more than the one connection.
+    /// Carries out the part of a fault that concerns more than one connection.
     private func play(_ fault: ProxyFault, on connection: ProxiedConnection) {
         let process = shared.withLock { $0.processes[connection.server] }
         let duration = duration(of: fault)
@@ -181,7 +182,7 @@ final class PostgresProxy: @unchecked Sendable {
             }
         case .refuse:
             isRefusing = true
-            // The connection is in the middle of its group.
+            // Deferred, because the connection is in the middle of handling its group.
             loop.schedule(after: .zero) { for connection in self.connections.values { connection.reset() } }
             loop.schedule(after: duration) {
                 self.isRefusing = false
@@ -208,15 +209,15 @@ final class PostgresProxy: @unchecked Sendable {
     }
 }
 
-/// A fault, and where it strikes.
+/// A fault, and the point at which it strikes.
 struct ArmedFault: Hashable, Sendable {
     let point: Point
     let fault: ProxyFault
 }
 
-/// A port that is listened on.
+/// A listening socket.
 private final class ProxyListener {
-    // Touched on the proxy's loop only.
+    // Used only on the proxy's loop.
     let descriptor: FileDescriptor
     let port: Int
     var registration: Registration?

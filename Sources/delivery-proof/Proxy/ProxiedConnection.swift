@@ -1,24 +1,25 @@
 internal import DequeModule
 internal import EventLoop
 
-/// A connection of a server under test, and its counterpart to PostgreSQL.
+/// A connection from a server under test, and the corresponding connection to PostgreSQL.
 ///
-/// The client's messages are held until a sync group is complete: its statements are known then, and the proxy decides what becomes of
-/// it. What PostgreSQL sends is split at `ReadyForQuery`, which ends the response to each group.
+/// The client's messages are held until a group, which ends with a sync, is complete. Its statements are known then,
+/// and the proxy decides about faults. PostgreSQL's output is split at `ReadyForQuery`, which ends the response to each
+/// group.
 final class ProxiedConnection {
-    // Touched on the proxy's loop only.
+    // Used only on the proxy's loop.
 
-    /// How much of the response to a group the client gets before its connection is reset.
+    /// The part of a group's response that the client receives before its connection is reset.
     private enum Share {
         case nothing, half
     }
 
-    /// The messages up to a sync, or a simple query.
+    /// The messages up to a sync, or to a simple query.
     private struct Group {
         var bytes: [UInt8] = []
-        /// Those that are executed, in order.
+        /// The executed statements, in order.
         var statements: [StatementKey] = []
-        /// Where the last message begins, which is the sync.
+        /// The offset of the last message, which is the sync.
         var lastMessage = 0
     }
 
@@ -27,7 +28,7 @@ final class ProxiedConnection {
         case starting
         /// Both directions are forwarded. Can transition to `detached`, `closed`.
         case open
-        /// The client is gone, and a group is still to be committed. Can transition to `closed`.
+        /// The client is disconnected, and the commit of a group is pending. Can transition to `closed`.
         case detached
         case closed
     }
@@ -36,7 +37,7 @@ final class ProxiedConnection {
     private static let encryptionRequests: ClosedRange<UInt32> = 80_877_103...80_877_104
     private static let readyForQuery = UInt8(ascii: "Z")
 
-    /// The number of the server under test that it belongs to.
+    /// The number of the server under test that opened the connection.
     let server: Int
     private unowned let proxy: PostgresProxy
     private let loop: EventLoop
@@ -49,9 +50,9 @@ final class ProxiedConnection {
     private var prepared: [String: StatementKey] = [:]
     private var portals: [String: StatementKey] = [:]
     private var group = Group()
-    /// Groups in flight, and how much of each response the client gets; `nil` for all of it.
+    /// The groups in flight, each with the part of its response that the client receives; `nil` for the whole response.
     private var unanswered = Deque<Share?>()
-    /// The response of the first of them, if it is withheld.
+    /// The response to the first of ``unanswered``, if it is withheld.
     private var withheld: [UInt8] = []
     private var isPaused = false
 
@@ -74,7 +75,7 @@ final class ProxiedConnection {
         if phase != .detached { backend?.setPaused(isPaused) }
     }
 
-    /// Resets the client's connection, and closes the other.
+    /// Resets the client's connection, and closes the one to PostgreSQL.
     func reset() {
         resetClient()
         close()
@@ -161,7 +162,7 @@ final class ProxiedConnection {
         case UInt8(ascii: "D"), UInt8(ascii: "C"):
             hold(message)
         default:
-            // COPY data, passwords, the end: nothing that a group consists of.
+            // COPY data, passwords, termination: messages that are not part of a group.
             forwardGroup()
             backend?.send(message.bytes)
         }
@@ -177,7 +178,7 @@ final class ProxiedConnection {
         group = Group()
     }
 
-    /// Forwards a group that is complete, or does what the fault wants that is armed for it.
+    /// Forwards a complete group, or carries out the fault that strikes at it.
     private func submit() {
         let fault = proxy.observe(group.statements, from: self)
         switch fault?.kind {
@@ -192,13 +193,15 @@ final class ProxiedConnection {
         case .lateCommit:
             commitLater(after: proxy.duration(of: fault))
         case .stop, .kill, .hang, .refuse, nil:
-            // The proxy has done it, or will do it when this returns.
+            // The proxy has carried out the fault, or will do so after this method returns.
             unanswered.append(nil)
             forwardGroup()
         }
     }
 
-    /// Executes the group, and syncs it later, when the client is gone for long.
+    /// Disconnects the client, executes the group, and sends its sync after a delay.
+    ///
+    /// A simple query, or a group that opens or ends a transaction, is sent as a whole after the delay.
     private func commitLater(after delay: Duration) {
         let executesLater =
             group.statements.contains(where: \.isTransactionControl) || group.bytes.first == UInt8(ascii: "Q")
@@ -243,7 +246,7 @@ final class ProxiedConnection {
         guard isEnd else { return }
         if share == .half {
             client?.send(withheld.prefix(withheld.count / 2))
-            // The client is to have read it before the reset takes it away.
+            // The client must read the bytes before the reset discards them.
             return cutWhenTaken()
         }
         proxy.faultEnded()
@@ -257,7 +260,8 @@ final class ProxiedConnection {
         close()
     }
 
-    /// A reset drops what the peer has not read yet, so that this waits for a moment: the bytes cross the loopback device.
+    /// Resets the connection after 20 ms. A reset discards unread bytes, and the bytes need a moment to cross the
+    /// loopback device.
     private func cutWhenTaken() {
         let proxy = proxy
         loop.schedule(after: .milliseconds(20)) { [self] in

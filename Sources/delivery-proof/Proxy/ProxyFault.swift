@@ -5,22 +5,22 @@ struct ProxyFault: Hashable, Sendable, CustomStringConvertible {
         case cutBefore = "cut-before"
         /// The statement is executed and committed; the connection is reset before the response.
         case cutAfter = "cut-after"
-        /// The same, after half of the response.
+        /// The statement is executed and committed; the connection is reset after half of the response.
         case cutInside = "cut-inside"
-        /// The connection is reset, and the statement, which holds its locks, is committed later.
+        /// The connection is reset; the statement keeps its locks and is committed later.
         case lateCommit = "late-commit"
-        /// The server is stopped (SIGSTOP) and continued later. The statement is forwarded meanwhile.
+        /// The server is stopped (SIGSTOP) and continued later. The statement is forwarded in the meantime.
         case stop
-        /// The server is killed (SIGKILL) and started again. The statement is forwarded.
+        /// The server is killed (SIGKILL) and restarted. The statement is forwarded.
         case kill
-        /// PostgreSQL is unreachable for the server: nothing is forwarded, and new connections hang.
+        /// PostgreSQL is unreachable for one server: no bytes are forwarded, and new connections hang.
         case hang
-        /// PostgreSQL is unreachable for every server: connections are reset, and new ones refused.
+        /// PostgreSQL is unreachable for all servers: connections are reset, and new ones are refused.
         case refuse
     }
 
     let kind: Kind
-    /// How long it lasts, as a multiple of the lease; 0 for what is over at once.
+    /// The duration as a multiple of the lease; 0 for a fault that is over at once.
     let leases: Double
 
     private init(_ kind: Kind, leases: Double = 0) {
@@ -30,7 +30,7 @@ struct ProxyFault: Hashable, Sendable, CustomStringConvertible {
 
     static let kill = ProxyFault(.kill)
 
-    /// Every fault of the proof.
+    /// All faults of the proof.
     static let all: [ProxyFault] = [
         ProxyFault(.cutBefore), ProxyFault(.cutAfter), ProxyFault(.cutInside),
         ProxyFault(.lateCommit, leases: 0.5), ProxyFault(.lateCommit, leases: 2),
@@ -38,12 +38,12 @@ struct ProxyFault: Hashable, Sendable, CustomStringConvertible {
         kill, ProxyFault(.hang, leases: 1.2), ProxyFault(.refuse, leases: 1.2),
     ]
 
-    /// The faults that are played in real time: with a lease of 20 s, 24 s and 75 s.
+    /// The faults that are injected in real time. With a lease of 20 s they last 24 s or 75 s.
     static let realTime: [ProxyFault] = [
         ProxyFault(.stop, leases: 1.2), ProxyFault(.refuse, leases: 1.2), ProxyFault(.refuse, leases: 3.75),
     ]
 
-    /// Reads `cut-before`, `stop-1.2`.
+    /// Parses a text such as `cut-before` or `stop-1.2`.
     init?(_ text: String) {
         for kind in Kind.allCases {
             if text == kind.rawValue {
@@ -59,7 +59,7 @@ struct ProxyFault: Hashable, Sendable, CustomStringConvertible {
         return nil
     }
 
-    /// Whether a server may lose its lease, and with it what it holds, to one of `servers`.
+    /// Returns whether a server may lose its lease, with the batches held under it, to one of `servers`.
     func mayLoseLease(servers: Int) -> Bool {
         kind == .kill || servers > 1 && leases >= 1
     }
@@ -68,7 +68,7 @@ struct ProxyFault: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Double {
-    /// Without a fraction that says nothing.
+    /// The number without a fraction of zero.
     fileprivate var shortest: String {
         self == rounded() ? String(Int(clamping: Int64(self))) : String(self)
     }

@@ -1,9 +1,9 @@
 internal import EventLoop
 internal import Glibc
 
-/// One end of a proxied connection: reads what comes, and keeps what the peer does not take yet.
+/// One end of a proxied connection, which reads input and buffers unsent output.
 final class ProxyStream {
-    // Touched on its loop only, as the connection that owns it.
+    // Used only on its loop, like the connection that owns it.
 
     private let loop: EventLoop
     private let descriptor: FileDescriptor
@@ -12,7 +12,7 @@ final class ProxyStream {
     private var isPaused = false
     private var endsAfterOutput = false
 
-    /// Gets the bytes that come; empty for the end.
+    /// Called with the received bytes; empty at the end of the input.
     var onInput: ((UnsafeRawBufferPointer) -> Void)?
 
     init(_ descriptor: consuming FileDescriptor, loop: EventLoop) {
@@ -26,7 +26,7 @@ final class ProxyStream {
         }
     }
 
-    /// Sends bytes, now or when the peer takes them.
+    /// Sends bytes, or buffers them until the socket is writable.
     func send(_ bytes: some Sequence<UInt8>) {
         guard registration != nil else { return }
         output.append(contentsOf: bytes)
@@ -40,20 +40,20 @@ final class ProxyStream {
         if !isPaused { flush() }
     }
 
-    /// Closes it once everything is sent.
+    /// Closes the connection once all output is sent.
     func closeAfterOutput() {
         endsAfterOutput = true
         flush()
     }
 
-    /// Closes it at once.
+    /// Closes the connection at once.
     func close(byReset isReset: Bool = false) {
         guard let registration else { return }
         loop.deregister(registration)
         self.registration = nil
         onInput = nil
         output = []
-        // The descriptor itself is closed with this object, which its connection lets go of.
+        // The descriptor itself is closed when the owning connection releases this object.
         if isReset { Socket.resetOnClose(descriptor.rawValue) }
     }
 
@@ -81,7 +81,7 @@ final class ProxyStream {
                 let start = $0.baseAddress?.advanced(by: sent)
                 return Glibc.send(descriptor.rawValue, start, $0.count - sent, Int32(MSG_NOSIGNAL))
             }
-            // An error is found by the next read.
+            // The next read reports an error.
             guard count > 0 else { break }
             sent += count
         }

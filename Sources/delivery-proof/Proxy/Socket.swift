@@ -2,9 +2,9 @@ internal import CLinux
 internal import EventLoop
 internal import Glibc
 
-/// The few socket calls that the proxy needs. All sockets are non-blocking.
+/// The socket calls of the proxy. All sockets are non-blocking.
 enum Socket {
-    /// Listens on a port of the kernel's choice on 127.0.0.1.
+    /// Listens on 127.0.0.1, on a port that the kernel chooses.
     static func listen() throws -> FileDescriptor {
         let descriptor = FileDescriptor(owning: try make(AF_INET))
         var address = sockaddr_in()
@@ -20,7 +20,7 @@ enum Socket {
         return descriptor
     }
 
-    /// The port that a listener has.
+    /// Returns the port of a listener.
     static func port(of listener: Int32) throws -> Int {
         var address = sockaddr_in()
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
@@ -31,7 +31,7 @@ enum Socket {
         return Int(UInt16(bigEndian: address.sin_port))
     }
 
-    /// The next connection of a listener, or `nil` if there is none.
+    /// Accepts the next connection of a listener; returns `nil` if there is none.
     static func accept(_ listener: Int32) -> FileDescriptor? {
         let client = accept4(listener, nil, nil, Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue))
         guard client >= 0 else { return nil }
@@ -40,7 +40,7 @@ enum Socket {
         return FileDescriptor(owning: client)
     }
 
-    /// Connects to a Unix socket: at once or not at all.
+    /// Connects to a Unix socket; returns `nil` if that is not possible at once.
     static func connect(path: String) -> FileDescriptor? {
         guard let raw = try? make(AF_UNIX) else { return nil }
         let descriptor = FileDescriptor(owning: raw)
@@ -62,7 +62,7 @@ enum Socket {
         return descriptor
     }
 
-    /// Has the close of a socket reset the connection: bytes that were not sent are dropped, and the peer reads an error.
+    /// Makes the close of a socket reset the connection. Unsent bytes are discarded, and the peer gets an error.
     static func resetOnClose(_ descriptor: Int32) {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))

@@ -1,8 +1,8 @@
-/// A statement, told apart from all others by a digest of its text.
+/// A statement, identified by a digest of its text.
 struct StatementKey: Hashable, Sendable, CustomStringConvertible {
-    /// Six hexadecimal digits of a hash (FNV-1a) of the statement with its white space collapsed.
+    /// The last six hexadecimal digits of an FNV-1a hash of the statement with its white space collapsed.
     let digest: String
-    /// Its beginning, for people.
+    /// The beginning of the statement, for human readers.
     let words: String
 
     init(sql: String) {
@@ -13,7 +13,8 @@ struct StatementKey: Hashable, Sendable, CustomStringConvertible {
         words = String(collapsed.prefix(48))
     }
 
-    /// Whether it opens or ends a transaction: such a statement takes effect when it is executed, not at the sync behind it.
+    /// Whether the statement opens or ends a transaction. It then takes effect when it is executed, not at the next
+    /// sync.
     var isTransactionControl: Bool {
         ["BEGIN", "COMMIT", "ROLLBACK"].contains(words)
     }
@@ -21,11 +22,11 @@ struct StatementKey: Hashable, Sendable, CustomStringConvertible {
     var description: String { "\(digest) \"\(words)\"" }
 }
 
-/// The n-th execution of a statement since a run began, by all of its servers together.
+/// The n-th execution of a statement since a run began, counted over all servers of the run.
 struct Point: Hashable, Sendable, CustomStringConvertible {
-    /// The digest of the statement; `*` for all statements counted together.
+    /// The digest of the statement; `*` counts all statements together.
     let digest: String
-    /// Counted from 1.
+    /// The number of the execution, counted from 1.
     let occurrence: Int
 
     init(digest: String, occurrence: Int) {
@@ -33,7 +34,7 @@ struct Point: Hashable, Sendable, CustomStringConvertible {
         self.occurrence = occurrence
     }
 
-    /// Reads `3fa1c2#4` or `*#12`.
+    /// Parses a text such as `3fa1c2#4` or `*#12`.
     init?(_ text: String) {
         let parts = text.split(separator: "#", maxSplits: 1)
         guard parts.count == 2, let occurrence = Int(parts[1]), occurrence > 0 else { return nil }

@@ -1,51 +1,57 @@
 internal import PushService
 
-/// How many users a second are sent to, over the last seconds. Pure.
+/// The rate in users per second at which a push is sent, over the last seconds. Pure.
 struct RateMeter {
-    /// Long enough for a batch to end now and then in a slow push, short enough to see that something has changed.
+    /// The time over which the rate is measured. It is long enough that a slow push finishes a batch now and then, and
+    /// short enough to show a change.
     private static let window = Duration.seconds(10)
 
     private var samples: [(time: ContinuousClock.Instant, users: Int64)] = []
 
-    /// - Parameter users: Those who have been sent to until then, well or not. Fewer than before starts anew: what failed is sent again.
+    /// Adds a sample.
+    ///
+    /// - Parameters:
+    ///   - users: The number of users sent to by then, successfully or not. A decrease, as after a retry of failed
+    ///     batches, restarts the measurement.
+    ///   - time: The time of the sample.
     mutating func add(_ users: Int64, at time: ContinuousClock.Instant) {
         if let last = samples.last, users < last.users { samples.removeAll() }
         samples.append((time, users))
         while samples.count > 2, samples[1].time <= time - Self.window { samples.removeFirst() }
     }
 
-    /// `nil` until there are two samples.
+    /// The rate in users per second; `nil` until there are two samples.
     var perSecond: Double? {
         guard let first = samples.first, let last = samples.last, last.time > first.time else { return nil }
         return Double(last.users - first.users) / ((last.time - first.time) / .seconds(1))
     }
 }
 
-/// How far a push has come, in a line. Pure.
+/// The progress of a push as a line of text. Pure.
 struct PushProgress {
-    /// A longer bar says no more.
+    /// The maximum length of the bar. A longer one would be no more precise.
     private static let maximumCells = 40
-    /// A shorter one says nothing.
+    /// The minimum length of the bar. A shorter one would show nothing.
     private static let minimumCells = 5
 
     let state: PushState
     let users: PushCounts
-    /// Users a second, if that is known.
+    /// The rate in users per second; `nil` if it is unknown.
     let rate: Double?
 
-    /// For a log: `sending 45% 4,500/10,000 users, 3 failed, 900/s, 7 s left`.
+    /// The line for a log: `sending 45% 4,500/10,000 users, 3 failed, 900/s, 7 s left`.
     var line: String {
         ([[state.rawValue, percentText, usersText].compactMap(\.self).joined(separator: " ")]
             + [troubleText, rateText, timeLeftText].compactMap(\.self))
             .joined(separator: ", ")
     }
 
-    /// For a terminal: `[####......] 45%  4,500/10,000 users  3 failed  900/s  7 s left`. What is least important is left out when there is
-    /// no room for it.
+    /// Returns the line for a terminal: `[####......] 45%  4,500/10,000 users  3 failed  900/s  7 s left`. The least
+    /// important parts are omitted if there is no room for them.
     ///
-    /// - Parameter width: The columns that there are. The line is never wider.
+    /// - Parameter width: The maximum number of columns.
     func line(width: Int) -> String {
-        // The bar says that it is being sent.
+        // The bar replaces the word "sending".
         var line = [percentText ?? state.rawValue, usersText].joined(separator: "  ")
         for text in [troubleText, rateText, timeLeftText].compactMap(\.self) {
             guard line.count + 2 + text.count <= width else { break }
@@ -57,14 +63,14 @@ struct PushProgress {
         return "[\(String(repeating: "#", count: full))\(String(repeating: ".", count: cells - full))] \(line)"
     }
 
-    /// How much of it is over with, 0 to 1; `nil` unless its users are all known and it is on its way, or done.
+    /// The finished part of the push, 0 to 1; `nil` unless it is `sending` or `done`, when all of its users are known.
     private var share: Double? {
         guard state == .sending || state == .done else { return nil }
         guard users.total > 0 else { return 1 }
         return min(1, max(0, Double(users.total - users.pending) / Double(users.total)))
     }
 
-    /// 100 only when nobody is left.
+    /// The finished part in percent, rounded down: 100 only when no user is pending.
     private var percentText: String? { share.map { "\(Int($0 * 100))%" } }
 
     private var usersText: String { "\(Text.grouped(users.sent))/\(Text.grouped(users.total)) users" }

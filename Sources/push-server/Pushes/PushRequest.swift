@@ -1,13 +1,13 @@
 internal import JSON
 internal import PushService
 
-/// What `POST /v1/pushes` is sent. Pure.
+/// The request of `POST /v1/pushes`. Pure.
 struct PushRequest {
     let audience: PushAudience
     /// Kakao's `push_message`.
     let message: JSONValue
     var name: String?
-    /// RFC 3339, as the server reads it.
+    /// The time of sending in RFC 3339, which the server validates.
     var sendAt: String?
     var expiresAt: String?
     var usersPerSecond: Int?
@@ -15,7 +15,7 @@ struct PushRequest {
     var skipsUnknown = true
     var isDryRun = false
 
-    /// JSON without what was not given. The same request is the same bytes, which is what `Idempotency-Key` goes by.
+    /// The request as JSON, without unset members. Equal requests have equal bytes, which `Idempotency-Key` requires.
     var body: [UInt8] {
         var json = JSONWriter()
         json.object { json in
@@ -33,14 +33,16 @@ struct PushRequest {
     }
 }
 
-/// The users of a file, one a line. Pure.
+/// The users of a file with one id per line. Pure.
 enum UserFile: Equatable {
-    /// So few that a request may name them.
+    /// The ids of at most ``PushAudience/maximumUsers`` users, which a request may name.
     case few([Int64])
-    /// Have to be uploaded as an audience.
+    /// More users, which have to be uploaded as an audience.
     case many
 
-    /// - Throws: ``CommandFailure`` with the first lines that are no user ids, or when there is none.
+    /// Reads a file of user ids.
+    ///
+    /// - Throws: ``CommandFailure`` with the first invalid lines, or if the file has no ids.
     init(_ bytes: [UInt8]) throws {
         var lines = UserIDLines()
         var ids: [Int64] = []
@@ -52,9 +54,9 @@ enum UserFile: Equatable {
         lines.end(take)
         guard lines.badLines.isEmpty else {
             let numbers = lines.badLines.map(String.init).joined(separator: ", ")
-            throw CommandFailure("The first lines that are wrong: \(numbers). A line must be \(UserIDLines.allowed).")
+            throw CommandFailure("The first invalid lines: \(numbers). Each line must be \(UserIDLines.allowed).")
         }
-        guard !ids.isEmpty else { throw CommandFailure("The file of users is empty.") }
+        guard !ids.isEmpty else { throw CommandFailure("The file of users contains no user ids.") }
         self = isMany ? .many : .few(ids)
     }
 }

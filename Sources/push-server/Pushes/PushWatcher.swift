@@ -4,10 +4,10 @@ internal import FoundationEssentials
 internal import PushService
 internal import UnixSignals
 
-/// Shows how a push goes on until it has ended, has stopped, or nobody wants to see it any more.
+/// Shows the progress of a push until it has ended, is paused or halted, or Ctrl-C is pressed.
 ///
-/// It asks for the push once a second. The server also tells by itself, at `GET /v1/pushes/{id}/events`, but our HTTP client hands over a
-/// response when it is whole; and a question that finds no server is simply asked again when there is one.
+/// It polls the push once a second. The server also streams changes at `GET /v1/pushes/{id}/events`, but our HTTP
+/// client returns only complete responses. Polling is also easy to retry while the server is unavailable.
 struct PushWatcher {
     private enum Ending: Sendable {
         case push(ShownPush)
@@ -15,22 +15,25 @@ struct PushWatcher {
     }
 
     private static let interval = Duration.seconds(1)
-    /// A server that is restarted is back long before.
+    /// The time to wait for a server that does not respond. A restart takes much less.
     private static let patience = Duration.seconds(300)
-    /// As a shell tells that a program was ended by SIGINT.
+    /// The exit code with which a shell reports a program that SIGINT terminated.
     private static let interruptedCode: Int32 = 130
 
     let server: ServerClient
     let id: UUID
-    /// The server has answered already, so that it is waited for when it does not now.
+    /// Whether the server has responded before. If it does not respond at first, the watcher waits for it only in that
+    /// case.
     var hasAnswered = false
 
     private var idText: String { id.uuidString.lowercased() }
 
-    /// - Throws: `ExitCode`, unless the push is done: 1 when it was canceled or has expired, 2 when it has stopped and can go on, 130 after
-    ///   Ctrl-C. ``CallFailure`` when the server is not there at first, or not for long.
+    /// Watches the push until it is done.
+    ///
+    /// - Throws: `ExitCode` 1 if the push is canceled or has expired, 2 if it is paused or halted, and 130 after
+    ///   Ctrl-C. ``CallFailure`` if the server is unavailable at first, or for longer than the watcher waits.
     func run() async throws {
-        // From here on Ctrl-C ends nothing by itself.
+        // From here on, Ctrl-C does not terminate the process by itself.
         let signals = await UnixSignalsSequence(trapping: .sigint)
         let ending = try await withThrowingTaskGroup(of: Ending?.self) { group in
             group.addTask { .push(try await follow()) }
@@ -45,12 +48,12 @@ struct PushWatcher {
         case .push(let push): try report(push)
         case .interrupted, nil, .some(nil):
             if Terminal.isOutput { Terminal.writeLine("") }
-            Terminal.writeError("No longer watching. The push goes on: see push-server pushes watch \(idText)")
+            Terminal.writeError("Stopped watching. The push continues: push-server pushes watch \(idText)")
             throw ExitCode(Self.interruptedCode)
         }
     }
 
-    /// Returns the push when there is nothing more to be seen.
+    /// Shows the progress and returns the push once it has ended, or is paused or halted.
     private func follow() async throws -> ShownPush {
         let isTerminal = Terminal.isOutput
         var meter = RateMeter()
@@ -81,7 +84,7 @@ struct PushWatcher {
                 }
                 if !isAway {
                     if isTerminal { Terminal.writeLine("") }
-                    Terminal.writeError("The server does not answer; waiting for it.")
+                    Terminal.writeError("The server does not respond; waiting for it.")
                 }
                 isAway = true
             }
@@ -96,14 +99,14 @@ struct PushWatcher {
             break
         case .done:
             if push.users.failed > 0 {
-                Terminal.writeError("To send again what has failed: push-server pushes retry \(idText)")
+                Terminal.writeError("To retry the failed batches: push-server pushes retry \(idText)")
             }
         case .canceled, .expired:
             Terminal.writeError("The push is \(push.state.rawValue)\(reason).")
             throw ExitCode.failure
         case .paused, .halted:
             Terminal.writeError(
-                "The push is \(push.state.rawValue)\(reason). To let it go on: push-server pushes resume \(idText)"
+                "The push is \(push.state.rawValue)\(reason). To resume it: push-server pushes resume \(idText)"
             )
             throw ExitCode(2)
         }

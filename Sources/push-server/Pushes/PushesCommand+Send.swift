@@ -8,8 +8,8 @@ extension PushesCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send a push and print its id.",
             discussion: """
-                When the connection is lost before the answer, the request is made again with the same Idempotency-Key: the push is \
-                stored once.
+                If the connection is lost before the response, the request is retried with the same Idempotency-Key, so the push is \
+                stored only once.
                 """
         )
 
@@ -19,49 +19,49 @@ extension PushesCommand {
         @Option(help: "Kakao's push_message: a file, the JSON itself, or - for standard input.")
         var message: String
 
-        @Option(help: "What the push is called in lists.")
+        @Option(help: "The name of the push, shown in lists.")
         var name: String?
 
-        @Option(help: "When it is sent, as 2026-11-21T08:15:30Z. (default: at once)")
+        @Option(help: "The time to send the push, such as 2026-11-21T08:15:30Z. (default: now)")
         var at: String?
 
-        @Option(help: "When what is not sent is given up, as 2026-11-21T08:15:30Z. (default: never)")
+        @Option(help: "The time when unsent batches expire, such as 2026-11-21T08:15:30Z. (default: never)")
         var expires: String?
 
-        @Option(help: "At most so many users in a second.")
+        @Option(help: "The maximum number of users per second.")
         var usersPerSecond: Int?
 
-        @Option(help: "What is done with a request that Kakao did not answer. (default: at_least_once)")
+        @Option(help: "Whether to repeat a request that Kakao did not respond to. (default: at_least_once)")
         var delivery: Delivery?
 
-        @Flag(help: "Send to users without a device known to this server too: Kakao may have their tokens.")
+        @Flag(help: "Also send to users without a device on this server: Kakao may have their tokens.")
         var includeUnknown = false
 
-        @Flag(help: "Send nothing: print how many users and requests it would be, and the first requests.")
+        @Flag(help: "Send nothing. Print the numbers of users and requests, and the first requests.")
         var dryRun = false
 
         @Option(
-            help: "A text of your own: the same request with the same text is carried out once. (default: a new one)"
+            help: "A key for retries: a repeated request with the same key is executed once. (default: a new key)"
         )
         var idempotencyKey: String?
 
-        @Flag(help: "Show how it goes on, as watch does.")
+        @Flag(help: "Show the progress, as watch does.")
         var watch = false
 
-        @Flag(help: "Do not ask before sending to everyone; needed for that without a terminal.")
+        @Flag(help: "Send to everyone without confirmation. Required for --everyone without a terminal.")
         var yes = false
 
         func validate() throws {
-            guard !watch || !dryRun else { throw ValidationError("There is nothing to --watch of a --dry-run.") }
+            guard !watch || !dryRun else { throw ValidationError("--watch cannot be combined with --dry-run.") }
             guard !includeUnknown || recipients.namesUsers else {
                 throw ValidationError("--include-unknown needs --user, --users-file or --audience.")
             }
             let key = idempotencyKey ?? "-"
             guard (1...255).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-                throw ValidationError("--idempotency-key is 1 to 255 visible ASCII characters.")
+                throw ValidationError("--idempotency-key must be 1 to 255 visible ASCII characters.")
             }
             guard recipients.everyone, !dryRun, !yes, !Terminal.isInteractive else { return }
-            throw ValidationError("--everyone without a terminal to ask at needs --yes.")
+            throw ValidationError("--everyone needs --yes when there is no terminal for the confirmation.")
         }
 
         @concurrent
@@ -94,7 +94,7 @@ extension PushesCommand {
                     await upload?.cleanUp(on: server)
                     if !dryRun, let failure = error as? CallFailure, failure.kind != .refused {
                         Terminal.writeError(
-                            "To try again without sending twice: the same with --idempotency-key \(key)"
+                            "To retry without sending twice, repeat the command with --idempotency-key \(key)"
                         )
                     }
                     throw error
@@ -123,7 +123,7 @@ extension PushesCommand {
             } else {
                 guard let contents = FileContents.read(source) else {
                     throw CommandFailure(
-                        "\(source) cannot be read: --message is a file, JSON, or - for standard input."
+                        "\(source) cannot be read. --message must be a file, JSON, or - for standard input."
                     )
                 }
                 bytes = contents
@@ -131,33 +131,33 @@ extension PushesCommand {
             do {
                 return try JSONValue(parsing: bytes)
             } catch {
-                throw CommandFailure("The message is not JSON: \(error).")
+                throw CommandFailure("The message is not valid JSON: \(error).")
             }
         }
     }
 }
 
-/// Whom a push is for.
+/// The options for the recipients of a push.
 struct RecipientOptions: ParsableArguments {
-    @Option(help: "A user's id; as often as there are users.", transform: parseUser)
+    @Option(help: "A user's id. Repeat the option for several users.", transform: parseUser)
     var user: [Int64] = []
 
-    @Option(help: "A file of user ids, one a line. More than 10,000 are uploaded as an audience.")
+    @Option(help: "A file of user ids, one per line. More than 10,000 are uploaded as an audience.")
     var usersFile: String?
 
-    @Option(help: "The name of a stored audience; with --users-file the name to store it under, and to keep it.")
+    @Option(help: "The name of a stored audience. With --users-file, the name to store the users under permanently.")
     var audience: String?
 
-    @Option(help: "Users of whom a device has this tag, or another one that is given so.")
+    @Option(help: "Users with a device that has this tag. Repeat the option for devices with any of several tags.")
     var tagAny: [String] = []
 
-    @Option(help: "Users of whom one device has this tag and all others that are given so.")
+    @Option(help: "Users with a device that has this tag. Repeat the option for devices with all of several tags.")
     var tagAll: [String] = []
 
-    @Flag(help: "All users who have a device.")
+    @Flag(help: "All users with a device.")
     var everyone = false
 
-    /// Whether the users are listed, whatever devices they have.
+    /// Whether the recipients are listed by user id or audience, so that some may have no device.
     var namesUsers: Bool { !user.isEmpty || usersFile != nil || audience != nil }
 
     func validate() throws {
@@ -165,20 +165,22 @@ struct RecipientOptions: ParsableArguments {
         let given = [!user.isEmpty, usersFile != nil, isStored, !tagAny.isEmpty, !tagAll.isEmpty, everyone]
         guard given.count(where: \.self) == 1 else {
             throw ValidationError(
-                "Say whom the push is for with one of --user, --users-file, --audience, --tag-any, --tag-all and --everyone."
+                "Specify the recipients with exactly one of --user, --users-file, --audience, --tag-any, --tag-all and --everyone."
             )
         }
         guard user.count <= PushAudience.maximumUsers else {
             throw ValidationError(
-                "--user is given \(PushAudience.maximumUsers) times at most: put them into a --users-file."
+                "--user is allowed at most \(PushAudience.maximumUsers) times. Use --users-file for more users."
             )
         }
         if let audience { _ = try Self.name(audience) }
     }
 
-    /// The audience, and what has to be uploaded for it.
+    /// Returns the audience, and the upload that it needs, if any.
     ///
-    /// - Parameter idempotencyKey: An audience without a name is called by it, so that the same request is the same again.
+    /// - Parameter idempotencyKey: The key that an unnamed audience is named after, so that a retried request is
+    ///   identical.
+    /// - Throws: ``CommandFailure`` for an unreadable or invalid file of users.
     func audience(idempotencyKey: String) throws -> (PushAudience, AudienceUpload?) {
         if let usersFile {
             guard let bytes = FileContents.read(usersFile) else { throw CommandFailure("\(usersFile) cannot be read.") }
@@ -197,7 +199,7 @@ struct RecipientOptions: ParsableArguments {
     private static func name(_ text: String) throws -> AudienceName {
         guard let name = AudienceName(text) else {
             throw ValidationError(
-                "\(text) cannot be the name of an audience, which is \(AudienceName.allowed): see --audience."
+                "Invalid audience name \(text). The name must be \(AudienceName.allowed): see --audience."
             )
         }
         return name
@@ -205,17 +207,18 @@ struct RecipientOptions: ParsableArguments {
 
     private static func parseUser(_ text: String) throws -> Int64 {
         guard let id = Int64(text), id > 0, String(id) == text else {
-            throw ValidationError("A user's id is \(UserIDLines.allowed).")
+            throw ValidationError("A user's id must be \(UserIDLines.allowed).")
         }
         return id
     }
 }
 
-/// Users that are stored as an audience, for a push to go to.
+/// Users to upload as an audience for a push.
 struct AudienceUpload {
     let lines: [UInt8]
     let name: String
-    /// Whether the operator has named it; else it goes away when the push, which has its users by then, is stored.
+    /// Whether the operator has named the audience. An unnamed one is deleted once the push, which copies its users, is
+    /// stored.
     let isKept: Bool
 
     func run(on server: ServerClient) async throws {
@@ -228,19 +231,21 @@ struct AudienceUpload {
         do {
             try await server.deleteAudience(name)
         } catch {
-            Terminal.writeError("The audience \(name) is left behind: \(error)")
+            Terminal.writeError("The temporary audience \(name) could not be deleted: \(error)")
         }
     }
 }
 
-/// What a push would come to. Pure.
+/// The result of a dry run as text. Pure.
 enum DryRun {
-    /// - Parameter json: What the server answered.
+    /// Returns the lines to print.
+    ///
+    /// - Parameter json: The server's response.
     static func lines(_ json: JSONValue) -> [String] {
         let total = json["users"]?["total"]?.integer ?? 0
         let skipped = json["users"]?["skipped"]?.integer ?? 0
         var lines = [
-            "users     \(Text.grouped(total)), of whom \(Text.grouped(skipped)) would be skipped",
+            "users     \(Text.grouped(total)) (\(Text.grouped(skipped)) would be skipped)",
             "requests  \(Text.grouped(json["requests"]?.integer ?? 0))",
         ]
         for request in json["first_requests"]?.array ?? [] {

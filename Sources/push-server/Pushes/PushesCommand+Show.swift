@@ -5,21 +5,21 @@ internal import PushService
 
 extension PushesCommand {
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List pushes, the latest first.")
+        static let configuration = CommandConfiguration(abstract: "List pushes, newest first.")
 
         @OptionGroup var options: ServerOptions
 
-        @Option(help: "Only those in this state.")
+        @Option(help: "List only pushes in this state.")
         var state: PushState?
 
-        @Option(help: "At most so many.")
+        @Option(help: "The maximum number of pushes.")
         var limit = 100
 
-        @Flag(help: "As JSON, a push a line.")
+        @Flag(help: "Print JSON, one push per line.")
         var json = false
 
         func validate() throws {
-            guard limit > 0 else { throw ValidationError("--limit is 1 at least.") }
+            guard limit > 0 else { throw ValidationError("--limit must be at least 1.") }
         }
 
         @concurrent
@@ -37,7 +37,7 @@ extension PushesCommand {
     }
 
     struct Show: AsyncParsableCommand {
-        /// Which batches are to be shown.
+        /// The batches to show.
         enum Batches: ExpressibleByArgument, Equatable {
             case all
             case state(BatchState)
@@ -55,15 +55,15 @@ extension PushesCommand {
             }
         }
 
-        static let configuration = CommandConfiguration(abstract: "Show a push, and its batches.")
+        static let configuration = CommandConfiguration(abstract: "Show a push and, on request, its batches.")
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @Option(defaultAsFlag: Batches.all, help: "Its batches too, all or those in one state. Give it after the id.")
+        @Option(defaultAsFlag: Batches.all, help: "Also show all batches or those in one state. Put it after the id.")
         var batches: Batches?
 
-        @Flag(help: "As the server's JSON, in a line; with --batches the batches alone, a line each.")
+        @Flag(help: "Print the server's JSON in one line; with --batches, only the batches, one per line.")
         var json = false
 
         @concurrent
@@ -79,7 +79,7 @@ extension PushesCommand {
                 guard let batches else { return }
                 var isFirst = true
                 try await server.batches(of: push.id, state: batches.state?.rawValue) { page in
-                    // A push may have 100,000 of them: each page is a table of its own.
+                    // A push may have 100,000 batches, so each page is a separate table.
                     let rows = (isFirst ? [ShownBatch.head] : []) + page.map(ShownBatch.row)
                     if isFirst, !json { Terminal.writeLine("") }
                     for line in json ? page.map(\.description) : Text.table(rows) { Terminal.writeLine(line) }

@@ -6,10 +6,10 @@ internal import PushService
 struct PushesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pushes",
-        abstract: "Send pushes, watch and control them, on a running server.",
+        abstract: "Send, watch and control pushes on a running server.",
         discussion: """
-            A client of the server's HTTP API, with an operator's key from OPERATOR_KEY or a file. Exit code 1: it could not be done, \
-            and standard error says why.
+            A client of the server's HTTP API. The operator key comes from OPERATOR_KEY or a file. Exit code 1: the command failed, \
+            and standard error has the reason.
             """,
         subcommands: [
             Send.self, List.self, Show.self, Watch.self, Pause.self, Resume.self, Cancel.self, Retry.self,
@@ -18,10 +18,10 @@ struct PushesCommand: AsyncParsableCommand {
 
     struct Watch: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show how a push goes on, until it has ended.",
+            abstract: "Show the progress of a push until it has ended.",
             discussion: """
-                Exit code 0: it is done. 1: it was canceled or has expired. 2: it is paused or halted. Ctrl-C ends the watching, not \
-                the push.
+                Exit code 0: the push is done. 1: it was canceled or has expired. 2: it is paused or halted. Ctrl-C stops only the \
+                watching, not the push.
                 """
         )
 
@@ -35,7 +35,7 @@ struct PushesCommand: AsyncParsableCommand {
     }
 
     struct Pause: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Send nothing more of a push until it is resumed.")
+        static let configuration = CommandConfiguration(abstract: "Pause a push until it is resumed.")
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
@@ -47,7 +47,7 @@ struct PushesCommand: AsyncParsableCommand {
     }
 
     struct Resume: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Let a paused or halted push go on.")
+        static let configuration = CommandConfiguration(abstract: "Resume a paused or halted push.")
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
@@ -59,12 +59,12 @@ struct PushesCommand: AsyncParsableCommand {
     }
 
     struct Cancel: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Never send anything more of a push.")
+        static let configuration = CommandConfiguration(abstract: "Cancel a push for good: the rest is never sent.")
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @Flag(help: "Do not ask, as is done on a terminal.")
+        @Flag(help: "Cancel without the confirmation that is asked for on a terminal.")
         var yes = false
 
         @concurrent
@@ -78,12 +78,12 @@ struct PushesCommand: AsyncParsableCommand {
     }
 
     struct Retry: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Send the failed batches of a finished push again.")
+        static let configuration = CommandConfiguration(abstract: "Retry the failed batches of a finished push.")
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var push: PushArgument
 
-        @Flag(help: "Also send uncertain batches again: their users may be reached twice.")
+        @Flag(help: "Also retry uncertain batches. Their users may receive the push twice.")
         var uncertain = false
 
         @concurrent
@@ -94,12 +94,17 @@ struct PushesCommand: AsyncParsableCommand {
     }
 }
 
-/// The push that a command is about.
+/// The argument that names a push.
 struct PushArgument: ParsableArguments {
-    @Argument(help: "The push's id, whole.", transform: parse)
+    @Argument(help: "The complete id of the push.", transform: parse)
     var id: UUID
 
-    /// Controls the push and prints its state after that.
+    /// Performs an operation on the push and prints its new state.
+    ///
+    /// - Parameters:
+    ///   - control: `pause`, `resume`, `cancel` or `retry`.
+    ///   - options: The server to call.
+    ///   - body: A JSON object; empty for none.
     func control(_ control: String, _ options: ServerOptions, body: [UInt8] = []) async throws {
         try await options.withServer { server in
             let push = try ShownPush(try await server.control(id, control, body: body))
@@ -109,7 +114,7 @@ struct PushArgument: ParsableArguments {
 
     private static func parse(_ text: String) throws -> UUID {
         guard text.utf8.count == 36, let id = UUID(uuidString: text) else {
-            throw ValidationError("The id of a push is a whole UUID, as send and list print it.")
+            throw ValidationError("The id of a push must be a complete UUID, as send and list print it.")
         }
         return id
     }

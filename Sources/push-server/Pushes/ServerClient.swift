@@ -4,15 +4,17 @@ internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
 
-/// Calls the HTTP API of a running server with an operator's key.
+/// A client of the HTTP API of a running server, with an operator key.
 struct ServerClient: Sendable {
-    /// The longest answer: a page of ``pushesAPage`` pushes that each name as many users as one may.
+    /// The maximum size of a response in bytes: a page of ``pushesAPage`` pushes, each with the maximum number of
+    /// users.
     private static let maximumResponseBytes = JSONValue.maximumBytes
     static let pushesAPage = 50
     static let batchesAPage = 1000
-    /// A dry run counts all users of an audience before it is answered, and an upload is sorted.
+    /// The timeout of dry runs and uploads. A dry run counts all users of an audience, and an upload is sorted, before
+    /// the response.
     private static let longTimeout = Duration.seconds(3600)
-    /// How often a call is made that may be repeated: the waits between them are 0.5, 1, 2 and 4 s.
+    /// The maximum number of attempts of a call that may be retried. The delays between them are 0.5, 1, 2 and 4 s.
     private static let maximumAttempts = 5
     private static let firstDelay = Duration.milliseconds(500)
 
@@ -21,7 +23,7 @@ struct ServerClient: Sendable {
     private let key: String
     private let http: HTTPClient
 
-    /// - Throws: ``HTTPClientError`` when the file of certificates cannot be read.
+    /// - Throws: ``HTTPClientError`` if the file of certificates cannot be read.
     init(url: String, key: String, caCertificateFile: String?, loop: EventLoop) throws {
         self.loop = loop
         self.url = url.hasSuffix("/") ? String(url.dropLast()) : url
@@ -48,18 +50,20 @@ struct ServerClient: Sendable {
         try await call(.get, Self.path(id))
     }
 
-    /// The pushes, the latest first, at most `limit` of them, a page at a time.
+    /// Lists at most `limit` pushes, newest first, and calls `body` with each page.
     func pushes(state: String?, limit: Int, _ body: ([JSONValue]) throws -> Void) async throws {
         try await pages("/v1/pushes", state: state, limit: limit, itemsAPage: Self.pushesAPage, body)
     }
 
-    /// The batches of a push in the order of their numbers, a page at a time.
+    /// Lists the batches of a push in the order of their numbers, and calls `body` with each page.
     func batches(of id: UUID, state: String?, _ body: ([JSONValue]) throws -> Void) async throws {
         try await pages("\(Self.path(id))/batches", state: state, limit: .max, itemsAPage: Self.batchesAPage, body)
     }
 
+    /// Performs an operation on a push and returns the push.
+    ///
     /// - Parameters:
-    ///   - control: The last part of the path: `pause`, `resume`, `cancel` or `retry`.
+    ///   - control: The last component of the path: `pause`, `resume`, `cancel` or `retry`.
     ///   - body: A JSON object; empty for none.
     func control(_ id: UUID, _ control: String, body: [UInt8] = []) async throws -> JSONValue {
         try await call(
@@ -70,7 +74,7 @@ struct ServerClient: Sendable {
         )
     }
 
-    /// Has a push made, or shows what would become of it. Repeated when the connection is lost, which the key makes safe.
+    /// Creates a push, or returns the result of a dry run. Retries if the connection is lost, which the key makes safe.
     func send(_ push: PushRequest, idempotencyKey: String) async throws -> JSONValue {
         try await repeating {
             try await call(
@@ -86,9 +90,13 @@ struct ServerClient: Sendable {
 
     // MARK: Audiences
 
-    /// Stores users, one a line, under a name that needs no escape in a path. Returns how many there are.
+    /// Stores users as an audience and returns their number.
+    ///
+    /// - Parameters:
+    ///   - lines: The user ids, one per line.
+    ///   - name: A name that needs no escaping in a path.
     func upload(_ lines: [UInt8], as name: String) async throws -> Int64 {
-        // In one step: done again, it leads to the same.
+        // The request replaces the audience atomically, so a retry has the same result.
         let audience = try await repeating {
             try await call(.put, "/v1/audiences/\(name)", lines, contentType: "text/plain", timeout: Self.longTimeout)
         }
@@ -113,7 +121,7 @@ struct ServerClient: Sendable {
         var rest = limit
         var cursor: String?
         repeat {
-            // Neither a state nor a cursor, which is an id or a number, holds anything that a query would not.
+            // States and cursors, which are ids or numbers, need no escaping in a query.
             let query = [("state", state), ("limit", String(min(rest, itemsAPage))), ("cursor", cursor)]
             let fields = query.compactMap { name, value in value.map { "\(name)=\($0)" } }.joined(separator: "&")
             let page = try await call(.get, "\(path)?\(fields)")
@@ -124,9 +132,9 @@ struct ServerClient: Sendable {
         } while cursor != nil && rest > 0
     }
 
-    /// Makes a call, and makes it again a few times while the server does not answer.
+    /// Makes a call, and retries it a few times while the server does not respond or is unavailable.
     ///
-    /// - Parameter call: One that may arrive twice.
+    /// - Parameter call: An idempotent call.
     private func repeating(_ call: () async throws -> JSONValue) async throws -> JSONValue {
         var delay = Self.firstDelay
         var wasReached = false
@@ -168,52 +176,52 @@ struct ServerClient: Sendable {
         guard (200...299).contains(response.status) else { throw CallFailure(response, url) }
         guard !response.body.isEmpty else { return .null }
         guard let json = try? JSONValue(parsing: response.body) else {
-            throw CallFailure(kind: .refused, description: "\(url) answered what is no JSON: is it a push-server?")
+            throw CallFailure(kind: .refused, description: "The response of \(url) is not JSON. Is it a push-server?")
         }
         return json
     }
 }
 
-/// A call that did not succeed.
+/// A failed call.
 struct CallFailure: Error, CustomStringConvertible {
     enum Kind: Sendable {
-        /// No connection was made: the server knows nothing of the call.
+        /// No connection was established, so the server did not receive the request.
         case unreachable
-        /// The call may have arrived; there was no answer.
+        /// The server may have received the request, but there was no response.
         case lost
-        /// The server, or a proxy before it, cannot work now: 502, 503, 504.
+        /// The server or its proxy is temporarily unavailable: 502, 503, 504.
         case unavailable
-        /// The answer is no, and will be.
+        /// The call failed, and a retry would fail too.
         case refused
     }
 
     let kind: Kind
-    /// What happened and what to do.
+    /// The problem and its remedy.
     let description: String
 }
 
 extension CallFailure {
-    /// - Parameter url: The server's address; shown only when it could be called.
+    /// - Parameter url: The server's URL, for messages.
     fileprivate init(_ error: HTTPClientError, _ url: String) {
         switch error.code {
         case .cannotResolve, .cannotConnect:
             kind = .unreachable
             description = """
-                There is no connection to \(url) (\(error.message)). Start the server with push-server serve or push-server dev, or \
-                say where it is with --url or SERVER_URL.
+                Cannot connect to \(url) (\(error.message)). Start the server with push-server serve or push-server dev, or give its \
+                URL with --url or SERVER_URL.
                 """
         case .tls:
             kind = .refused
-            description = "\(error.message). If the server's certificate is your own, name it with --ca-file."
+            description = "\(error.message). If the certificate is self-signed or of a private CA, use --ca-file."
         case .timedOut where !error.bodyBytesLeft:
             kind = .unreachable
-            description = "\(url) does not answer (\(error.message)). Is --url, or SERVER_URL, where the server is?"
+            description = "\(url) does not respond (\(error.message)). Is --url or SERVER_URL correct?"
         case .timedOut, .connectionLost:
             kind = .lost
             description = "\(error.message)."
         case .invalidRequest:
             kind = .refused
-            description = "--url, or SERVER_URL, must be as http://127.0.0.1:8080, http or https: \(error.message)."
+            description = "--url or SERVER_URL must be a URL such as http://127.0.0.1:8080: \(error.message)."
         case .invalidSettings, .responseTooLarge, .badResponse, .canceled, .expired, .overloaded, .shutDown,
             .internalFailure:
             kind = .refused
@@ -224,6 +232,6 @@ extension CallFailure {
     fileprivate init(_ response: HTTPClientResponse, _ url: String) {
         kind = (502...504).contains(response.status) ? .unavailable : .refused
         let detail = (try? JSONValue(parsing: response.body))?["detail"]?.string
-        description = detail.map(Text.printable) ?? "\(url) answered \(response.status): is it a push-server?"
+        description = detail.map(Text.printable) ?? "\(url) responded with \(response.status). Is it a push-server?"
     }
 }

@@ -4,22 +4,23 @@ internal import FoundationEssentials
 internal import HTTPClient
 internal import PushService
 
-/// Which server is called and with which key: the same for every command that calls one.
+/// The options for the server to call and its key, shared by all commands that call a server.
 ///
-/// The key is no argument: everybody on the machine sees those.
+/// The key is not an argument, since arguments are visible to every user of the machine.
 struct ServerOptions: ParsableArguments {
     private static let defaultURL = "http://127.0.0.1:8080"
 
     @Option(help: "The server's address. (default: SERVER_URL, or http://127.0.0.1:8080)")
     var url: String?
 
-    @Option(help: "A file that holds an operator's key. (default: the key in OPERATOR_KEY)")
+    @Option(help: "A file that contains an operator key. (default: the key in OPERATOR_KEY)")
     var keyFile: String?
 
-    @Option(help: "A file of certificates in PEM form that are trusted instead of the system's.")
+    @Option(help: "A file of certificates (PEM) to trust instead of the system's.")
     var caFile: String?
 
-    /// Runs `body` with a client of the server, on a loop of its own, and turns what it throws into a line and an exit code.
+    /// Runs `body` with a client of the server on a separate event loop. Reports a thrown error as one line and an exit
+    /// code.
     func withServer(_ body: (ServerClient) async throws -> Void) async throws {
         try await reportingFailures {
             let environment = ProcessInfo.processInfo.environment
@@ -46,7 +47,7 @@ struct ServerOptions: ParsableArguments {
         let text: String
         if let keyFile {
             guard let bytes = FileContents.read(keyFile) else {
-                throw CommandFailure("\(keyFile) cannot be read: --key-file names a file that holds an operator's key.")
+                throw CommandFailure("\(keyFile) cannot be read. --key-file must name a file with an operator key.")
             }
             text = String(decoding: bytes, as: UTF8.self)
         } else {
@@ -54,17 +55,17 @@ struct ServerOptions: ParsableArguments {
         }
         guard let key = text.split(whereSeparator: \.isWhitespace).first else {
             throw CommandFailure(
-                "There is no operator's key: put one into the environment as OPERATOR_KEY, or name a file with --key-file."
+                "Missing operator key. Set OPERATOR_KEY, or name a file that contains the key with --key-file."
             )
         }
         guard key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw CommandFailure("The operator's key is none: it holds something else than visible ASCII characters.")
+            throw CommandFailure("Invalid operator key: it must contain only visible ASCII characters.")
         }
         return String(key)
     }
 }
 
-/// A command cannot do what it was asked to, for a reason that is said in full sentences.
+/// The failure of a command, with the reason in full sentences.
 struct CommandFailure: Error, CustomStringConvertible {
     let description: String
 

@@ -1,9 +1,9 @@
 internal import JSON
 internal import PushService
 
-/// A push as the server shows it. Pure.
+/// A push, parsed from the server's JSON. Pure.
 struct ShownPush: Equatable {
-    /// Beyond what any push has: numbers up to here are counted with, others are no numbers of users.
+    /// The largest valid number of users or batches, which is more than any push has.
     private static let maximumCount: Int64 = 1 << 53
 
     let id: String
@@ -14,12 +14,12 @@ struct ShownPush: Equatable {
     let batches: PushCounts
     let createdAt: String
 
-    /// - Throws: ``CommandFailure`` for what is no push: the server is another, or of another version.
+    /// - Throws: ``CommandFailure`` if the JSON is not a push, as from another server or version.
     init(_ json: JSONValue) throws {
         guard let id = json["id"]?.string, let state = json["state"]?.string.flatMap(PushState.init(rawValue:)),
             let users = Self.counts(json["users"]), let batches = Self.counts(json["batches"])
         else {
-            throw CommandFailure("The answer is not a push as this program knows it: is the server of its version?")
+            throw CommandFailure("The response is not a push in the expected form. Is the server of another version?")
         }
         self.id = Text.printable(id)
         self.state = state
@@ -46,14 +46,14 @@ struct ShownPush: Equatable {
 
     // MARK: Showing
 
-    /// A line of the table that `list` prints.
+    /// The push as a row of the table that `list` prints.
     var row: [String] {
         [id, state.rawValue, name ?? "", "\(users.sent)/\(users.total)", createdAt]
     }
 
-    /// What `show` prints: everything that there is of it, a line each.
+    /// Returns the rows that `show` prints, one for each property.
     ///
-    /// - Parameter json: What it was read from.
+    /// - Parameter json: The JSON that the push was parsed from.
     func details(_ json: JSONValue) -> [[String]] {
         let texts = ["delivery", "send_at", "expires_at", "created_at", "started_at", "finished_at", "estimated_end"]
         var rows = [["id", id], ["state", state.rawValue]]
@@ -69,7 +69,7 @@ struct ShownPush: Equatable {
         return rows
     }
 
-    /// Whom it is for, in a line: thousands of ids are counted.
+    /// Returns the audience in one line: the number of users if there are more than ten ids, else the JSON.
     private static func audience(_ json: JSONValue?) -> String {
         if let ids = json?["uuids"]?.array, ids.count > 10 { return "\(ids.count) users" }
         return Text.printable(json?.description ?? "")
@@ -83,11 +83,11 @@ struct ShownPush: Equatable {
     }
 }
 
-/// A batch as the server shows it. Pure.
+/// The table of batches that `show --batches` prints. Pure.
 enum ShownBatch {
-    static let head = ["batch", "state", "users", "attempts", "Kakao's answer"]
+    static let head = ["batch", "state", "users", "attempts", "Kakao's response"]
 
-    /// A line of the table that `show --batches` prints.
+    /// Returns a row of the table for a batch.
     static func row(_ json: JSONValue) -> [String] {
         let answer = [
             json["kakao_status"]?.integer.map(String.init), json["kakao_code"]?.integer.map(String.init),

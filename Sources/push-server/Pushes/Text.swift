@@ -1,6 +1,7 @@
-/// Text as people read it on a terminal. Pure.
+/// Formatting of text for a terminal. Pure.
 enum Text {
-    /// A text that does nothing to a terminal: control characters, and those that turn the direction of writing, become `?`.
+    /// Returns `text` with control characters and those that change the direction of writing replaced by `?`, so that
+    /// it cannot control the terminal.
     static func printable(_ text: String) -> String {
         var printable = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
@@ -12,7 +13,7 @@ enum Text {
         return String(printable)
     }
 
-    /// Rows with their columns one below the other, two spaces apart.
+    /// Returns the rows as lines with aligned columns, two spaces apart.
     static func table(_ rows: [[String]]) -> [String] {
         var widths: [Int] = []
         for row in rows {
@@ -25,7 +26,7 @@ enum Text {
             var line = ""
             for (column, text) in row.enumerated() {
                 line += text
-                // Nothing comes after the last one.
+                // The last column is not padded.
                 guard column < row.count - 1 else { break }
                 line += String(repeating: " ", count: widths[column] - columns(of: text) + 2)
             }
@@ -33,7 +34,8 @@ enum Text {
         }
     }
 
-    /// The columns that a text takes on a terminal: letters of East Asia and pictures take two (Unicode Standard Annex #11).
+    /// Returns the number of columns that a text takes on a terminal. East Asian characters and emoji take two (Unicode
+    /// Standard Annex #11).
     static func columns(of text: String) -> Int {
         text.reduce(0) { columns, character in
             let scalar = character.unicodeScalars.first?.value ?? 0
@@ -48,7 +50,7 @@ enum Text {
         }
     }
 
-    /// `1,234,567`.
+    /// Returns a number with grouped digits, such as `1,234,567`.
     static func grouped(_ number: Int64) -> String {
         var text = ""
         for (index, digit) in String(number.magnitude).reversed().enumerated() {
@@ -58,16 +60,17 @@ enum Text {
         return (number < 0 ? "-" : "") + String(text.reversed())
     }
 
-    /// `3.4/s` below ten, `1,234/s` from there on.
+    /// Returns a rate with one decimal below ten, such as `3.4/s`, and without decimals from there on, such as
+    /// `1,234/s`.
     ///
-    /// - Parameter perSecond: 0 or more.
+    /// - Parameter perSecond: The rate, at least 0.
     static func rate(_ perSecond: Double) -> String {
         let tenths = Int64(clamping: perSecond * 10)
         guard tenths > 0, tenths < 100 else { return "\(grouped(Int64(clamping: perSecond)))/s" }
         return "\(tenths / 10).\(tenths % 10)/s"
     }
 
-    /// `45 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`: its two largest units.
+    /// Returns a duration in its two largest units, such as `45 s`, `3 min 20 s`, `2 h 5 min` or `4 d 3 h`.
     static func duration(seconds: Double) -> String {
         let seconds = Int64(clamping: seconds.rounded(.up))
         switch seconds {
@@ -80,7 +83,7 @@ enum Text {
 }
 
 extension Int64 {
-    /// The whole part of a number, or the nearest there is; 0 for what is no number.
+    /// Creates the integer part of a number, clamped to the range of `Int64`; 0 for NaN.
     fileprivate init(clamping number: Double) {
         self = Int64(exactly: number.rounded(.towardZero)) ?? (number > 0 ? .max : 0)
     }

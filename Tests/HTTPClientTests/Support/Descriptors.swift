@@ -1,8 +1,8 @@
 import Glibc
 
-/// The descriptors of this process, whoever has them.
+/// The open descriptors of this process.
 enum Descriptors {
-    /// Whether any is a socket that is connected to a port of this machine, and has not yet heard that the other end
+    /// Returns whether a socket of this process is connected to a local port and has not been notified that its peer
     /// closed.
     static func hasOpenSocket(to port: UInt16) -> Bool {
         all.contains { descriptor in
@@ -12,7 +12,7 @@ enum Descriptors {
         }
     }
 
-    /// How many this process has, without the timers that Dispatch opens for itself whenever it likes.
+    /// The number of descriptors, without the timers that Dispatch opens at any time.
     static var countOfOurs: Int {
         all.count { descriptor in
             var target = [CChar](repeating: 0, count: 64)
@@ -22,7 +22,7 @@ enum Descriptors {
         }
     }
 
-    /// Every descriptor of this process.
+    /// All descriptors of this process.
     static var all: [Int32] {
         guard let folder = opendir("/proc/self/fd") else { return [] }
         defer { closedir(folder) }

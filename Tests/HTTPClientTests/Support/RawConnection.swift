@@ -1,12 +1,12 @@
 import Glibc
 import TestSupport
 
-/// A connection that a ``RawServer`` has accepted, with calls that block.
+/// A connection accepted by a ``RawServer``, with blocking calls.
 final class RawConnection: @unchecked Sendable {
-    // Used by the thread of its script; `shutDown` is safe from any.
+    // Used by the thread of its script; `shutDown` may be called from any thread.
 
     let descriptor: Int32
-    /// 1 for the first that the server accepted.
+    /// The number of the connection on its server, starting at 1.
     var number = 0
     private unowned let server: RawServer
     private var buffer: [UInt8] = []
@@ -17,7 +17,7 @@ final class RawConnection: @unchecked Sendable {
         self.server = server
     }
 
-    /// Reads one request, head and body, and records it with the server; `nil` at the end of the connection.
+    /// Reads and records one request, head and body. Returns `nil` at the end of the connection.
     func readRequest() -> RawRequest? {
         guard let head = readHead() else { return nil }
         var request = RawRequest(head: head)
@@ -30,7 +30,7 @@ final class RawConnection: @unchecked Sendable {
         return request
     }
 
-    /// Reads a head up to its empty line; `nil` at the end of the connection.
+    /// Reads a head up to its empty line. Returns `nil` at the end of the connection.
     func readHead() -> String? {
         while true {
             if let end = buffer.firstRange(of: Array("\r\n\r\n".utf8)) {
@@ -41,7 +41,7 @@ final class RawConnection: @unchecked Sendable {
         }
     }
 
-    /// Waits until what has come and was not read ends with `text`, and leaves it there.
+    /// Waits until the unread bytes end with `text`, and leaves them unread.
     func waitForUnread(_ text: String) {
         var unread = [UInt8](repeating: 0, count: 64 * 1024)
         var count = 1
@@ -50,13 +50,13 @@ final class RawConnection: @unchecked Sendable {
         }
     }
 
-    /// Whether the peer closes within so many milliseconds. For peers that have nothing more to say.
+    /// Returns whether the peer closes within `milliseconds`. Only for peers that send no more bytes.
     func hasEnded(within milliseconds: Int32) -> Bool {
         var event = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&event, 1, milliseconds) != 0
     }
 
-    /// Reads, and forgets, until the peer closes.
+    /// Reads and discards bytes until the peer closes.
     func waitForEnd() {
         while receive() { buffer.removeAll() }
     }
@@ -73,17 +73,17 @@ final class RawConnection: @unchecked Sendable {
         write(Array(text.utf8))
     }
 
-    /// Writes all of it, unless the peer is gone.
+    /// Writes all bytes, unless the peer has closed.
     func write(_ bytes: [UInt8]) {
         _ = sendAll(bytes, to: descriptor)
     }
 
-    /// Answers with a body, and keeps the connection.
+    /// Sends a response with a body and keeps the connection open.
     func answer(_ body: String, status: Int = 200, head: String = "") {
         write("HTTP/1.1 \(status) Said\r\nContent-Length: \(body.utf8.count)\r\n\(head)\r\n\(body)")
     }
 
-    /// Ends the connection as a process that dies with unread bytes does: with a reset instead of an end.
+    /// Ends the connection with a reset, like a process that dies with unread bytes.
     func reset() {
         var linger = Glibc.linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
@@ -93,7 +93,7 @@ final class RawConnection: @unchecked Sendable {
     func close() {
         guard !isClosed else { return }
         isClosed = true
-        // First, lest `RawServer.stop` shuts down whoever gets the number next.
+        // Before closing, so that `RawServer.stop` cannot shut down another descriptor with the same number.
         server.forget(self)
         _ = Glibc.close(descriptor)
     }
@@ -103,16 +103,16 @@ final class RawConnection: @unchecked Sendable {
     }
 }
 
-/// A request as it came over the wire.
+/// A request as received over the wire.
 struct RawRequest: Sendable {
-    /// Without the empty line.
+    /// The head without the empty line.
     let head: String
     var body: [UInt8] = []
 
     var lines: [String] { head.split(separator: "\r\n").map(String.init) }
     var bodyText: String { String(decoding: body, as: UTF8.self) }
 
-    /// The value of a header field; names are compared as they are written.
+    /// Returns the value of a header field. Names are compared with case.
     func field(_ name: String) -> String? {
         lines.first { $0.hasPrefix("\(name): ") }.map { String($0.dropFirst(name.count + 2)) }
     }

@@ -2,15 +2,14 @@ import Glibc
 import Locking
 import TestSupport
 
-/// A server on loopback that does what a test tells it to, byte by byte: each connection runs the test's script on a
-/// thread of its own.
+/// A loopback server that is scripted byte by byte. Each connection runs the test's script on its own thread.
 final class RawServer: Sendable {
     private struct Journal {
         var requests: [RawRequest] = []
         var open: [Int32: RawConnection] = [:]
         var connectionCount = 0
         var isStopped = false
-        /// Threads that run for this server: the one that accepts is the first.
+        /// The number of threads of this server, including the accepting one.
         var threadCount = 1
     }
 
@@ -20,24 +19,24 @@ final class RawServer: Sendable {
     private let script: @Sendable (RawConnection) -> Void
     private let ended = Signal()
 
-    /// Listens on a port of the kernel's choice.
+    /// Creates a server on a port chosen by the kernel.
     init(_ script: @escaping @Sendable (RawConnection) -> Void) throws {
         self.script = script
         (listener, port) = try LoopbackSocket.listen(backlog: 512)
         startThread { self.accept() }
     }
 
-    /// The URL of a path here.
+    /// Returns the URL of a path on this server.
     func url(_ path: String = "/") -> String {
         "http://127.0.0.1:\(port)\(path)"
     }
 
-    /// The requests that were read, in the order in which they were complete.
+    /// The received requests, in the order in which they were complete.
     var requests: [RawRequest] { journal.withLock { $0.requests } }
-    /// The connections that were accepted.
+    /// The number of accepted connections.
     var connectionCount: Int { journal.withLock { $0.connectionCount } }
 
-    /// Ends every connection, and takes no more.
+    /// Ends every connection and accepts no more.
     func stop() {
         journal.withLock { journal in
             guard !journal.isStopped else { return }
@@ -47,7 +46,7 @@ final class RawServer: Sendable {
         }
     }
 
-    /// Waits until everything is closed, after ``stop()``.
+    /// Waits until everything is closed. Call ``stop()`` before it.
     func waitForEnd() async {
         await ended.wait()
     }

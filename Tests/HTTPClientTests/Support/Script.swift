@@ -1,6 +1,6 @@
-/// What servers do in more than one test.
+/// Server scripts that several tests use.
 enum Script {
-    /// Answers each request with its path.
+    /// Responds to each request with its path.
     static let echo: @Sendable (RawConnection) -> Void = { connection in
         while let request = connection.readRequest() {
             let words = request.head.split(separator: " ")
@@ -8,21 +8,21 @@ enum Script {
         }
     }
 
-    /// Answers each request with the same bytes.
+    /// Responds to each request with the same bytes.
     static func answering(_ text: String) -> @Sendable (RawConnection) -> Void {
         { connection in
             while connection.readRequest() != nil { connection.write(text) }
         }
     }
 
-    /// Answers one request with the same bytes, and closes.
+    /// Responds to one request with the given bytes and closes.
     static func answeringOnce(_ text: String) -> @Sendable (RawConnection) -> Void {
         { connection in
             if connection.readRequest() != nil { connection.write(text) }
         }
     }
 
-    /// Reads, and never answers.
+    /// Reads input and never responds.
     static let silence: @Sendable (RawConnection) -> Void = { connection in
         connection.waitForEnd()
     }

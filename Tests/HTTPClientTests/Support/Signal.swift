@@ -1,6 +1,6 @@
 import Dispatch
 
-/// Something that happens once, and that a test's task waits for.
+/// A one-time event that tasks wait for.
 final class Signal: Sendable {
     private let stream: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
@@ -18,7 +18,7 @@ final class Signal: Sendable {
     }
 }
 
-/// Something that happens once, and that a server's threads wait for.
+/// A one-time event that a server's threads wait for.
 final class Gate: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
 
@@ -26,7 +26,7 @@ final class Gate: Sendable {
         semaphore.signal()
     }
 
-    /// Lets the next one through as well.
+    /// Waits for the event. Each thread that passes releases the next one.
     func wait() {
         semaphore.wait()
         semaphore.signal()

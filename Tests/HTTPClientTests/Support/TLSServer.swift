@@ -1,13 +1,13 @@
 import Glibc
 import TestSupport
 
-/// A server with TLS and a certificate of its own making for `localhost`: the command `openssl`.
+/// A TLS server with a self-signed certificate for `localhost`, run by the command `openssl`.
 final class TLSServer: Sendable {
     let port: String
-    /// The certificate, in PEM form.
+    /// The path of the certificate in PEM form.
     let certificateFile: String
 
-    /// Runs a server for the time of a test.
+    /// Runs a server for the duration of `body`.
     static func run(options: [String] = [], _ body: (TLSServer) async throws -> Void) async throws {
         let folder = try TemporaryFolder.make()
         let (certificate, key) = ("\(folder)/certificate.pem", "\(folder)/key.pem")
@@ -33,13 +33,13 @@ final class TLSServer: Sendable {
         self.certificateFile = certificateFile
     }
 
-    /// The URL of a page that the server makes up, by one of its names.
+    /// Returns the URL of the server's page, with the given host name.
     func url(_ host: String) -> String {
         "https://\(host):\(port)/"
     }
 }
 
-/// The command `openssl`, and what it writes.
+/// The running command `openssl` and its output.
 private final class Command {
     private let process: pid_t
     private let output: UnsafeMutablePointer<FILE>
@@ -67,7 +67,7 @@ private final class Command {
         self.output = output
     }
 
-    /// The next line of what the command writes; `nil` at its end.
+    /// Returns the next line of the command's output, or `nil` at its end.
     func readLine() -> String? {
         var line: UnsafeMutablePointer<CChar>?
         var capacity = 0
@@ -83,7 +83,7 @@ private final class Command {
     }
 }
 
-/// Closed in children that others spawn meanwhile.
+/// Creates a pipe whose ends are closed in child processes that other tests spawn meanwhile.
 private func pipe2(_ ends: inout [Int32]) -> Bool {
     guard pipe(&ends) == 0 else { return false }
     for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }

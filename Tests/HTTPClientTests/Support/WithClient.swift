@@ -1,7 +1,7 @@
 import EventLoop
 import HTTPClient
 
-/// Makes a loop with a client for a test, and ends both afterwards.
+/// Creates a client on a loop of its own for a test, and shuts both down afterwards.
 func withClient<Result>(
     _ settings: HTTPClientSettings = HTTPClientSettings(),
     _ body: (HTTPClient, EventLoop) async throws -> Result
@@ -20,7 +20,7 @@ func withClient<Result>(
     }
 }
 
-/// Runs a script as a server for the time of a test.
+/// Runs a script as a server for the duration of `body`.
 func withServer<Result>(
     _ script: @escaping @Sendable (RawConnection) -> Void,
     _ body: (RawServer) async throws -> Result
@@ -30,7 +30,7 @@ func withServer<Result>(
     return try await body(server)
 }
 
-/// Sends a request that is to fail, and returns how it failed; `nil` if it did not.
+/// Sends a request that is expected to fail. Returns its error, or `nil` if it succeeds.
 func failure(_ client: HTTPClient, _ request: HTTPClientRequest) async -> HTTPClientError? {
     do throws(HTTPClientError) {
         _ = try await client.send(request)
@@ -40,7 +40,7 @@ func failure(_ client: HTTPClient, _ request: HTTPClientRequest) async -> HTTPCl
     }
 }
 
-/// Sends a request, and returns the status of its response; `nil` if there is none.
+/// Sends a request. Returns the status of its response, or `nil` if there is none.
 func status(_ client: HTTPClient, _ request: HTTPClientRequest) async -> Int? {
     try? await client.send(request).status
 }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Clients that do not read", .timeLimit(.minutes(1)))
 struct BackpressureTests {
-    @Test("An answer larger than every buffer arrives intact, while others are served")
+    @Test("A response larger than every buffer arrives intact, while other clients are served")
     func largeAnswer() async throws {
         let pattern = patternedBytes(8 << 20)
         func routes(_ router: inout Router) {
@@ -26,7 +26,7 @@ struct BackpressureTests {
     }
 
     @Test(
-        "Who asks much and reads nothing is not answered ahead, and gets every answer when it reads",
+        "A client that pipelines requests without reading is held back, and later gets every response",
         arguments: [false, true]
     )
     func askingAhead(handlersSuspend: Bool) async throws {
@@ -48,7 +48,7 @@ struct BackpressureTests {
             for _ in 0..<100 {
                 #expect(try await other.exchange("GET /small HTTP/1.1\r\nHost: a\r\n\r\n").text == "small")
             }
-            // What the kernel holds for a connection is a few megabytes at most.
+            // The kernel buffers a few megabytes per connection at most.
             #expect(count.value < 100)
             for _ in 0..<200 {
                 #expect(try await slow.receive().body.count == body.count)
@@ -58,7 +58,7 @@ struct BackpressureTests {
         }
     }
 
-    @Test("A peer that is gone before its answer harms nobody, and its place is free while the handler goes on")
+    @Test("A peer that leaves before its response frees its place, even while its handler is running")
     func gone() async throws {
         let gate = Gate()
         let (finished, entered) = (Gate(), Gate())
@@ -87,7 +87,7 @@ struct BackpressureTests {
     }
 }
 
-/// A number that several threads count up.
+/// A counter that several threads increment.
 private final class Counter: Sendable {
     private let count = Atomic(0)
 

@@ -24,7 +24,7 @@ private func routes(_ router: inout Router) {
     )
 }
 
-/// Suspends before the value is there, as a handler does that asks a database.
+/// Suspends before it returns the response, like a handler that queries a database.
 private func pausing(_ body: () -> Response) async -> Response {
     await Task.yield()
     return body()
@@ -49,7 +49,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("Connection: close is honoured and said")
+    @Test("Connection: close is honoured and confirmed")
     func close() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -59,7 +59,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("HTTP/1.0 is closed after its answer, or kept and told so when it asks")
+    @Test("An HTTP/1.0 connection is closed after its response, unless the client requests keep-alive")
     func http10() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -89,7 +89,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("A peer that shuts its side after pipelined requests still gets every answer", arguments: ["/a", "/task"])
+    @Test("A peer that closes its side after pipelined requests still gets every response", arguments: ["/a", "/task"])
     func halfClose(path: String) async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -102,7 +102,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("HEAD is answered as GET would be, without the body")
+    @Test("HEAD gets the response of GET without the body")
     func head() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -116,7 +116,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("An unknown path is 404, a known one with another method 405 with Allow, and OPTIONS asks for that")
+    @Test("An unknown path gives 404, an unknown method 405 with Allow, and OPTIONS returns Allow")
     func unrouted() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -148,7 +148,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("Fixed and chunked bodies reach the handler whole, in however many pieces they come")
+    @Test("Fixed and chunked bodies reach the handler complete, in any number of pieces")
     func bodies() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -164,14 +164,14 @@ struct ExchangeTests {
         }
     }
 
-    @Test("A client that waits for leave to send its body gets it, and the answer after it")
+    @Test("A client that expects 100 Continue gets it, and the response after its body")
     func expectation() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
             try await client.send("POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
             #expect(try await client.receive().status == 100)
             #expect(try await client.exchange("hello").text == "hello")
-            // Whoever is refused is not asked for the body, and the connection ends.
+            // A refused client does not get 100 Continue, and its connection is closed.
             let head = "POST /no HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
             let refused = try await client.exchange(head)
             #expect(refused.status == 404)
@@ -180,7 +180,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("A body that nobody wants is thrown away, and does not become the next request")
+    @Test("An unread body is discarded and not parsed as the next request")
     func unwantedBody() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -197,7 +197,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("Malformed bytes are answered with a problem and the end of the connection")
+    @Test("Malformed bytes get a problem response, and the connection is closed")
     func malformed() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -222,7 +222,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("A request knows where it came from")
+    @Test("A request has its client's address")
     func remote() async throws {
         func routes(_ router: inout Router) {
             router.add(.get, "/remote", .immediate { .text("\($0.remoteAddress.host) \($0.isSecure)") })
@@ -233,7 +233,7 @@ struct ExchangeTests {
         }
     }
 
-    @Test("A port that a server has is not shared with a second one")
+    @Test("A server's port is not shared with a second server")
     func portInUse() async throws {
         try await withServer { server in
             let taken = settings { $0.port = server.port }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Lets `GET` and `POST /now` pass by a key at once, and `POST /later` when `gate` has opened.
+/// Adds routes whose check needs a key: `/now` is checked at once, `/later` after `gate` has opened.
 private func routes(_ gate: Gate = Gate(), _ calls: Locked<Int> = Locked(0)) -> (inout Router) -> Void {
     { router in
         @Sendable func require(_ request: Request) throws {
@@ -44,7 +44,7 @@ private func post(_ path: String, _ length: Int, _ fields: String = "Authorizati
 private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
 
 @Suite("The check of a request's head", .timeLimit(.minutes(1))) struct HeadCheckTests {
-    @Test("A request is rejected before its body is sent, and the connection ends as it is too large to be read away")
+    @Test("A request is rejected before its body is sent; a body too large to discard ends the connection")
     func rejected() async throws {
         let calls = Locked(0)
         try await withServer(routes: routes(Gate(), calls)) { server in
@@ -53,7 +53,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
                 "PUT /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n",
             ] {
                 let client = try server.connect()
-                // `/later` is too large for the server and needs no check to be refused.
+                // This body exceeds the server's limit, so it is refused without the check.
                 let isLater = head.hasPrefix("POST /later")
                 let answer = try await client.exchange(isLater ? post("/later", 2 << 20, "") : head)
                 #expect(answer.status == (isLater ? 413 : 401))
@@ -64,7 +64,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("A small body after a rejection is read away, and the connection goes on")
+    @Test("A small body after a rejection is discarded, and the connection is kept")
     func drained() async throws {
         try await withServer(routes: routes()) { server in
             let client = try server.connect()
@@ -73,7 +73,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("A route's own limit refuses a longer body on the head, and a chunked one as it comes")
+    @Test("A route's body limit applies to the declared length, and to chunks as they arrive")
     func bodyLimit() async throws {
         try await withServer(routes: routes()) { server in
             #expect(try await server.connect().exchange(post("/now", 11)).status == 413)
@@ -84,7 +84,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("The server's limit holds for a route with a larger one")
+    @Test("The server's limit applies to a route with a larger limit")
     func smallerServer() async throws {
         try await withServer(settings { $0.maximumBodyBytes = 4 }, routes: routes()) { server in
             let client = try server.connect()
@@ -92,7 +92,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("100 Continue is sent when the check has passed, and not before", arguments: ["/now", "/later"])
+    @Test("100 Continue is sent only after the check has passed", arguments: ["/now", "/later"])
     func continues(path: String) async throws {
         let gate = Gate()
         try await withServer(routes: routes(gate)) { server in
@@ -111,7 +111,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("While a check waits the body is not read, its time-out does not run, and what came is not lost")
+    @Test("While a check waits, the body is not read or lost and its timeout does not run")
     func slowCheck() async throws {
         let gate = Gate()
         let limits = settings { settings in
@@ -123,9 +123,9 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
             try await client.send(post("/later", 600_000))
             let body = [UInt8](repeating: 0x61, count: 600_000)
             async let sending: Void = client.send(body)
-            // The kernel has part of the body, and the server one read of it at most.
+            // The kernel holds a part of the body, and the server at most one read of it.
             try await eventuallyUnread(server)
-            // A connection on which no request comes is closed after the time of a head, which is that of a body.
+            // A connection without a request is closed after the header timeout, which here equals the body timeout.
             _ = try await server.connect().receiveToEnd()
             _ = try await server.connect().receiveToEnd()
             #expect(!client.hasInput)
@@ -137,14 +137,14 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    /// Waits until bytes lie in the kernel that the server does not read.
+    /// Waits until the kernel holds bytes that the server does not read.
     private func eventuallyUnread(_ server: TestServer) async throws {
         try await eventually("10,000 bytes are unread") {
             try ServerSocket.all(port: server.port).contains { $0.unread >= 10_000 }
         }
     }
 
-    @Test("Requests that are sent together are answered in order, checked at once or later")
+    @Test("Pipelined requests are answered in order, whether checked at once or later")
     func pipelined() async throws {
         let gate = Gate()
         try await withServer(routes: routes(gate)) { server in
@@ -156,7 +156,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("A check that waits is given up with its connection")
+    @Test("A waiting check is cancelled when its connection ends")
     func clientGone() async throws {
         let gate = Gate()
         let calls = Locked(0)
@@ -175,7 +175,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
 }
 
 @Suite("Memory for bodies", .timeLimit(.minutes(1))) struct BodyBudgetTests {
-    /// `POST /echo` for everybody, and `POST /wait`, whose handler waits for `gate`.
+    /// Adds `POST /echo`, `POST /wait`, whose handler waits for `gate`, and `POST /later`, whose check waits for it.
     private static func routes(_ gate: Gate = Gate()) -> (inout Router) -> Void {
         { router in
             router.on(.post, "/wait") { request in
@@ -188,14 +188,14 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    /// Waits until a server holds so many bytes of bodies beside those that are free.
+    /// Waits until a server holds `bytes` bytes, not counting the free part of each connection.
     private static func wait(for bytes: Int, in server: TestServer) async throws {
         try await eventually("\(bytes) bytes are held") { server.server.heldBytes == bytes }
     }
 
     private static func bytes(_ count: Int) -> [UInt8] { [UInt8](repeating: 0x61, count: count) }
 
-    @Test("Many connections hold no more than the budget; more are refused with 503, and small bodies still pass")
+    @Test("Connections hold at most the budget: further bodies get 503, small ones are still accepted")
     func bounded() async throws {
         let limits = settings { settings in
             settings.maximumHeldBytes = 4 << 20
@@ -208,7 +208,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
                 try await client.send(post("/echo", 1 << 20, ""))
                 clients.append(client)
             }
-            // All but the last byte of each, which is fifteen times what there is room for.
+            // All but the last byte of each, which is fifteen times the budget.
             for client in clients { try? await client.send(Self.bytes(1 << 20 - 1)) }
             var refused: [RawClient] = []
             try await eventually("56 are refused") {
@@ -229,7 +229,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
                         == "4096"
                 )
             }
-            // Who had room is answered, and gives it back.
+            // The clients within the budget get their responses, and release their share.
             for client in clients where !refused.contains(where: { $0 === client }) {
                 #expect(try await client.exchange("a").text == "\(1 << 20)")
             }
@@ -238,7 +238,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("A body counts until its request is answered, or its connection has ended")
+    @Test("A body is counted until its request is answered or its connection ends")
     func released() async throws {
         let gate = Gate()
         try await withServer(routes: Self.routes(gate)) { server in
@@ -256,7 +256,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("A head for which there is no room is refused, whatever comes after it")
+    @Test("A head that exceeds the budget is refused, whatever follows it")
     func head() async throws {
         let limits = settings { settings in
             settings.maximumHeldBytes = 1024
@@ -273,7 +273,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         }
     }
 
-    @Test("What is sent ahead counts as well: a request that waits for its check is refused, another is the last")
+    @Test("Unread input is counted: a request waiting for its check is refused, a running one is the last")
     func sentAhead() async throws {
         let gate = Gate()
         let limits = settings { settings in

@@ -16,7 +16,7 @@ private func routes(_ router: inout Router) {
 
 @Suite("Limits", .timeLimit(.minutes(1)))
 struct LimitTests {
-    @Test("A body one byte over the limit is refused at once, without waiting for it")
+    @Test("A body one byte over the limit is refused before it is received")
     func announcedBody() async throws {
         try await withServer(settings { $0.maximumBodyBytes = 10 }, routes: routes) { server in
             let client = try server.connect()
@@ -29,7 +29,7 @@ struct LimitTests {
         }
     }
 
-    @Test("A chunked body is refused as soon as it is over the limit")
+    @Test("A chunked body is refused as soon as it exceeds the limit")
     func chunkedBody() async throws {
         try await withServer(settings { $0.maximumBodyBytes = 10 }, routes: routes) { server in
             let client = try server.connect()
@@ -40,7 +40,7 @@ struct LimitTests {
         }
     }
 
-    @Test("A refusal reaches a client that goes on sending its body")
+    @Test("A refusal reaches a client that is still sending its body")
     func refusalWhileSending() async throws {
         try await withServer(settings { $0.maximumBodyBytes = 10 }, routes: routes) { server in
             let client = try server.connect()
@@ -51,7 +51,7 @@ struct LimitTests {
         }
     }
 
-    @Test("More connections than the limit wait, and are served when others end", arguments: [1, 2])
+    @Test("Connections beyond the limit wait, and are served when others end", arguments: [1, 2])
     func connections(loops: Int) async throws {
         try await withServer(settings { $0.maximumConnections = 2 }, loops: loops, routes: routes) { server in
             var served: [RawClient] = []
@@ -72,23 +72,23 @@ struct LimitTests {
     }
 
     @Test(
-        "At its limit an address loses the connection that has been idle longest, on whatever loop",
+        "At the limit per address, the longest idle connection is closed, on any loop",
         arguments: [1, 2]
     )
     func idleEviction(loops: Int) async throws {
         try await withServer(settings { $0.maximumConnectionsPerAddress = 3 }, loops: loops, routes: routes) { server in
             let busy = try server.connect()
-            // In the middle of a request, for longer than the others.
+            // In the middle of a request for longer than the other connections are idle.
             try await busy.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1")
             var idle: [RawClient] = []
             for index in 0..<20 {
                 let client = try server.connect()
                 #expect(try await client.exchange(get).text == "a")
                 idle.append(client)
-                // The loop counts in milliseconds.
+                // The loop's clock has a resolution of a millisecond.
                 try await Task.sleep(for: .milliseconds(3))
                 guard index >= 2 else { continue }
-                // On one loop the oldest ends; on two, one of the older ones.
+                // With one loop, the oldest connection ends; with two loops, one of the older ones.
                 let ended = try await endedConnection(idle.dropLast(), isExact: loops == 1)
                 idle.removeAll { $0 === ended }
             }
@@ -96,7 +96,7 @@ struct LimitTests {
         }
     }
 
-    /// Waits for the server to close one of these, the first one if that is known.
+    /// Waits until the server closes one of the connections; it must be the first one if `isExact`.
     private func endedConnection(_ clients: ArraySlice<RawClient>, isExact: Bool) async throws -> RawClient {
         try await eventually("a connection is closed") { clients.contains(where: \.hasInput) }
         let ended = try #require(clients.first { $0.hasInput })
@@ -105,7 +105,7 @@ struct LimitTests {
         return ended
     }
 
-    @Test("Connections that a check has exempted do not count, and are not closed for others")
+    @Test("Connections exempted by a check are not counted, and not closed to make room")
     func exempted() async throws {
         let exempting: (inout Router) -> Void = { router in
             routes(&router)
@@ -134,7 +134,7 @@ struct LimitTests {
             #expect(try await next.exchange(get).text == "a")
             #expect(try await counted.receiveToEnd() == "")
             for client in exempt { #expect(try await client.exchange(kakao).text == "kakao") }
-            // Their end gives no place back that they did not have.
+            // Ending them must not release places that they did not hold.
             exempt = []
             try await server.hasConnections(atMost: 1)
             try await next.send("GET /a HT")
@@ -144,7 +144,7 @@ struct LimitTests {
     }
 
     @Test(
-        "More connections from one address than its limit are closed if none is idle, and its places come back",
+        "Connections beyond an address's limit are closed if none is idle, and places are released",
         arguments: [1, 2]
     )
     func connectionsPerAddress(loops: Int) async throws {
@@ -162,7 +162,7 @@ struct LimitTests {
             try await server.hasReadEverything()
             for _ in 0..<5 { #expect((try? await server.connect().receiveToEnd()) ?? "" == "") }
             let line = await server.log.line {
-                $0.message == "Closed connections from an address that has too many"
+                $0.message == "Connections closed: too many from one address"
             }
             #expect(line.level == .warning)
             #expect(line.metadata["remote"] == "127.0.0.1")
@@ -170,7 +170,7 @@ struct LimitTests {
             try await clients[1].send(begun)
             clients.removeFirst()
             while true {
-                // The server learns of the end in its own time.
+                // The server notices the end of a connection asynchronously.
                 let client = try server.connect()
                 if let answer = try? await client.exchange(get) {
                     #expect(answer.text == "a")
@@ -180,7 +180,7 @@ struct LimitTests {
         }
     }
 
-    @Test("Addresses are counted one by one in IPv4, and by network in IPv6")
+    @Test("Connections are counted by address in IPv4 and by /64 network in IPv6")
     func networks() throws {
         func network(_ text: String) throws -> SocketAddress.Network {
             var storage = sockaddr_storage()
@@ -199,14 +199,14 @@ struct LimitTests {
         #expect(try network("2001:db8:0:1::1") != network("2001:db8:0:2::1"))
     }
 
-    @Test("A thousand connections that end in every way leave no socket behind")
+    @Test("No socket leaks after a thousand connections that end in every way")
     func noLeak() async throws {
         try await withServer(settings { $0.maximumConnections = 20 }, loops: 2, routes: routes) { server in
             for index in 0..<1000 {
                 let client = try server.connect()
                 switch index % 5 {
                 case 0:
-                    // Ends with a connection that is idle.
+                    // Ends while the connection is idle.
                     _ = try await client.exchange(get)
                 case 1:
                     // Ends in the middle of a request.
@@ -230,9 +230,9 @@ struct LimitTests {
         }
     }
 
-    @Test("Running out of descriptors is logged and survived: who waits is served when others end")
+    @Test("A lack of descriptors is logged, and waiting clients are served when others end")
     func descriptors() async {
-        // In a process of its own, since the limit is one of the process.
+        // In a separate process, because the limit applies to the process.
         await #expect(processExitsWith: .success) { try await runOutOfDescriptors() }
     }
 }
@@ -241,7 +241,7 @@ private func runOutOfDescriptors() async throws {
     try await withServer(routes: routes) { server in
         let first = try server.connect()
         #expect(try await first.exchange(get).text == "a")
-        // Leaves room for some connections and not for the server's end of every one of them.
+        // Leaves descriptors for some connections, but not for both ends of all of them.
         let descriptors = rlim_t(try lowestFreeDescriptor() + 12)
         var limit = rlimit(rlim_cur: descriptors, rlim_max: descriptors)
         guard setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
@@ -249,7 +249,7 @@ private func runOutOfDescriptors() async throws {
         }
         var clients: [RawClient] = []
         while let client = try? server.connect() { clients.append(client) }
-        let line = await server.log.line { $0.message == "Not accepting connections" }
+        let line = await server.log.line { $0.message == "Accepting paused" }
         #expect(line.level == .warning)
         #expect(line.metadata["error"]?.contains("accept4") == true)
         #expect(try await first.exchange(get).text == "a")

@@ -18,7 +18,7 @@ struct ShutdownTests {
         }
     }
 
-    @Test("The request in hand is finished and said to be the last; nobody new is accepted")
+    @Test("The current request is finished with Connection: close, and no new connection is accepted")
     func requestInHand() async throws {
         try await withServer(loops: 2, routes: routes) { server in
             let client = try server.connect()
@@ -35,7 +35,7 @@ struct ShutdownTests {
         }
     }
 
-    @Test("A connection without a request is ended at once")
+    @Test("A connection without a request is closed at once")
     func idle() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -46,7 +46,7 @@ struct ShutdownTests {
         }
     }
 
-    @Test("What is left when the time is over is closed without an answer")
+    @Test("Connections that remain after the time limit are closed without a response")
     func limit() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -58,7 +58,7 @@ struct ShutdownTests {
         }
     }
 
-    @Test("Two calls at the same time both return")
+    @Test("Two concurrent calls both return")
     func twice() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()

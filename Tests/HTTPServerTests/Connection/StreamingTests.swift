@@ -10,7 +10,7 @@ import Testing
 
 private let get = "GET /small HTTP/1.1\r\nHost: a\r\n\r\n"
 
-/// What the tests want to know of a handler from outside it.
+/// The state of a handler as observed by a test.
 private final class Observation: Sendable {
     let entered = Gate()
     let finished = Gate()
@@ -24,7 +24,7 @@ private final class Observation: Sendable {
     func noteCancellation() { cancelled.store(true, ordering: .relaxed) }
 }
 
-@Suite("Bodies and answers in pieces", .timeLimit(.minutes(1)))
+@Suite("Streamed bodies and responses", .timeLimit(.minutes(1)))
 struct StreamingTests {
     private func small(_ router: inout Router) {
         router.add(.get, "/small", .immediate { _ in .text("small") })
@@ -33,7 +33,7 @@ struct StreamingTests {
     // MARK: Bodies
 
     @Test(
-        "A body far over the limit for whole ones is read as it comes, and the connection goes on",
+        "A streamed body may far exceed the limit for buffered bodies, and the connection is kept",
         arguments: [false, true]
     )
     func longBody(isChunked: Bool) async throws {
@@ -67,7 +67,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("The handler is called before the body has come, and answers each piece it is given")
+    @Test("The handler is called before the body has arrived, and may respond to its first piece")
     func earlyCall() async throws {
         let observation = Observation()
         func routes(_ router: inout Router) {
@@ -82,13 +82,13 @@ struct StreamingTests {
             try await client.send("POST /first HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
             await observation.entered.wait()
             #expect(try await client.exchange("hello").text == "hello")
-            // The rest of that body is not the next request.
+            // The rest of that body is not parsed as the next request.
             try await client.send("GET /" + "POST /first HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
             #expect(try await client.receive().text == "none")
         }
     }
 
-    @Test("A client that sends faster than the handler reads is held back")
+    @Test("Back pressure stops a client that sends faster than the handler reads")
     func heldBack() async throws {
         let gate = Gate()
         let observation = Observation()
@@ -122,7 +122,7 @@ struct StreamingTests {
         }
     }
 
-    /// Waits until what the kernel holds for the server does not grow any more.
+    /// Waits until the number of bytes unread by the server stops growing.
     private func serverHoldsStill(_ port: Int) async throws {
         var before = -1
         while true {
@@ -133,7 +133,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("The time that a handler takes over its body is not the client's")
+    @Test("A slow handler does not use up the client's body timeout")
     func patience() async throws {
         let gate = Gate()
         let observation = Observation()
@@ -154,7 +154,7 @@ struct StreamingTests {
             let head = Array("PUT /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n".utf8)
             try await client.send(head + [UInt8](repeating: 0x61, count: 200_000))
             await observation.entered.wait()
-            // As long as the client had for its body.
+            // Waits as long as the client's body timeout.
             #expect(try await server.connect().receiveToEnd() == "")
             gate.open()
             let answer = try await client.receive()
@@ -163,7 +163,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("A body that is malformed, too large or too slow is an error of the iteration, and answered as one")
+    @Test("A malformed, too large or too slow body fails the iteration and gets an error response")
     func badBody() async throws {
         func routes(_ router: inout Router) {
             router.on(.put, "/ten", upTo: 10) { _, body in
@@ -189,7 +189,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("Leave to send a body is given when the handler asks for it, and not when it does not")
+    @Test("100 Continue is sent only if the handler reads the body")
     func expectation() async throws {
         func routes(_ router: inout Router) {
             router.on(.put, "/read") { _, body in
@@ -210,7 +210,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("A slow body of any length is read as long as it keeps the minimum rate, and no longer")
+    @Test("A slow body of any length is read only as long as it keeps the minimum rate")
     func minimumRate() async throws {
         func routes(_ router: inout Router) {
             router.on(.put, "/length") { _, body in
@@ -227,20 +227,20 @@ struct StreamingTests {
             let (slow, fast) = (try server.connect(), try server.connect())
             let head = "PUT /length HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"
             let isOver = Gate()
-            // One byte at a time is progress, but not enough of it.
+            // One byte at a time is progress, but below the minimum rate.
             async let trickled: Void = slow.trickle(head, 1, until: isOver, of: 1_000_000)
             async let sent: Void = fast.trickle(head, 1000, until: isOver, of: 1_000_000)
             #expect(try await slow.receive().status == 408)
             isOver.open()
-            // It had no more time than the slow one, but for what it sent.
+            // It had the same timeout as the slow client; only its bytes extended it.
             #expect(try await fast.receive().text == "1000000")
             _ = try await (trickled, sent)
         }
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
-    @Test("An answer in pieces arrives piece by piece and whole, and the next request is answered after it")
+    @Test("A streamed response arrives in pieces and complete, followed by the next response")
     func pieces() async throws {
         let gate = Gate()
         func routes(_ router: inout Router) {
@@ -275,7 +275,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("HTTP/1.0 gets the pieces as they are, and their end is the end of the connection")
+    @Test("An HTTP/1.0 client gets unchunked pieces that end with the connection")
     func piecesToHTTP10() async throws {
         func routes(_ router: inout Router) {
             router.on(.get, "/pieces") { _ in
@@ -295,7 +295,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("A writer waits for a client that reads slowly, and the client gets everything")
+    @Test("A writer waits for a slow client, and the client gets everything")
     func slowReader() async throws {
         let observation = Observation()
         let piece = patternedBytes(32 * 1024)
@@ -318,7 +318,7 @@ struct StreamingTests {
             await observation.entered.wait()
             let other = try server.connect()
             for _ in 0..<100 { #expect(try await other.exchange(get).text == "small") }
-            // What the kernel holds for a connection is a few megabytes at most.
+            // The kernel buffers a few megabytes per connection at most.
             #expect(observation.bytes < piece.count * count / 2)
             let body = try await slow.receive().body
             #expect(body.count == piece.count * count)
@@ -326,7 +326,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("What is written in one tick is not lost when the body is an echo of the request's")
+    @Test("Pieces written in one tick are not lost when the response echoes the request's body")
     func echo() async throws {
         let pattern = patternedBytes(1 << 20)
         func routes(_ router: inout Router) {
@@ -348,7 +348,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("An answer whose writer fails is cut off without an end, and the log says why")
+    @Test("A response whose writer fails is cut off without an end, and the cause is logged")
     func failingWriter() async throws {
         struct Broken: Error {}
         func routes(_ router: inout Router) {
@@ -364,12 +364,12 @@ struct StreamingTests {
             try await client.send("GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n")
             let answer = try? await client.receiveToEnd()
             #expect(answer?.hasSuffix("0\r\n\r\n") != true)
-            let line = await server.log.line { $0.message == "A response was cut off" }
+            let line = await server.log.line { $0.message == "Response cut off" }
             #expect(line.level == .error)
         }
     }
 
-    @Test("A writer that outlives its answer writes nowhere")
+    @Test("A writer that outlives its response cannot write")
     func lateWriter() async throws {
         let kept = Locked<ResponseBodyWriter?>(nil)
         func routes(_ router: inout Router) {
@@ -388,14 +388,14 @@ struct StreamingTests {
             #expect(try await client.exchange("GET /keep HTTP/1.1\r\nHost: a\r\n\r\n").text == "")
             #expect(try await client.exchange("GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n").text == "mine")
             #expect(try await client.exchange(get).text == "small")
-            // It holds its connection, which holds the server with these handlers.
+            // The writer retains its connection, which retains the server with these handlers.
             kept.withLock { $0 = nil }
         }
     }
 
     // MARK: Clients that go away
 
-    /// The ways in which a client leaves.
+    /// The ways in which a client goes away.
     enum Departure: CaseIterable {
         case close, reset, shutdown
     }
@@ -419,7 +419,7 @@ struct StreamingTests {
         #expect(observation.isCancelled)
     }
 
-    @Test("So it does the task that reads its body", arguments: Departure.allCases)
+    @Test("A client that goes away cancels the task that reads its body", arguments: Departure.allCases)
     func cancelsBody(departure: Departure) async throws {
         let observation = Observation()
         func routes(_ router: inout Router) {
@@ -443,7 +443,7 @@ struct StreamingTests {
     }
 
     @Test(
-        "And the task that writes its answer, be it waiting for room or for something to say",
+        "A client that goes away cancels the task that writes its response, in any wait",
         arguments: Departure.allCases,
         [false, true]
     )
@@ -480,7 +480,7 @@ struct StreamingTests {
         #expect(observation.isCancelled)
     }
 
-    /// Sends `request`, leaves when its handler is at work, and waits until the handler has ended.
+    /// Sends `request`, goes away while its handler is running, and waits until the handler has ended.
     private func leaving(
         _ departure: Departure,
         _ request: String,
@@ -507,7 +507,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("What must not be interrupted is not, when its client goes away")
+    @Test("Uninterrupted work is not cancelled when its client goes away")
     func uninterrupted() async throws {
         let gate = Gate()
         let observation = Observation()

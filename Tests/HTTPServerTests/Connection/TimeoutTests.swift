@@ -12,7 +12,7 @@ private func routes(_ router: inout Router) {
     router.add(.post, "/echo", .immediate { Response(.ok, body: $0.body) })
 }
 
-/// Settings whose waits never end but those that `change` shortens.
+/// Returns settings with very long timeouts, except those that `change` shortens.
 private func patient(_ change: (inout HTTPServerSettings) -> Void) -> HTTPServerSettings {
     settings { settings in
         settings.headerTimeout = .seconds(3600)
@@ -22,11 +22,11 @@ private func patient(_ change: (inout HTTPServerSettings) -> Void) -> HTTPServer
     }
 }
 
-@Suite("Time-outs", .timeLimit(.minutes(1)))
+@Suite("Timeouts", .timeLimit(.minutes(1)))
 struct TimeoutTests {
     private let short = Duration.milliseconds(100)
 
-    @Test("A head that does not come to its end is answered 408")
+    @Test("An incomplete head gets 408")
     func slowHead() async throws {
         try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
             let client = try server.connect()
@@ -37,7 +37,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("So is a second head on a connection that has served a request")
+    @Test("An incomplete second head on a used connection gets 408")
     func slowSecondHead() async throws {
         try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
             let client = try server.connect()
@@ -46,7 +46,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("A body that does not come to its end is answered 408")
+    @Test("An incomplete body gets 408")
     func slowBody() async throws {
         try await withServer(patient { $0.bodyTimeout = short }, routes: routes) { server in
             let client = try server.connect()
@@ -56,7 +56,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("The rest of a body that nobody wants is not waited for longer than for one that is wanted")
+    @Test("The body timeout also applies to a body that is being discarded")
     func slowUnwantedBody() async throws {
         try await withServer(patient { $0.bodyTimeout = short }, routes: routes) { server in
             let client = try server.connect()
@@ -66,7 +66,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("A client that connects and sends nothing is closed after the time for a head")
+    @Test("A client that connects and sends nothing is disconnected after the header timeout")
     func silent() async throws {
         try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
             let silent = try server.connect()
@@ -74,7 +74,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("A connection between two requests is closed after the idle time")
+    @Test("A connection between two requests is closed after the idle timeout")
     func idle() async throws {
         try await withServer(patient { $0.idleTimeout = short }, routes: routes) { server in
             let client = try server.connect()
@@ -83,19 +83,19 @@ struct TimeoutTests {
         }
     }
 
-    @Test("A connection that serves requests outlives the time it had for the first one")
+    @Test("A connection that serves requests outlives the header timeout of its first one")
     func busy() async throws {
         try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
             let busy = try server.connect()
             #expect(try await busy.exchange(get).text == "a")
-            // Connected later: when its time is over, so is that of the first.
+            // Connected later: when its timeout expires, the first connection's has expired too.
             let silent = try server.connect()
             #expect(try await silent.receiveToEnd() == "")
             #expect(try await busy.exchange(get).text == "a")
         }
     }
 
-    @Test("A handler may take longer than any of them")
+    @Test("A handler may take longer than any timeout")
     func handler() async throws {
         let gate = Gate()
         let impatient = settings { settings in
@@ -119,7 +119,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("A client that does not take its answer is closed after the time for a body")
+    @Test("A client that does not read its response is disconnected after the body timeout")
     func unreadAnswer() async throws {
         let settings = patient { settings in
             settings.bodyTimeout = short
@@ -128,14 +128,14 @@ struct TimeoutTests {
         try await withServer(settings, routes: routes) { server in
             let client = try server.connect(receiveBuffer: 4096)
             try await client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
-            // There is room for the second only when the first is closed.
+            // The second connection is accepted only after the first is closed.
             let second = try server.connect()
             #expect(try await second.exchange(get).text == "a")
             await #expect(throws: (any Error).self) { try await client.receive() }
         }
     }
 
-    @Test("A client that takes its answer a few bytes at a time is closed, however long it goes on taking")
+    @Test("A client that reads its response below the minimum rate is disconnected")
     func trickledAnswer() async throws {
         let settings = patient { settings in
             settings.bodyTimeout = .seconds(1)
@@ -155,7 +155,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("After the last answer a connection goes as soon as the peer closes it")
+    @Test("After the last response, a connection ends as soon as the peer closes it")
     func peerClosesAfterLastAnswer() async throws {
         let settings = patient { settings in
             settings.lingerTimeout = .seconds(3600)
@@ -172,7 +172,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("After the last answer a peer that does not close is not waited for longer than that takes")
+    @Test("After the last response, a peer that does not close is disconnected after the linger timeout")
     func peerDoesNotClose() async throws {
         let settings = patient { settings in
             settings.lingerTimeout = short
@@ -187,7 +187,7 @@ struct TimeoutTests {
         }
     }
 
-    @Test("A client that takes a large answer late has the idle time after it, and no other")
+    @Test("After a slowly read large response, the idle timeout applies")
     func idleAfterBlocked() async throws {
         try await withServer(patient { $0.idleTimeout = short }, routes: routes) { server in
             let client = try server.connect(receiveBuffer: 4096)

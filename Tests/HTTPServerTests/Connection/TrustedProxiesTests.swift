@@ -12,11 +12,11 @@ private func get(_ fields: String...) -> String {
     "GET /client HTTP/1.1\r\nHost: a\r\n\(fields.map { "\($0)\r\n" }.joined())\r\n"
 }
 
-/// Where a request comes from, and who is believed about it.
+/// The client addresses that trusted proxies report.
 @Suite("Trusted proxies", .timeLimit(.minutes(1)))
 struct TrustedProxiesTests {
     @Test(
-        "An address is read as people write it",
+        "Addresses are parsed in all notations",
         arguments: [
             ("203.0.113.7", "203.0.113.7"), ("0.0.0.0", "0.0.0.0"), ("255.255.255.255", "255.255.255.255"),
             ("::1", "0:0:0:0:0:0:0:1"), ("2001:DB8::a:b", "2001:db8:0:0:0:0:a:b"), ("::", "0:0:0:0:0:0:0:0"),
@@ -30,7 +30,7 @@ struct TrustedProxiesTests {
     }
 
     @Test(
-        "What is no address is none",
+        "Invalid addresses are rejected",
         arguments: [
             "", " ", "1", "1.2.3", "1.2.3.4.5", "256.1.1.1", "01.2.3.4", "1.2.3.4 ", " 1.2.3.4", "1.2.3.4:80",
             "[::1]", "[::1]:80", ":", ":::", "1::2::3", "12345::", "fe80::1%eth0", "localhost", "unknown", "_hidden",
@@ -42,7 +42,7 @@ struct TrustedProxiesTests {
     }
 
     @Test(
-        "A network holds the addresses that begin with its bits, an IPv4 address in whichever spelling",
+        "A network contains the addresses with its prefix, including IPv4-mapped ones",
         arguments: [
             (
                 "10.0.0.0/8", ["10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3"],
@@ -68,7 +68,7 @@ struct TrustedProxiesTests {
     }
 
     @Test(
-        "A list with anything else in it is refused",
+        "A list with an invalid entry is rejected",
         arguments: [
             "", ",", "10.0.0.0/8,", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/8/8",
             "10.0.0.0/x", "10.0.0.0/0008", "10.0.0/8", "/8", "proxy.example.com", "10.0.0.1 10.0.0.2",
@@ -79,7 +79,7 @@ struct TrustedProxiesTests {
     }
 
     @Test(
-        "The client is the last address that no trusted proxy has; the proxy, where there is no address",
+        "The client is the last address that is not a trusted proxy, or the proxy if an entry is invalid",
         arguments: [
             (nil, "10.0.0.1"), ("203.0.113.7", "203.0.113.7"), ("1.1.1.1, 203.0.113.7", "203.0.113.7"),
             ("203.0.113.7, 10.0.0.2, 192.0.2.1", "203.0.113.7"), ("1.1.1.1,203.0.113.7,10.0.0.2", "203.0.113.7"),
@@ -96,7 +96,7 @@ struct TrustedProxiesTests {
         #expect(proxies.client(forwardedFor, through: proxy).host == client)
     }
 
-    @Test("A field of any length is read as far as it has to be")
+    @Test("A long X-Forwarded-For is read as far as necessary")
     func long() throws {
         let proxies = try #require(TrustedProxies("10.0.0.0/8"))
         let proxy = try #require(SocketAddress("10.0.0.1"))
@@ -106,7 +106,7 @@ struct TrustedProxiesTests {
         )
     }
 
-    @Test("X-Forwarded-For of a trusted proxy says where a request comes from, in one field or in several")
+    @Test("X-Forwarded-For of a trusted proxy gives the client's address, in one field or several")
     func trusted() async throws {
         let trusting = settings { $0.trustedProxies = TrustedProxies("127.0.0.0/8, 10.0.0.0/8") ?? .none }
         try await withServer(trusting, routes: routes) { server in
@@ -121,7 +121,7 @@ struct TrustedProxiesTests {
         }
     }
 
-    @Test("X-Forwarded-For of anybody else says nothing", arguments: ["", "10.0.0.0/8, ::1"])
+    @Test("X-Forwarded-For of an untrusted peer is ignored", arguments: ["", "10.0.0.0/8, ::1"])
     func untrusted(proxies: String) async throws {
         let trusting = settings { $0.trustedProxies = TrustedProxies(proxies) ?? .none }
         try await withServer(trusting, routes: routes) { server in
@@ -130,7 +130,7 @@ struct TrustedProxiesTests {
         }
     }
 
-    @Test("The access log names the proxy and who was behind it")
+    @Test("The access log contains the proxy and the client")
     func log() async throws {
         let trusting = settings { $0.trustedProxies = TrustedProxies("127.0.0.1") ?? .none }
         let log = CollectedLog()

@@ -17,7 +17,7 @@ private func get(_ target: String, _ fields: String = "") -> String {
 
 @Suite("Request ids", .timeLimit(.minutes(1)))
 struct RequestIDTests {
-    @Test("A sane id of the caller's is taken over", arguments: ["7", "a-B_c.9:x", String(repeating: "x", count: 128)])
+    @Test("A valid id from the caller is used", arguments: ["7", "a-B_c.9:x", String(repeating: "x", count: 128)])
     func given(id: String) async throws {
         try await withServer(routes: routes) { server in
             let answer = try await server.connect().exchange(get("/a", "X-Request-Id: \(id)\r\n"))
@@ -27,7 +27,7 @@ struct RequestIDTests {
     }
 
     @Test(
-        "Anything else is replaced by one of our own",
+        "An invalid id is replaced by a generated one",
         arguments: ["", "a b", "a,b", "a\"b", "<a>", "카", String(repeating: "x", count: 129)]
     )
     func replaced(id: String) async throws {
@@ -39,7 +39,7 @@ struct RequestIDTests {
         }
     }
 
-    @Test("Each request has an id of its own, one that is refused unread among them")
+    @Test("Each request has a unique id, including refused bytes")
     func distinct() async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -55,7 +55,7 @@ struct RequestIDTests {
 
 @Suite("The access log", .timeLimit(.minutes(1)))
 struct AccessLogTests {
-    /// What is logged of `requests`, each sent when the one before it is answered.
+    /// Returns the log lines of `requests`, which are sent one after another.
     private func lines(of requests: String..., quietPaths: [String] = []) async throws -> [CollectedLog.Line] {
         let log = CollectedLog()
         let accessLog = AccessLog(
@@ -70,7 +70,7 @@ struct AccessLogTests {
         return log.lines
     }
 
-    @Test("A line says who asked for what, what was answered and how long it took, and leaves out query and headers")
+    @Test("A line has client, method, path, status and duration, but no query or headers")
     func line() async throws {
         let fields = "X-Request-Id: req-1\r\nAuthorization: KakaoAK topsecret\r\n"
         let line = try #require(try await lines(of: get("/a?token=topsecret", fields)).first)
@@ -82,7 +82,7 @@ struct AccessLogTests {
         #expect(!line.text.contains("topsecret"))
     }
 
-    @Test("A path that ends in a secret is masked, whatever was answered")
+    @Test("A path that ends in a secret is masked, whatever the status")
     func masked() async throws {
         let post = "POST /kakao/push/feedback/topsecret HTTP/1.1\r\nHost: a\r\n\r\n"
         let lines = try await lines(of: post, get("/kakao/push/feedback/topsecret/x"))
@@ -91,7 +91,7 @@ struct AccessLogTests {
     }
 
     @Test(
-        "A secret is masked wherever a path holds it, and what is behind its prefix, however they are spelt",
+        "Secrets and the rest of secret paths are masked anywhere and in any encoding",
         arguments: [
             ("//kakao/push/feedback/topsecret", "/kakao/push/feedback/***"),
             ("/kakao//push/feedback///topsecret", "/kakao/push/feedback/***"),
@@ -115,16 +115,16 @@ struct AccessLogTests {
         #expect(!line.text.contains("topsecret"))
     }
 
-    @Test("What probes ask for is logged at debug")
+    @Test("Requests of health probes are logged at debug")
     func quiet() async throws {
         let lines = try await lines(of: get("/healthz"), get("/a"), quietPaths: ["/healthz"])
         #expect(lines.map(\.level) == [.debug, .info])
     }
 
-    @Test("Bytes that were no request are logged with the reason, and without what they were")
+    @Test("Refused bytes are logged with the reason, but not their content")
     func refused() async throws {
         let line = try #require(try await lines(of: "TOPSECRET\r\n\r\n").first)
-        #expect(line.message == "refused 400")
+        #expect(line.message == "Request refused: 400")
         #expect(line.metadata["request_id"]?.isEmpty == false)
         #expect(line.metadata["remote"] == "127.0.0.1")
         #expect(line.metadata["reason"] == "The method is not a token followed by one space.")

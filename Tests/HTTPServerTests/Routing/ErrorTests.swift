@@ -59,7 +59,7 @@ private func get(_ path: String) -> String {
 @Suite("Errors", .timeLimit(.minutes(1)))
 struct ErrorTests {
     @Test(
-        "An unknown error is a 500 without details; the details are logged under the request's id",
+        "An unknown error gives a 500 without details, which are logged under the request's id",
         arguments: ["immediate", "task"]
     )
     func unknown(kind: String) async throws {
@@ -71,7 +71,7 @@ struct ErrorTests {
             #expect(!answer.text.contains("hunter2"))
             #expect(!answer.text.contains("Secret"))
             #expect(answer["connection"] == nil)
-            let line = await server.log.line { $0.message == "A request failed" }
+            let line = await server.log.line { $0.message == "Request failed" }
             #expect(line.level == .error)
             #expect(line.metadata["request_id"] == "req-1")
             #expect(line.metadata["error"]?.contains("hunter2") == true)
@@ -79,7 +79,7 @@ struct ErrorTests {
         }
     }
 
-    @Test("A problem is its status, members and fields", arguments: ["immediate", "task"])
+    @Test("A problem determines status, members and header fields", arguments: ["immediate", "task"])
     func problem(kind: String) async throws {
         try await withServer(routes: routes) { server in
             let client = try server.connect()
@@ -95,29 +95,29 @@ struct ErrorTests {
         }
     }
 
-    @Test("An error that knows its problem is told so, and logged when the fault is ours")
+    @Test("A ProblemConvertible error is shown as its problem, and logged for a 5xx status")
     func convertible() async throws {
         try await withServer(routes: routes) { server in
             let answer = try await server.connect().exchange(get("/task/busy"))
             #expect(answer.status == 503)
             #expect(answer.text.contains("The database is busy."))
             #expect(answer.text.contains("\"code\":-9798"))
-            #expect(server.log.lines.map(\.message) == ["A request failed"])
+            #expect(server.log.lines.map(\.message) == ["Request failed"])
         }
     }
 
-    @Test("An abort closes the connection without a byte", arguments: ["/immediate/abort", "/task/abort", "/aborted"])
+    @Test("An abort closes the connection without output", arguments: ["/immediate/abort", "/task/abort", "/aborted"])
     func abort(path: String) async throws {
         try await withServer(middleware: [Gatekeeper()], routes: routes) { server in
             let client = try server.connect()
             try await client.send(get(path) + get("/a"))
-            // Closed with a request unread, which the kernel tells by a reset.
+            // Closed with an unread request, so the kernel sends a reset.
             let received = (try? await client.receiveToEnd()) ?? ""
             #expect(received == "")
         }
     }
 
-    @Test("Middleware may answer instead of the handler, or refuse")
+    @Test("Middleware may respond or throw instead of the handler")
     func middleware() async throws {
         try await withServer(middleware: [Gatekeeper()], routes: routes) { server in
             let client = try server.connect()

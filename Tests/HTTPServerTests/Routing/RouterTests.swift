@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Routes")
 struct RouterTests {
-    /// What a router that answers each route with its pattern says to a request.
+    /// Returns the routing result for a request as text.
     private func ask(
         _ patterns: [(HTTPRequest.Method, String)],
         _ method: HTTPRequest.Method,
@@ -30,7 +30,7 @@ struct RouterTests {
     ]
 
     @Test(
-        "A path is found by its literal segments, and by names where there is no literal",
+        "A path matches literal segments first, then named ones",
         arguments: [
             ("/", "found"), ("/v1/pushes", "found"), ("/v1/pushes/7", "found id=7"), ("/v1/pushes/stats", "found"),
             ("/v1/pushes/a%20b", "found id=a b"), ("/v1/pushes/a+b", "found id=a+b"), ("/v1/pushes/%2F", "found id=/"),
@@ -45,7 +45,7 @@ struct RouterTests {
         #expect(try ask(patterns, .get, path) == outcome)
     }
 
-    @Test("Another method than those of a path is told which they are, HEAD among them where there is GET")
+    @Test("An unsupported method gets the allowed ones, with HEAD where there is GET")
     func methods() throws {
         #expect(try ask(patterns, .delete, "/v1/pushes") == "allowed: GET, POST, HEAD")
         #expect(try ask(patterns, .get, "/v1/pushes/7/pause") == "allowed: POST")
@@ -53,12 +53,12 @@ struct RouterTests {
         #expect(try ask(patterns, .head, "/v1/pushes/7") == "found id=7")
     }
 
-    @Test("A name that cannot be decoded is an error", arguments: ["/v1/pushes/%", "/v1/pushes/%zz", "/v1/pushes/%ff"])
+    @Test("An undecodable name is an error", arguments: ["/v1/pushes/%", "/v1/pushes/%zz", "/v1/pushes/%ff"])
     func undecodable(path: String) {
         #expect(throws: FormURLEncoded.ParseError.self) { try ask(patterns, .get, path) }
     }
 
-    @Test("A literal that leads nowhere is given up for a name")
+    @Test("If a literal leads to no route, a name is tried")
     func backtracking() throws {
         let patterns: [(HTTPRequest.Method, String)] = [(.get, "/a/b/d"), (.get, "/a/{x}/c"), (.get, "/{y}/b/e")]
         #expect(try ask(patterns, .get, "/a/b/d") == "found")
@@ -67,7 +67,7 @@ struct RouterTests {
         #expect(try ask(patterns, .get, "/a/b/f") == "not found")
     }
 
-    @Test("A literal that has other methods is given up for a name, and a method of neither is told those of both")
+    @Test("If a literal lacks the method, a name is tried; Allow lists the methods of both")
     func methodsBesideName() throws {
         let patterns: [(HTTPRequest.Method, String)] = [(.post, "/a/import"), (.put, "/a/{x}"), (.delete, "/a/{x}")]
         #expect(try ask(patterns, .post, "/a/import") == "found")
@@ -76,7 +76,7 @@ struct RouterTests {
         #expect(try ask(patterns, .get, "/a/b") == "allowed: PUT, DELETE")
     }
 
-    @Test("A route of several names has each of them, in order")
+    @Test("A route may have several names, which are returned in order")
     func severalNames() throws {
         let found = try ask([(.get, "/{a}/x/{b}")], .get, "/1/x/2")
         #expect(found == "found a=1 b=2")

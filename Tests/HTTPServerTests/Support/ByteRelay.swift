@@ -3,13 +3,13 @@ import EventLoop
 import Glibc
 import TestSupport
 
-/// Passes one connection on to a server, and sends what the client says one byte at a time.
+/// Relays one connection to a server and forwards the client's bytes one at a time.
 final class ByteRelay: Sendable {
     let port: Int
     private let listener: FileDescriptor
     private let server: Int
 
-    /// - Parameter server: The port to pass the connection on to.
+    /// - Parameter server: The port of the server.
     init(to server: Int) throws {
         let (number, port) = try LoopbackSocket.listen(backlog: 1)
         listener = FileDescriptor(owning: number)
@@ -17,7 +17,7 @@ final class ByteRelay: Sendable {
         self.server = server
     }
 
-    /// Serves one connection until either side ends it.
+    /// Relays one connection until either side ends it.
     func start() {
         DispatchQueue(label: "relay").async { [self] in
             let client = accept(listener.rawValue, nil, nil)

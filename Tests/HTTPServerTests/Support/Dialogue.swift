@@ -2,9 +2,9 @@ import HTTPTypes
 
 @testable import HTTPServer
 
-/// A connection without a socket, whose caller answers each request as soon as it is whole.
+/// A connection without a socket, whose caller responds to each request as soon as it is complete.
 struct Dialogue {
-    /// What happened, in order: `POST /a?q=1 body`, `100` for a continue, the status of a refusal, `linger`.
+    /// The events in order: `POST /a?q=1 body`, `100` for a continue, the status of a refusal, `linger`.
     private(set) var events: [String] = []
     private let state: ConnectionState
     private let maximumBodyBytes: Int
@@ -17,7 +17,7 @@ struct Dialogue {
         self.maximumBodyBytes = maximumBodyBytes
     }
 
-    /// The events of `pieces` that arrive one after the other.
+    /// Returns the events caused by `pieces` that arrive one after the other.
     static func events(
         _ pieces: [ArraySlice<UInt8>],
         limits: HeadLimits = HeadLimits(),
@@ -55,7 +55,7 @@ struct Dialogue {
                 note(state.answered())
             case .refuse(let error): refuse(error)
             case .linger, .close: note(action)
-            case .endBody, .failBody: events.append("a body that nobody reads as it comes")
+            case .endBody, .failBody: events.append("unexpected streamed body")
             }
         }
     }
@@ -71,7 +71,7 @@ struct Dialogue {
     }
 }
 
-/// The ways in which the network may deliver `bytes`: whole, cut once at every place, and a byte at a time.
+/// Returns the ways in which the network may deliver `bytes`: whole, cut once at every offset, and byte by byte.
 func deliveries(of bytes: [UInt8]) -> [[ArraySlice<UInt8>]] {
     [[bytes[...]]] + (1..<max(1, bytes.count)).map { [bytes[..<$0], bytes[$0...]] } + [
         bytes.indices.map { bytes[$0...$0] }

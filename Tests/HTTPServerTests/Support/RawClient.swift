@@ -4,11 +4,11 @@ import Glibc
 import Locking
 import TestSupport
 
-/// A client that sends the bytes it is told to and reads the answers, over a blocking socket of its own.
+/// A client that sends raw bytes and parses the responses, over its own blocking socket.
 ///
-/// What blocks, blocks on queues of the client's own and not on the tasks' threads; a read that takes 20 seconds fails.
+/// Blocking calls run on the client's own queues, not on the threads of tasks. A read fails after 20 seconds.
 final class RawClient: Sendable {
-    /// An answer, taken apart by rules of our own and not by those of the server.
+    /// A response, parsed independently of the server's code.
     struct Answer {
         let status: Int
         let fields: [(name: String, value: String)]
@@ -28,12 +28,12 @@ final class RawClient: Sendable {
     private let descriptor: FileDescriptor
     private let sending = DispatchQueue(label: "client-send")
     private let receiving = DispatchQueue(label: "client-receive")
-    /// Received and not taken yet. Locked by `receiving`'s closures one after the other.
+    /// Received bytes that are not consumed yet. The closures on `receiving` lock it one after the other.
     private let unread = Locked<[UInt8]>([])
 
     /// Connects to the loopback address.
     ///
-    /// - Parameter receiveBuffer: The kernel's room for what is not read, in bytes; `nil` for the kernel's choice.
+    /// - Parameter receiveBuffer: The size of the kernel's receive buffer in bytes; `nil` for the kernel's choice.
     init(port: Int, receiveBuffer: Int32? = nil) throws {
         let number = try LoopbackSocket.connect(to: UInt16(port)) { number in
             if var size = receiveBuffer {
@@ -57,12 +57,12 @@ final class RawClient: Sendable {
         }
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending side.
     func shutdownWrite() {
         shutdown(descriptor.rawValue, Int32(SHUT_WR))
     }
 
-    /// Whether there is something to read, or the end, right now.
+    /// Whether bytes, or the end of the connection, can be read now.
     var hasInput: Bool {
         var byte: UInt8 = 0
         return recv(descriptor.rawValue, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) >= 0
@@ -70,7 +70,7 @@ final class RawClient: Sendable {
 
     /// Sends `head`, then `count` bytes every 20 milliseconds until `gate` is open, then the rest of `total` at once.
     ///
-    /// All on a thread of its own, which gets its turn however many tasks wait for theirs. Ends early with the connection.
+    /// It runs on its own thread, so that waiting tasks cannot delay it. It ends early if the connection does.
     func trickle(_ head: String, _ count: Int, until gate: Gate, of total: Int) async throws {
         try await Self.run(on: sending) { [self] in
             func send(_ bytes: [UInt8]) -> Bool {
@@ -87,7 +87,7 @@ final class RawClient: Sendable {
         }
     }
 
-    /// Takes at most `count` bytes of what has come, and throws them away.
+    /// Reads and discards at most `count` available bytes.
     func takeSome(_ count: Int) throws {
         var buffer = [UInt8](repeating: 0, count: count)
         guard recv(descriptor.rawValue, &buffer, count, Int32(MSG_DONTWAIT)) >= 0 else {
@@ -95,21 +95,21 @@ final class RawClient: Sendable {
         }
     }
 
-    /// Has the connection reset when it is closed, as when a peer crashes.
+    /// Makes closing reset the connection, as if the peer crashed.
     func resetOnClose() {
         var value = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor.rawValue, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads its response.
     func exchange(_ request: String) async throws -> Answer {
         try await send(request)
         return try await receive()
     }
 
-    /// Reads one answer.
+    /// Reads one response.
     ///
-    /// - Parameter isHead: It answers HEAD: its length is told and its body is not there.
+    /// - Parameter isHead: Whether it is a response to HEAD, which has a length but no body.
     func receive(isHead: Bool = false) async throws -> Answer {
         try await Self.run(on: receiving) { [self] in
             try unread.withLock { unread in
@@ -129,7 +129,7 @@ final class RawClient: Sendable {
                 }
                 let length = isHead ? 0 : answer["content-length"].flatMap { Int($0) } ?? 0
                 while unread.count < length {
-                    guard try more(&unread) else { throw Malformed(bytes: "the body ends early") }
+                    guard try more(&unread) else { throw Malformed(bytes: "the body is truncated") }
                 }
                 answer.body = Array(unread[..<length])
                 unread.removeFirst(length)
@@ -138,14 +138,14 @@ final class RawClient: Sendable {
         }
     }
 
-    /// Takes the chunks of a body from what comes, the last one included.
+    /// Reads the chunks of a body up to and including the last one.
     private func dechunk(_ unread: inout [UInt8]) throws -> [UInt8] {
         let lineEnd = Array("\r\n".utf8)
         var body: [UInt8] = []
         while true {
             var line = unread.firstRange(of: lineEnd)
             while line == nil {
-                guard try more(&unread) else { throw Malformed(bytes: "the chunks end early") }
+                guard try more(&unread) else { throw Malformed(bytes: "the chunked body is truncated") }
                 line = unread.firstRange(of: lineEnd)
             }
             guard let line, let size = Int(String(decoding: unread[..<line.lowerBound], as: UTF8.self), radix: 16)
@@ -153,18 +153,18 @@ final class RawClient: Sendable {
                 throw Malformed(bytes: String(decoding: unread, as: UTF8.self))
             }
             while unread.count < line.upperBound + size + 2 {
-                guard try more(&unread) else { throw Malformed(bytes: "the chunk ends early") }
+                guard try more(&unread) else { throw Malformed(bytes: "a chunk is truncated") }
             }
             body += unread[line.upperBound..<line.upperBound + size]
             guard unread[(line.upperBound + size)...].starts(with: lineEnd) else {
-                throw Malformed(bytes: "the chunk does not end where its size says")
+                throw Malformed(bytes: "a chunk does not end at its declared size")
             }
             unread.removeFirst(line.upperBound + size + 2)
             guard size > 0 else { return body }
         }
     }
 
-    /// Reads until `text` has come, and returns everything up to its end.
+    /// Reads until `text` is received, and returns everything up to its end.
     func receive(until text: String) async throws -> String {
         try await Self.run(on: receiving) { [self] in
             try unread.withLock { unread in
@@ -179,7 +179,7 @@ final class RawClient: Sendable {
         }
     }
 
-    /// Reads until the server closes. What came before the end is returned, and a reset is an error.
+    /// Reads until the server closes, and returns the bytes before the end. A reset is an error.
     func receiveToEnd() async throws -> String {
         try await Self.run(on: receiving) { [self] in
             try unread.withLock { unread in
@@ -190,7 +190,7 @@ final class RawClient: Sendable {
         }
     }
 
-    /// Reads once. Returns false at the end.
+    /// Reads once. Returns `false` at the end of the connection.
     private func more(_ unread: inout [UInt8]) throws -> Bool {
         var buffer = [UInt8](repeating: 0, count: 64 * 1024)
         let count = recv(descriptor.rawValue, &buffer, buffer.count, 0)

@@ -2,12 +2,12 @@ import HTTPTypes
 
 @testable import HTTPServer
 
-/// A request that a connection accepted, and where it stands in the stream of bytes.
+/// A request that a connection accepted, with its position in the byte stream.
 struct RecordedRequest: Equatable {
     let head: RequestHead
-    /// Where the head ends in the stream.
+    /// The end of the head in the stream.
     let headEnd: Int
-    /// Where the whole request ends; `nil` when it was answered before its body was read.
+    /// The end of the whole request in the stream. `nil` if the request was answered before its body was read.
     var end: Int?
     var body: [UInt8] = []
 
@@ -18,7 +18,7 @@ struct RecordedRequest: Equatable {
     }
 }
 
-/// What a connection does about the bytes that come to it.
+/// An action of a connection in response to input.
 enum RecordedEvent: Equatable {
     case continues
     case request(RecordedRequest)
@@ -27,18 +27,18 @@ enum RecordedEvent: Equatable {
     case closes
 }
 
-/// A connection without a socket that writes down what it accepts and refuses.
+/// A connection without a socket that records the accepted and refused requests.
 ///
-/// Unlike ``Dialogue`` it keeps heads and offsets, so that they can be held against the bytes they were read from. Each call reads
-/// from memory that ends where its bytes end: AddressSanitizer notices a read beyond them.
+/// Unlike ``Dialogue``, it keeps heads and offsets for comparison with the input bytes. Each call reads from an exactly
+/// sized allocation, so that AddressSanitizer detects a read beyond the input.
 struct RecordedConnection {
-    /// How the handlers of a connection go about their requests. What they choose changes nothing of what is accepted.
+    /// The behaviour of a connection's handlers. It must not affect which requests are accepted.
     struct Handlers {
-        /// The requests, by their place and one bit each, that are answered before their body is read.
+        /// A bit mask of the requests, by index, that are answered before their body is read.
         var earlyAnswers: UInt8 = 0
-        /// They suspend: an answer begins at once, and ends when more bytes have come, or nothing more comes.
+        /// Whether handlers suspend: a response begins at once and ends with the next input or with ``finish()``.
         var suspend = false
-        /// They read the body as it comes.
+        /// Whether handlers stream the body.
         var readAsItComes = false
     }
 
@@ -64,7 +64,7 @@ struct RecordedConnection {
         read()
     }
 
-    /// Nothing more comes: every request in hand is answered.
+    /// Ends the input: every pending request is answered.
     mutating func finish() {
         while isAnswering {
             endAnswer()
@@ -85,7 +85,7 @@ struct RecordedConnection {
             copy.copyBytes(from: input)
             var run: [UInt8] = []
             let (count, action) = state.read(UnsafeRawBufferPointer(copy)) { run += $0 }
-            precondition(count >= 0 && count <= input.count, "more bytes were taken than given")
+            precondition(count >= 0 && count <= input.count, "more bytes were consumed than given")
             request?.body += run
             taken += count
             input.removeFirst(count)

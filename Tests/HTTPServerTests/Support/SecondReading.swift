@@ -2,11 +2,13 @@ import HTTPTypes
 
 @testable import HTTPServer
 
-/// Reads what a connection accepted a second time: the whole stream at once, slowly, and by code that shares nothing with the engine.
+/// A second, independent reading of the requests that a connection accepted. It parses the whole stream at once,
+/// without speed in mind, and shares no code with the engine.
 ///
-/// It knows what must be true of an accepted request (RFC 9112 §2.2, §3, §5, §6, §7.1), not what a refused one was refused for.
+/// It knows what must be true of an accepted request (RFC 9112 §2.2, §3, §5, §6, §7.1), not why a refused one was
+/// refused.
 struct SecondReading {
-    /// A rule that an accepted request breaks.
+    /// A rule that an accepted request violates.
     struct Violation: Error, CustomStringConvertible {
         let description: String
 
@@ -19,39 +21,39 @@ struct SecondReading {
     let limits: HeadLimits
     let maximumBodyBytes: Int
 
-    /// - Throws: ``Violation`` with the first rule that the requests in `events` break.
+    /// - Throws: ``Violation`` with the first rule that the requests in `events` violate.
     func check(_ events: [RecordedEvent]) throws(Violation) {
         var position: Int? = 0
         for event in events {
             switch event {
             case .continues: break
             case .request(let request):
-                guard let start = position else { throw Violation("a request follows the last one") }
+                guard let start = position else { throw Violation("a request follows the final one") }
                 position = try check(request, at: start)
             case .refused, .lingers, .closes: position = nil
             }
         }
     }
 
-    /// Returns where the next request may begin, or `nil` when there may be none.
+    /// Returns the offset where the next request may begin, or `nil` if there must be none.
     private func check(_ request: RecordedRequest, at position: Int) throws(Violation) -> Int? {
         let headStart = request.headEnd - request.head.bytes.count
         guard headStart >= position, stream[position..<headStart].isEmpty || text(position..<headStart) == "\r\n" else {
-            throw Violation("a head does not begin where the request before it ended")
+            throw Violation("a head does not begin at the end of the previous request")
         }
         guard stream[headStart..<request.headEnd].elementsEqual(request.head.bytes) else {
-            throw Violation("a head's bytes are not those of the stream")
+            throw Violation("a head's bytes differ from the stream")
         }
         let keepsAlive = try check(request.head, headStart..<request.headEnd)
         let body = try body(of: request.head, from: request.headEnd)
         guard let end = request.end else {
-            // Answered early: what follows its body, if that has an end, may still be a request; not when the client was told to
-            // wait with a body, which it may send or not.
+            // Answered early. After a body with an end, another request may follow. The exception is a client that
+            // waits for `100 Continue` with a body, because it may or may not send that body.
             let waits = request.head.expectsContinue && request.head.framing != .fixed(0)
             return keepsAlive && !waits ? body?.end : nil
         }
         guard let body, body.end == end, body.bytes == request.body else {
-            throw Violation("a body is not what its framing says")
+            throw Violation("a body does not match its framing")
         }
         guard body.bytes.count <= maximumBodyBytes else { throw Violation("a body is larger than the limit") }
         return keepsAlive ? end : nil
@@ -63,7 +65,7 @@ struct SecondReading {
     private func check(_ head: RequestHead, _ range: Range<Int>) throws(Violation) -> Bool {
         let bytes = stream[range]
         guard bytes.count <= limits.headerBytes else { throw Violation("a head is larger than the limit") }
-        guard bytes.suffix(4).elementsEqual("\r\n\r\n".utf8) else { throw Violation("a head does not end") }
+        guard bytes.suffix(4).elementsEqual("\r\n\r\n".utf8) else { throw Violation("a head has no end") }
         var lines: [ArraySlice<UInt8>] = []
         var lineStart = range.lowerBound
         for index in range.dropFirst() where stream[index - 1] == 0x0D && stream[index] == 0x0A {
@@ -71,17 +73,17 @@ struct SecondReading {
             lineStart = index + 1
         }
         for line in lines where line.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
-            throw Violation("a line has a bare CR or LF, a NUL or another control character")
+            throw Violation("a line contains a bare CR or LF, a NUL or another control character")
         }
         let words = lines[0].split(separator: 0x20, omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)
         }
         guard words.count == 3, !lines[0].contains(0x09) else {
-            throw Violation("a request line is not three words with a space between")
+            throw Violation("a request line is not three words separated by single spaces")
         }
         guard ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"].contains(words[0]),
             words[0] == head.method.rawValue
-        else { throw Violation("the method is not the one that was sent") }
+        else { throw Violation("the method differs from the one sent") }
         guard words[2] == (head.isHTTP10 ? "HTTP/1.0" : "HTTP/1.1") else { throw Violation("the version is wrong") }
         try check(target: words[1], of: head)
         guard lines.last?.isEmpty == true else { throw Violation("a head has no empty line at its end") }
@@ -91,13 +93,13 @@ struct SecondReading {
     private func check(target: String, of head: RequestHead) throws(Violation) {
         guard target.utf8.count <= limits.targetBytes else { throw Violation("a target is longer than the limit") }
         guard target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }) else {
-            throw Violation("a target has a character that is none of a URL")
+            throw Violation("a target contains an invalid character")
         }
         let query = String(decoding: head.query, as: UTF8.self)
         let given = head.path + (head.queryRange == nil ? "" : "?" + query)
-        guard !head.path.utf8.contains(UInt8(ascii: "?")) else { throw Violation("a path has a query in it") }
+        guard !head.path.utf8.contains(UInt8(ascii: "?")) else { throw Violation("a path contains a query") }
         if target.utf8.first == UInt8(ascii: "/") || target == "*" && head.method == .options {
-            guard given == target else { throw Violation("path and query are not the target") }
+            guard given == target else { throw Violation("path and query differ from the target") }
             return
         }
         guard let scheme = ["https://", "http://"].first(where: { target.lowercased().hasPrefix($0) }) else {
@@ -106,21 +108,21 @@ struct SecondReading {
         let rest = target.utf8.dropFirst(scheme.utf8.count)
         let host = rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
         guard isHost(host) else { throw Violation("the target's host is malformed") }
-        // A URL without a path has the path `/` (RFC 9110 §4.2.3).
+        // A URL with an empty path has the path `/` (RFC 9110 §4.2.3).
         let path = String(decoding: rest.dropFirst(host.count), as: UTF8.self)
         guard given == (path.hasPrefix("/") ? path : "/" + path) else {
-            throw Violation("path and query are not the URL's")
+            throw Violation("path and query differ from the URL's")
         }
     }
 
-    /// Whether `bytes` are not empty and have nothing that would end a host, or hide a second one.
+    /// Returns whether `bytes` are not empty and contain no character that would end a host or hide a second one.
     private func isHost(_ bytes: some Collection<UInt8>) -> Bool {
         let others = Array("/?#@\\\"<>".utf8)
         return !bytes.isEmpty && bytes.allSatisfy { $0 > 0x20 && $0 < 0x7F && !others.contains($0) }
     }
 
     private func check(fields: [ArraySlice<UInt8>], of head: RequestHead) throws(Violation) -> Bool {
-        guard fields.count <= limits.fields else { throw Violation("there are more fields than the limit") }
+        guard fields.count <= limits.fields else { throw Violation("the number of fields exceeds the limit") }
         var values: [String: [String]] = [:]
         for field in fields {
             guard let colon = field.firstIndex(of: UInt8(ascii: ":")), colon > field.startIndex,
@@ -132,10 +134,10 @@ struct SecondReading {
             let name = String(decoding: field[..<colon], as: UTF8.self).lowercased()
             values[name, default: []].append(String(decoding: trimmed, as: UTF8.self))
         }
-        guard head.headerFields.count == fields.count else { throw Violation("a field got lost") }
+        guard head.headerFields.count == fields.count else { throw Violation("a field is missing") }
         let hosts = values["host"] ?? []
         guard hosts.count == 1 || head.isHTTP10 && hosts.isEmpty else {
-            throw Violation("there is not exactly one Host")
+            throw Violation("the number of Host fields is not one")
         }
         guard hosts.allSatisfy({ isHost($0.utf8) }) else { throw Violation("the Host is malformed") }
         try check(lengths: values["content-length"] ?? [], codings: values["transfer-encoding"] ?? [], of: head)
@@ -143,13 +145,13 @@ struct SecondReading {
             .map { $0.trimmingSpace }
         let keeps = !options.contains("close") && (!head.isHTTP10 || options.contains("keep-alive"))
         guard head.keepsAlive == keeps else {
-            throw Violation("the connection is kept when it should not be, or not kept")
+            throw Violation("keepsAlive does not match version and Connection")
         }
         return keeps
     }
 
     private func check(lengths: [String], codings: [String], of head: RequestHead) throws(Violation) {
-        guard lengths.count + codings.count <= 1 else { throw Violation("the framing is given more than once") }
+        guard lengths.count + codings.count <= 1 else { throw Violation("the framing is declared more than once") }
         let expected: BodyFraming
         if let coding = codings.first {
             guard coding.lowercased() == "chunked", !head.isHTTP10 else {
@@ -164,7 +166,7 @@ struct SecondReading {
         } else {
             expected = .fixed(0)
         }
-        guard head.framing == expected else { throw Violation("the framing is not what the fields say") }
+        guard head.framing == expected else { throw Violation("the framing does not match the fields") }
     }
 
     private func isTokenCharacter(_ octet: UInt8) -> Bool {
@@ -176,7 +178,7 @@ struct SecondReading {
 
     // MARK: Bodies
 
-    /// The body that begins at `start` and where it ends, or `nil` when the stream ends before it or it is malformed.
+    /// Returns the body that begins at `start` and its end, or `nil` if the body is truncated or malformed.
     private func body(of head: RequestHead, from start: Int) throws(Violation) -> (bytes: [UInt8], end: Int)? {
         switch head.framing {
         case .fixed(let length):
@@ -204,7 +206,8 @@ struct SecondReading {
         }
     }
 
-    /// The line at `position`, which moves on behind its CRLF; `nil` when it does not end or has a control character.
+    /// Returns the line at `position` and moves `position` past its CRLF. Returns `nil` if the line is incomplete or
+    /// contains a control character.
     private func line(at position: inout Int) -> Range<Int>? {
         guard let end = stream[position...].firstIndex(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }),
             stream[end...].starts(with: "\r\n".utf8)
@@ -226,7 +229,7 @@ struct SecondReading {
 }
 
 extension Substring {
-    /// Without the spaces and tabs at its two ends.
+    /// The text without leading and trailing spaces and tabs.
     fileprivate var trimmingSpace: String {
         var rest = self
         while rest.last == " " || rest.last == "\t" { rest.removeLast() }

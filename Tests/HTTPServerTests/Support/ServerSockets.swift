@@ -3,22 +3,22 @@ import Glibc
 import TestSupport
 import Testing
 
-/// The server's end of a connection, as the kernel tells of it.
+/// The server's end of a connection, as listed by the kernel.
 struct ServerSocket {
-    /// Bytes that have come and that the server has not read.
+    /// The number of received bytes that the server has not read.
     let unread: Int
 
-    /// Those of connections to `port` that some process holds, the listener left out.
+    /// Returns the sockets of connections to `port` that a process holds, without the listener.
     static func all(port: Int) throws -> [ServerSocket] {
         let suffix = Array(String(port + 0x10000, radix: 16, uppercase: true).utf8.dropFirst())
         return try contents(of: "/proc/self/net/tcp").split(separator: UInt8(ascii: "\n")).compactMap { line in
-            // Number, colon, space, local address of eight digits, colon and port. Looked at as bytes, since after a while the
-            // kernel tells of thousands of connections that have ended.
+            // Number, colon, space, local address of eight digits, colon and port. Compared as bytes, because after a
+            // while the kernel lists thousands of closed connections.
             guard let colon = line.firstIndex(of: UInt8(ascii: ":")), line.endIndex > colon + 15,
                 line[(colon + 11)..<(colon + 15)].elementsEqual(suffix)
             else { return nil }
             let columns = String(decoding: line, as: UTF8.self).split(separator: " ")
-            // State (0A: listening), queues, and inode (0: nobody holds it any more).
+            // State (0A: listening), queues, and inode (0: no process holds the socket).
             guard columns.count > 9, columns[3] != "0A", columns[9] != "0" else { return nil }
             return ServerSocket(unread: columns[4].split(separator: ":").last.flatMap { Int($0, radix: 16) } ?? 0)
         }
@@ -26,16 +26,16 @@ struct ServerSocket {
 }
 
 extension TestServer {
-    /// Waits until the server has read all that was sent to it.
+    /// Waits until the server has read all bytes sent to it.
     func hasReadEverything() async throws {
         try await eventually("the server has read everything") {
             try ServerSocket.all(port: port).allSatisfy { $0.unread == 0 }
         }
     }
 
-    /// Waits until no more than `count` connections are open.
+    /// Waits until at most `count` connections are open.
     func hasConnections(atMost count: Int) async throws {
-        try await eventually("no more than \(count) connections are open") {
+        try await eventually("at most \(count) connections are open") {
             try ServerSocket.all(port: port).count <= count
         }
     }

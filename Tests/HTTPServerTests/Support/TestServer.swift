@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import HTTPServer
 
-/// A server on a port of the kernel's choice, with a log that can be read.
+/// A server on a port chosen by the kernel, with a log that tests can read.
 struct TestServer: Sendable {
     let server: HTTPServer
     let log: CollectedLog
@@ -16,14 +16,14 @@ struct TestServer: Sendable {
     }
 }
 
-/// Settings with `change` made to them.
+/// Returns default settings modified by `change`.
 func settings(_ change: (inout HTTPServerSettings) -> Void) -> HTTPServerSettings {
     var settings = HTTPServerSettings()
     change(&settings)
     return settings
 }
 
-/// Runs `body` with a server, and ends the server after it.
+/// Runs `body` with a server, then shuts the server down.
 func withServer(
     _ settings: HTTPServerSettings = HTTPServerSettings(),
     loops: Int = 1,
@@ -48,7 +48,7 @@ func withServer(
     await server.shutdown(within: .zero)
 }
 
-/// Holds whoever waits at it until it is opened.
+/// Suspends waiting tasks until it is opened.
 final class Gate: Sendable {
     private struct State {
         var isOpen = false
@@ -79,7 +79,8 @@ final class Gate: Sendable {
     }
 }
 
-/// Bytes of which a lost or doubled piece would be noticed: 251 is prime, and so no buffer's length is a multiple of it.
+/// Returns bytes in which a lost or repeated piece is noticed: the pattern's period, 251, is prime, so no buffer size
+/// is a multiple of it.
 func patternedBytes(_ count: Int) -> [UInt8] {
     var bytes = Array(0..<251 as Range<UInt8>)
     while bytes.count < count { bytes += bytes }

@@ -7,9 +7,9 @@ import Testing
 
 @testable import HTTPServer
 
-/// A TLS 1.3 client on a blocking socket, which asks for new keys and reads no answer.
+/// A TLS 1.3 client on a blocking socket that requests key updates and does not read the responses.
 private final class KeyUpdater: @unchecked Sendable {
-    // Used on `queue` only, once it is made.
+    // Used only on `queue` after `init`.
     private let queue = DispatchQueue(label: "key-updater")
     private let descriptor: FileDescriptor
     private let context: OpaquePointer
@@ -17,7 +17,7 @@ private final class KeyUpdater: @unchecked Sendable {
 
     init(port: Int) throws {
         let number = try LoopbackSocket.connect(to: UInt16(port)) { number in
-            // As little room as there can be for what is not read, and an end to sending when the server does not read.
+            // The smallest receive buffer, and a send timeout for when the server does not read.
             var size: Int32 = 4096
             setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
             var limit = timeval(tv_sec: 2, tv_usec: 0)
@@ -38,7 +38,7 @@ private final class KeyUpdater: @unchecked Sendable {
         SSL_CTX_free(context)
     }
 
-    /// Sends `count` requests for new keys, or as many as the server takes. Returns how many that were.
+    /// Sends up to `count` requests for key updates, as many as the server accepts. Returns the number sent.
     func flood(_ count: Int) async -> Int {
         await withCheckedContinuation { continuation in
             queue.async { [self] in
@@ -53,7 +53,7 @@ private final class KeyUpdater: @unchecked Sendable {
 }
 
 @Suite("Key updates", .timeLimit(.minutes(1))) struct KeyUpdateTests {
-    /// The bytes that wait to be written, over all connections of a server.
+    /// Returns the number of bytes waiting to be written, over all connections of a server.
     private func unsent(_ server: HTTPServer) async -> Int {
         var count = 0
         for server in server.loopServers {
@@ -66,16 +66,16 @@ private final class KeyUpdater: @unchecked Sendable {
         return count
     }
 
-    @Test("A peer that asks for new keys and takes no answer makes the output no larger than one read of the socket")
+    @Test("The output stays bounded if a peer requests key updates and does not read the responses")
     func flood() async throws {
         let own = try SelfSignedCertificate()
         let context = try TLSContext(certificateChain: own.certificate, privateKey: own.privateKey)
         try await withServer(settings { $0.tls = context }) { server in
             let client = try KeyUpdater(port: server.port)
-            // Each is answered with 22 bytes and more: 4 MiB in all.
+            // Each gets a response of at least 22 bytes: more than 4 MiB in all.
             let sent = await client.flood(200_000)
             #expect(sent > 1000)
-            // What the server reads no more stays in the kernel.
+            // Input that the server has stopped reading stays in the kernel.
             var largest = 0
             for _ in 0..<50 {
                 largest = max(largest, await unsent(server.server))

@@ -11,15 +11,15 @@ struct TLSContextTests {
         return error?.description
     }
 
-    @Test("A key that is not the certificate's is refused, and the error says so")
+    @Test("A key that does not match the certificate is rejected with that reason")
     func mismatch() throws {
         let (one, other) = (try SelfSignedCertificate(), try SelfSignedCertificate())
         let text = try #require(description(of: one.certificate, other.privateKey))
-        #expect(text.hasPrefix("the private key is not that of the certificate"))
+        #expect(text.hasPrefix("the private key does not match the certificate"))
         #expect(text.contains("key values mismatch"))
     }
 
-    @Test("What is not PEM is refused, and the error says which of the two it was and shows nothing of it")
+    @Test("Invalid PEM is rejected, and the error names the file but not its content")
     func notPEM() throws {
         let good = try SelfSignedCertificate()
         let garbage = Array("topsecret".utf8)
@@ -32,7 +32,7 @@ struct TLSContextTests {
         #expect(description(of: good.privateKey, good.certificate)?.hasPrefix("the certificate is not PEM") == true)
     }
 
-    @Test("A key with a passphrase is refused without asking anybody for it")
+    @Test("A key with a passphrase is rejected without a prompt")
     func passphrase() async throws {
         let good = try SelfSignedCertificate()
         let encrypt = ["openssl", "pkcs8", "-topk8", "-v2", "aes-128-cbc", "-passout", "pass:x"]
@@ -42,13 +42,13 @@ struct TLSContextTests {
         #expect(text.hasPrefix("the private key is not PEM, or has a passphrase"))
     }
 
-    @Test("A chain of several certificates is taken")
+    @Test("A chain of several certificates is accepted")
     func chain() throws {
         let (leaf, issuer) = (try SelfSignedCertificate(), try SelfSignedCertificate())
         _ = try TLSContext(certificateChain: leaf.certificate + issuer.certificate, privateKey: leaf.privateKey)
     }
 
-    @Test("How long a certificate is valid, and for whom, is told")
+    @Test("A certificate's validity and hosts are available")
     func certificate() throws {
         let made = try SelfSignedCertificate(days: 5)
         let now = time(nil)
@@ -62,7 +62,7 @@ struct TLSContextTests {
         for host in ["localhos", "push.example.com", "127.0.0.2", ""] { #expect(!context.certificateNames(host)) }
     }
 
-    @Test("An error leaves nothing behind that the next one would repeat")
+    @Test("An error leaves nothing in OpenSSL's queue that the next one would repeat")
     func errorQueue() throws {
         let good = try SelfSignedCertificate()
         let first = description(of: Array("x".utf8), good.privateKey)

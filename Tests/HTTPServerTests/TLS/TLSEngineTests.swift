@@ -14,7 +14,7 @@ struct TLSEngineTests {
         return buffer.withUnsafeMutableBytes { engine.read(into: $0) }
     }
 
-    @Test("A handshake that has not begun waits for input and says nothing")
+    @Test("A new handshake waits for input and sends nothing")
     func begins() throws {
         let engine = try makeEngine()
         #expect(!engine.hasBegun)
@@ -26,7 +26,7 @@ struct TLSEngineTests {
         #expect(output.isEmpty)
     }
 
-    @Test("Bytes that are not TLS end it with an alert, once and for all")
+    @Test("Bytes that are not TLS cause an alert and a permanent failure")
     func garbage() throws {
         let engine = try makeEngine()
         let hello: [UInt8] = [0x16, 0x03, 0x01, 0x00, 0x05, 0x01, 0xFF, 0xFF, 0xFF, 0xFF]

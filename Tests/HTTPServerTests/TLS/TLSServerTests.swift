@@ -4,11 +4,11 @@ import Testing
 
 @testable import HTTPServer
 
-/// A TLS server, its certificate as a file, and the two programs that talk to it.
+/// A TLS server, its certificate file, and the two programs that connect to it.
 private struct SecureServer {
     let server: TestServer
     let certificateFile: String
-    /// `/wait` has been asked for, and is answered when `gate` is opened.
+    /// Opened when `/wait` is being handled. Its response is sent when `gate` is opened.
     let waiting: Gate
     let gate: Gate
 
@@ -66,7 +66,7 @@ private func withSecureServer(
 @Suite("Requests over TLS", .timeLimit(.minutes(1)))
 struct TLSServerTests {
     @Test(
-        "TLS 1.2 and 1.3 are spoken, with a certificate that the client verifies, and HTTP/1.1 by ALPN",
+        "TLS 1.2 and 1.3 work, with a verified certificate and HTTP/1.1 by ALPN",
         arguments: ["1.2", "1.3"]
     )
     func versions(version: String) async throws {
@@ -88,7 +88,7 @@ struct TLSServerTests {
         }
     }
 
-    @Test("A client that offers only other protocols than HTTP/1.1 is refused")
+    @Test("A client that does not offer HTTP/1.1 by ALPN is refused")
     func otherProtocol() async throws {
         try await withSecureServer { server, _ in
             let result = try await server.openssl("-alpn", "h2", input: last)
@@ -98,7 +98,7 @@ struct TLSServerTests {
     }
 
     @Test(
-        "A connection serves several requests, pipelined ones too, and ends with a close_notify",
+        "A connection serves pipelined requests and ends with a close_notify",
         arguments: ["-tls1_2", "-tls1_3"]
     )
     func pipelining(version: String) async throws {
@@ -107,14 +107,14 @@ struct TLSServerTests {
             let result = try await server.openssl(version, "-quiet", input: task + task + last)
             #expect(result.text.ranges(of: "\r\n\r\ntask").count == 2)
             #expect(result.text.contains("\r\n\r\nsecure: true"))
-            // What OpenSSL says of a connection that is cut off.
+            // OpenSSL's message for a connection that ends without close_notify.
             #expect(!result.text.contains("unexpected eof"))
             #expect(result.status == 0)
         }
     }
 
     @Test(
-        "Bodies larger than a record and than the socket's buffers arrive intact both ways",
+        "Bodies larger than a record and the socket's buffers arrive intact in both directions",
         arguments: ["1.2", "1.3"]
     )
     func largeBodies(version: String) async throws {
@@ -141,7 +141,7 @@ struct TLSServerTests {
         }
     }
 
-    @Test("A handshake that comes a byte at a time is a handshake, whatever letters its pieces begin with")
+    @Test("A handshake that arrives byte by byte is not mistaken for plain HTTP")
     func byteByByte() async throws {
         try await withSecureServer { server, _ in
             let relay = try ByteRelay(to: server.server.port)
@@ -151,7 +151,7 @@ struct TLSServerTests {
         }
     }
 
-    @Test("Only the first bytes of a connection are taken for plain HTTP, later ones never")
+    @Test("Plain HTTP is detected only in the first bytes of a connection")
     func lettersLater() async throws {
         try await withSecureServer { server, _ in
             let client = try server.server.connect()
@@ -164,7 +164,7 @@ struct TLSServerTests {
         }
     }
 
-    @Test("Plain HTTP on the TLS port is told in plain HTTP what is wrong, once")
+    @Test("Plain HTTP on the TLS port gets one error response in plain HTTP")
     func plainHTTP() async throws {
         try await withSecureServer { server, _ in
             let client = try server.server.connect()
@@ -178,7 +178,7 @@ struct TLSServerTests {
         }
     }
 
-    @Test("Bytes that are neither TLS nor HTTP are answered with an alert and the end of the connection")
+    @Test("Bytes that are neither TLS nor HTTP get an alert, and the connection is closed")
     func garbage() async throws {
         try await withSecureServer { server, _ in
             let client = try server.server.connect()
@@ -188,7 +188,7 @@ struct TLSServerTests {
     }
 
     @Test(
-        "A handshake that does not come to its end is closed after the time for a head",
+        "A connection with an incomplete handshake is closed after the header timeout",
         arguments: [[], [0x16], [0x16, 0x03, 0x01]]
     )
     func slowHandshake(bytes: [UInt8]) async throws {
@@ -199,7 +199,7 @@ struct TLSServerTests {
         }
     }
 
-    @Test("Another certificate is used for new connections, while those that are open go on with theirs")
+    @Test("A new certificate applies to new connections only")
     func reload() async throws {
         try await withSecureServer { server, directory in
             async let kept = server.openssl("-quiet", input: "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n" + last)
@@ -218,7 +218,7 @@ struct TLSServerTests {
         }
     }
 
-    @Test("A client that does not trust the certificate says so, and the server goes on")
+    @Test("A client that does not trust the certificate fails, and the server keeps running")
     func untrusted() async throws {
         try await withSecureServer { server, directory in
             let other = try writeFile(SelfSignedCertificate().certificate, to: "\(directory)/other.pem")

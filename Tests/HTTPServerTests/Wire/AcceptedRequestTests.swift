@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("Requests that are accepted, however they arrive", .timeLimit(.minutes(1)))
+@Suite("Accepted requests", .timeLimit(.minutes(1)))
 struct AcceptedRequestTests {
     struct Conversation: CustomTestStringConvertible {
         let testDescription: String
@@ -23,11 +23,11 @@ struct AcceptedRequestTests {
         Conversation("an empty line before the request", "\r\nGET /a \(host)\r\n", "GET /a"),
         Conversation("a body of known length", "POST /a \(host)Content-Length: 5\r\n\r\nhello", "POST /a hello"),
         Conversation(
-            "a length with zeros in front",
+            "a length with leading zeros",
             "POST /a \(host)Content-Length: 005\r\n\r\nhello",
             "POST /a hello"
         ),
-        Conversation("no bytes of body", "POST /a \(host)Content-Length: 0\r\n\r\n", "POST /a"),
+        Conversation("an empty body", "POST /a \(host)Content-Length: 0\r\n\r\n", "POST /a"),
         Conversation(
             "chunks",
             "POST /a \(host)Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n00a\r\n, wide wor\r\n2\r\nld\r\n0\r\n\r\n",
@@ -40,18 +40,18 @@ struct AcceptedRequestTests {
         ),
         Conversation("no chunks", "POST /a \(host)Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "POST /a"),
         Conversation(
-            "a client that waits for leave",
+            "a client that expects 100 Continue",
             "POST /a \(host)Expect: 100-continue\r\nContent-Length: 2\r\n\r\nok",
             "100",
             "POST /a ok"
         ),
         Conversation(
-            "a client that waits for leave and has nothing to send",
+            "a client that expects 100 Continue without a body",
             "GET /a \(host)Expect: 100-continue\r\n\r\n",
             "GET /a"
         ),
         Conversation(
-            "HTTP/1.0, which knows no 100",
+            "HTTP/1.0, which has no 100 Continue",
             "POST /a HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok",
             "POST /a ok",
             "linger"
@@ -69,14 +69,14 @@ struct AcceptedRequestTests {
             "PATCH /",
             "OPTIONS /"
         ),
-        Conversation("the server itself", "OPTIONS * \(host)\r\n", "OPTIONS *"),
+        Conversation("asterisk form", "OPTIONS * \(host)\r\n", "OPTIONS *"),
         Conversation("absolute form", "GET http://h.example:80/a?b \(host)\r\n", "GET /a?b"),
         Conversation("absolute form without a path", "GET http://h.example \(host)\r\n", "GET /"),
         Conversation("absolute form with only a query", "GET http://h.example?b \(host)\r\n", "GET /?b"),
         Conversation("IPv6", "GET http://[2001:db8::1]:8080/a HTTP/1.1\r\nHost: [2001:db8::1]\r\n\r\n", "GET /a"),
         Conversation("bytes above 127 in a value", "GET /a \(host)X: 카카오\r\n\r\n", "GET /a"),
         Conversation(
-            "pipelined requests of all kinds, with what looks like a request in a body",
+            "pipelined requests of all kinds, one with a request in its body",
             "GET /a \(host)\r\n"
                 + "POST /b \(host)Content-Length: 31\r\n\r\nGET /x HTTP/1.1\r\nHost: evil\r\n\r\n"
                 + "POST /c?d=e \(host)Transfer-Encoding: chunked\r\n\r\n1\r\n0\r\n4\r\n\r\n\r\n\r\n0\r\n\r\n"
@@ -89,7 +89,7 @@ struct AcceptedRequestTests {
             "DELETE /g"
         ),
         Conversation(
-            "good ones before a bad one, and nothing after it",
+            "valid requests before an invalid one, and nothing after it",
             "GET /a \(host)\r\nGET /b \(host)\r\nGET /c\r\n\r\nGET /d \(host)\r\n",
             "GET /a",
             "GET /b",
@@ -98,7 +98,7 @@ struct AcceptedRequestTests {
         ),
     ]
 
-    @Test("The same requests are read wherever the bytes are cut", arguments: conversations)
+    @Test("The offset at which the bytes are cut does not change the requests", arguments: conversations)
     func requests(conversation: Conversation) {
         let outcomes = Set(deliveries(of: Array(conversation.bytes.utf8)).map { Dialogue.events($0) })
         #expect(outcomes == [conversation.events])

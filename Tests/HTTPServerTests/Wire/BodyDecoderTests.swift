@@ -5,14 +5,14 @@ import Testing
 
 @Suite("Body framing")
 struct BodyDecoderTests {
-    /// Feeds `text` and returns the body and the bytes taken.
+    /// Decodes `text` and returns the body and the number of bytes consumed.
     private func decode(_ decoder: inout BodyDecoder, _ text: String) throws -> (body: String, taken: Int) {
         var body: [UInt8] = []
         let taken = try Array(text.utf8).withUnsafeBytes { try decoder.decode($0) { body += $0 } }
         return (String(decoding: body, as: UTF8.self), taken)
     }
 
-    @Test("A body of known length takes that many bytes and leaves the rest")
+    @Test("A body of known length consumes that many bytes and leaves the rest")
     func fixed() throws {
         var decoder = BodyDecoder(.fixed(5))
         #expect(decoder.remaining == 5)
@@ -24,7 +24,7 @@ struct BodyDecoderTests {
         #expect(try decode(&decoder, "GET") == ("", 0))
     }
 
-    @Test("A body of no bytes is complete before any come")
+    @Test("An empty body is complete without input")
     func empty() throws {
         var decoder = BodyDecoder(.fixed(0))
         #expect(decoder.isComplete)
@@ -32,7 +32,7 @@ struct BodyDecoderTests {
         #expect(try decode(&decoder, "GET") == ("", 0))
     }
 
-    @Test("A chunked body ends with its trailers and leaves what follows them")
+    @Test("A chunked body ends with its trailers and leaves the bytes after them")
     func chunked() throws {
         var decoder = BodyDecoder(.chunked)
         #expect(decoder.remaining == nil)
@@ -42,7 +42,7 @@ struct BodyDecoderTests {
         #expect(decoder.remaining == 0)
     }
 
-    @Test("Extensions and trailers may be 16 KiB in all, and not a byte more")
+    @Test("Extensions and trailers may have 16 KiB in total, and not a byte more")
     func overhead() throws {
         let limit = 16 * 1024
         // The CR ends the extension and counts as part of it; the empty line's CR counts too.

@@ -5,7 +5,7 @@ import Testing
 @Suite("Dates")
 struct CivilDateTests {
     @Test(
-        "A moment is written as HTTP and RFC 3339 write it",
+        "Dates are formatted for HTTP and RFC 3339",
         arguments: [
             (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37"),
             (0, "Thu, 01 Jan 1970 00:00:00 GMT", "1970-01-01T00:00:00"),
@@ -24,7 +24,7 @@ struct CivilDateTests {
         #expect(date.rfc3339 == rfc3339)
     }
 
-    @Test("Each day of 800 years follows the one before by the calendar's rules")
+    @Test("Each day of 800 years follows the previous one by the calendar's rules")
     func everyDay() {
         var previous = CivilDate(unixSeconds: -200 * 365 * 86_400)
         for day in (-200 * 365 + 1)...(600 * 365) {
@@ -43,7 +43,7 @@ struct CivilDateTests {
         }
     }
 
-    @Test("Any number of seconds is a date", arguments: [Int.min, Int.min + 1, Int.max])
+    @Test("Any number of seconds gives a date", arguments: [Int.min, Int.min + 1, Int.max])
     func extremes(unixSeconds: Int) {
         let date = CivilDate(unixSeconds: unixSeconds)
         #expect((1...12).contains(date.month) && (1...31).contains(date.day) && (0...6).contains(date.weekday))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// A connection's state and the bytes that it has not taken, so that a test reads as a transcript.
+/// A connection's state with its unread input, so that a test reads as a transcript.
 private struct Transcript {
     var state: ConnectionState
     private var input: [UInt8] = []
@@ -15,7 +15,7 @@ private struct Transcript {
         self.maximumBodyBytes = maximumBodyBytes
     }
 
-    /// More bytes come: what the state makes of all it has not taken.
+    /// Adds input, and returns the state's action for all unread input.
     mutating func read(_ text: String = "") -> String {
         input += Array(text.utf8)
         var received: [UInt8] = []
@@ -63,7 +63,7 @@ private func post(_ length: Int, _ fields: String = "") -> String {
 
 @Suite("The state of a connection")
 struct ConnectionStateTests {
-    @Test("A request is decided about, read, handled and answered, and the next one follows")
+    @Test("A request passes decision, body, handler and response, and the next one follows")
     func exchange() throws {
         var connection = Transcript()
         #expect(connection.state.wait == .nextRequest)
@@ -80,7 +80,7 @@ struct ConnectionStateTests {
         #expect(connection.read(get) == "decide /a")
     }
 
-    @Test("A pipelined request waits unread until the one before it is answered")
+    @Test("A pipelined request stays unread until the previous one is answered")
     func pipelining() throws {
         var connection = Transcript()
         #expect(connection.read(get + get) == "decide /a")
@@ -94,7 +94,7 @@ struct ConnectionStateTests {
         #expect(connection.unread == 0)
     }
 
-    @Test("Leave to send the body is given once it is wanted, and not when there is none")
+    @Test("100 Continue is sent when the body is awaited, and not for an empty body")
     func continues() throws {
         var connection = Transcript()
         #expect(connection.read(post(5, "Expect: 100-continue\r\n")) == "decide /p")
@@ -106,7 +106,7 @@ struct ConnectionStateTests {
         #expect(try bare.readBody() == false)
     }
 
-    @Test("An early answer to a small body has the rest of it thrown away and keeps the connection")
+    @Test("After an early response, the rest of a small body is discarded and the connection kept")
     func drains() {
         var connection = Transcript()
         #expect(connection.read(post(5) + "he") == "decide /p")
@@ -119,7 +119,7 @@ struct ConnectionStateTests {
         #expect(connection.read() == "decide /a")
     }
 
-    @Test("An early answer to a large body ends the connection")
+    @Test("An early response to a large body ends the connection")
     func earlyAnswerToLargeBody() {
         var connection = Transcript()
         #expect(connection.read(post(ConnectionState.drainLimit + 1)) == "decide /p")
@@ -129,7 +129,7 @@ struct ConnectionStateTests {
         #expect(connection.unread == 0)
     }
 
-    @Test("An early answer to a client that waits for leave ends the connection: it may send the body or not")
+    @Test("An early response to a client that expects 100 Continue ends the connection")
     func earlyAnswerToExpectation() {
         var connection = Transcript()
         #expect(connection.read(post(5, "Expect: 100-continue\r\n")) == "decide /p")
@@ -137,7 +137,7 @@ struct ConnectionStateTests {
         #expect(connection.answered() == "linger")
     }
 
-    @Test("A chunked body is thrown away up to a limit, and then the connection ends")
+    @Test("A chunked body is discarded up to a limit, then the connection ends")
     func drainsChunks() {
         let head = "POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
         var connection = Transcript()
@@ -149,7 +149,7 @@ struct ConnectionStateTests {
         #expect(connection.read(chunk) == "linger")
     }
 
-    @Test("A malformed body whose request has been answered ends the connection without a second answer")
+    @Test("A malformed body of an answered request ends the connection without a second response")
     func malformedWhileDraining() {
         var connection = Transcript()
         #expect(connection.read("POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n") == "decide /p")
@@ -157,7 +157,7 @@ struct ConnectionStateTests {
         #expect(connection.read("x\r\n") == "linger")
     }
 
-    @Test("A body that announces more than the limit is refused before any of it comes")
+    @Test("A body with a declared length above the limit is refused before it is received")
     func announcedTooLarge() {
         var connection = Transcript(maximumBodyBytes: 4)
         #expect(connection.read(post(5)) == "decide /p")
@@ -167,7 +167,7 @@ struct ConnectionStateTests {
         #expect(connection.answered() == "linger")
     }
 
-    @Test("A body of exactly the limit is taken")
+    @Test("A body of exactly the limit is accepted")
     func largestBody() throws {
         var connection = Transcript(maximumBodyBytes: 5)
         #expect(connection.read(post(5)) == "decide /p")
@@ -175,7 +175,7 @@ struct ConnectionStateTests {
         #expect(connection.read("hello") == "handle")
     }
 
-    @Test("A body that is read as it comes is told its end, and the answer ends the exchange")
+    @Test("A streamed body ends with endBody, and the response ends the exchange")
     func streams() throws {
         var connection = Transcript()
         #expect(connection.read(post(5) + "he") == "decide /p")
@@ -191,7 +191,7 @@ struct ConnectionStateTests {
         #expect(connection.read() == "decide /a")
     }
 
-    @Test("A body that is read as it comes and cannot be read on is the handler's to answer, for the last time")
+    @Test("An error in a streamed body goes to the handler, whose response is the last")
     func failsStream() throws {
         var malformed = Transcript()
         #expect(malformed.read("POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n") == "decide /p")
@@ -206,7 +206,7 @@ struct ConnectionStateTests {
         #expect(slow.answered() == "linger")
     }
 
-    @Test("Leave to send a body that is read as it comes is given when it is asked for; an answer without is the last")
+    @Test("For a streamed body, 100 Continue is sent on demand; a response without it is the last")
     func continuesStream() throws {
         let head = post(5, "Expect: 100-continue\r\n")
         var connection = Transcript()
@@ -221,7 +221,7 @@ struct ConnectionStateTests {
         #expect(early.answered() == "linger")
     }
 
-    @Test("An answer that the handler gives before the end of the body has the rest thrown away, if that is little")
+    @Test("After a response within a streamed body, the rest of a small body is discarded")
     func answersInStream() throws {
         var connection = Transcript()
         #expect(connection.read(post(5) + "he") == "decide /p")
@@ -234,7 +234,7 @@ struct ConnectionStateTests {
         #expect(connection.read() == "decide /a")
     }
 
-    @Test("An answer in pieces leaves the next request unread until it has ended")
+    @Test("A streamed response leaves the next request unread until it ends")
     func answersInPieces() throws {
         var connection = Transcript()
         #expect(connection.read(get + get) == "decide /a")
@@ -249,7 +249,7 @@ struct ConnectionStateTests {
     }
 
     @Test(
-        "An answer in pieces is the last when only the end of the connection ends it, or the body has not come to its end"
+        "A streamed response is the last if the connection's end marks its end, or the body is incomplete"
     )
     func lastAnswerInPieces() throws {
         var old = Transcript()
@@ -267,7 +267,7 @@ struct ConnectionStateTests {
         #expect(early.answered() == "linger")
     }
 
-    @Test("A refusal swallows what came with it, and is the last answer")
+    @Test("A refusal discards the input and is the last response")
     func refusal() {
         var connection = Transcript()
         #expect(connection.read("GET / FOO\r\n\r\n" + get) == "refuse 400")
@@ -279,7 +279,7 @@ struct ConnectionStateTests {
         #expect(connection.unread == 0)
     }
 
-    @Test("HTTP/1.0 ends the connection after its answer unless it asked to keep it")
+    @Test("An HTTP/1.0 connection ends after its response unless the client requested keep-alive")
     func http10() throws {
         var connection = Transcript()
         #expect(connection.read("GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n") == "decide /a")
@@ -292,7 +292,7 @@ struct ConnectionStateTests {
         #expect(connection.answered() == "linger")
     }
 
-    @Test("A peer that shuts its side is answered before the connection closes")
+    @Test("A peer that closes its side gets its response before the connection closes")
     func peerClosesWhileHandled() throws {
         var connection = Transcript()
         #expect(connection.read(get) == "decide /a")
@@ -304,7 +304,7 @@ struct ConnectionStateTests {
     }
 
     @Test(
-        "A peer that shuts its side in the middle of a request is not answered",
+        "A peer that closes its side within a request gets no response",
         arguments: ["", "GET", post(5), post(5) + "he"]
     )
     func peerClosesEarly(sent: String) throws {
@@ -316,7 +316,7 @@ struct ConnectionStateTests {
         #expect(connection.peerClosed() == "close")
     }
 
-    @Test("A head that takes too long is told so")
+    @Test("A slow head gets 408")
     func slowHead() {
         var connection = Transcript()
         #expect(connection.read("GET / HT") == "needs input")
@@ -325,7 +325,7 @@ struct ConnectionStateTests {
         #expect(connection.answered() == "linger")
     }
 
-    @Test("A body that takes too long is told so")
+    @Test("A slow body gets 408")
     func slowBody() throws {
         var connection = Transcript()
         #expect(connection.read(post(5)) == "decide /p")
@@ -335,7 +335,7 @@ struct ConnectionStateTests {
         #expect(connection.answered() == "linger")
     }
 
-    @Test("A connection without a request, or whose body is being thrown away, is closed when its time is over")
+    @Test("A timeout closes a connection that is idle or discards a body")
     func idle() {
         var connection = Transcript()
         #expect(connection.timedOut() == "close")
@@ -345,14 +345,14 @@ struct ConnectionStateTests {
         #expect(draining.timedOut() == "close")
     }
 
-    @Test("A shutdown ends an idle connection, and nothing that is sent to it later is read")
+    @Test("A shutdown ends an idle connection, and later input is not parsed")
     func shutDownIdle() {
         var connection = Transcript()
         #expect(connection.shutDown() == "linger")
         #expect(connection.read(get) == "needs input")
     }
 
-    @Test("A shutdown lets the request in hand be answered, says that it was the last, and reads no other")
+    @Test("A shutdown lets the current request finish as the last one")
     func shutDownBusy() throws {
         var connection = Transcript()
         #expect(connection.read(post(5) + "he") == "decide /p")
@@ -365,7 +365,7 @@ struct ConnectionStateTests {
         #expect(connection.read() == "needs input")
     }
 
-    @Test("A shutdown while a body is thrown away ends the connection with that body")
+    @Test("A shutdown while a body is discarded ends the connection after that body")
     func shutDownDraining() {
         var connection = Transcript()
         #expect(connection.read(post(5)) == "decide /p")
@@ -374,7 +374,7 @@ struct ConnectionStateTests {
         #expect(connection.read("hello") == "linger")
     }
 
-    @Test("While its caller decides about a head, a connection reads nothing and waits for nobody")
+    @Test("While its caller decides about a head, a connection reads nothing and has no timeout")
     func deciding() throws {
         var it = Transcript()
         #expect(it.read(post(3) + "bod") == "decide /p")
@@ -394,7 +394,7 @@ struct ConnectionStateTests {
         #expect(empty.read() == "handle")
     }
 
-    @Test("A request for whose body there is no room is refused, one that is answered already is not")
+    @Test("A request whose body exceeds the memory is refused, unless it was answered already")
     func noRoom() throws {
         var it = Transcript()
         #expect(it.state.hasNoRoom().text == "needs input")
@@ -409,7 +409,7 @@ struct ConnectionStateTests {
         #expect(other.state.hasNoRoom().text == "refuse 503")
     }
 
-    @Test("Nothing is read behind dropped input: a request that is not handled yet is refused, an answer is the last")
+    @Test("After dropped input, a pending request is refused and a running one is the last")
     func droppedInput() throws {
         var head = Transcript()
         #expect(head.read("GET / HTTP/1.1\r\nX-A: 1\r\n") == "needs input")

@@ -4,10 +4,10 @@ import Testing
 
 @testable import HTTPServer
 
-/// Requests that were made up by chance, the same for each seed.
-@Suite("Requests of any shape, cut anywhere", .timeLimit(.minutes(1)))
+/// Randomly generated requests, reproducible by seed.
+@Suite("Random requests, cut anywhere", .timeLimit(.minutes(1)))
 struct CutAnywhereTests {
-    @Test("Valid requests are read as they were meant, wherever they are cut", arguments: 0..<16 as Range<UInt64>)
+    @Test("Valid requests are parsed as generated, wherever they are cut", arguments: 0..<16 as Range<UInt64>)
     func valid(seed: UInt64) throws {
         var maker = RequestMaker(seed: seed)
         let (stream, meant) = maker.conversation()
@@ -21,11 +21,11 @@ struct CutAnywhereTests {
             handlers.readAsItComes = place & 2 == 2
             return events(of: [stream[..<place], stream[place...]], handlers) != whole
         }
-        #expect(cut == nil, "a cut changes what is read")
+        #expect(cut == nil, "a cut changes the result")
         #expect(events(of: stream.indices.map { stream[$0...$0] }, RecordedConnection.Handlers()) == whole)
     }
 
-    @Test("Requests with faults are read or refused alike, wherever they are cut", arguments: 0..<120 as Range<UInt64>)
+    @Test("The result for faulty requests does not depend on where they are cut", arguments: 0..<120 as Range<UInt64>)
     func mutated(seed: UInt64) throws {
         var maker = RequestMaker(seed: seed)
         let stream = maker.mutated(maker.conversation().stream)
@@ -37,7 +37,7 @@ struct CutAnywhereTests {
             handlers.suspend.toggle()
             handlers.readAsItComes = length > 3
             let pieces = maker.pieces(of: stream, upTo: length)
-            #expect(events(of: pieces, handlers) == whole, "pieces of \(pieces.map(\.count)) bytes change what is read")
+            #expect(events(of: pieces, handlers) == whole, "pieces of \(pieces.map(\.count)) bytes change the result")
         }
     }
 
@@ -56,7 +56,7 @@ struct CutAnywhereTests {
     }
 }
 
-/// What a request was meant to say.
+/// The intended content of a generated request.
 private struct Meaning: Equatable {
     var method = ""
     var path = ""
@@ -78,7 +78,7 @@ extension RecordedEvent {
     }
 }
 
-/// Makes up requests, spoils them and cuts them.
+/// Generates, corrupts and cuts requests.
 private struct RequestMaker {
     var random: SplitMix64
 
@@ -101,7 +101,7 @@ private struct RequestMaker {
 
     // MARK: Valid requests
 
-    /// One to four requests, one after the other, and what they say.
+    /// Returns one to four consecutive requests and their content.
     mutating func conversation() -> (stream: [UInt8], meant: [Meaning]) {
         var stream: [UInt8] = []
         var meant: [Meaning] = []
@@ -147,13 +147,13 @@ private struct RequestMaker {
         }
     }
 
-    /// A field line, with the case of its name and the space around its value by chance.
+    /// Returns a field line with a random case of its name and random space around its value.
     private mutating func field(_ name: String, _ value: String) -> String {
         let name = pick([name, name.lowercased(), name.uppercased()])
         return name + ":" + pick(["", " ", "\t", "  "]) + value + pick(["", "", " ", "\t "]) + "\r\n"
     }
 
-    /// The bytes of a body as they are sent; adds the fields that say how.
+    /// Returns the encoded bytes of a body, and adds the fields that frame it.
     private mutating func body(isOld: Bool, _ meaning: inout Meaning, _ fields: inout [String]) -> [UInt8] {
         guard chance(60) else { return [] }
         meaning.body = chance(30) ? Array("GET /x HTTP/1.1\r\nHost: evil\r\n\r\n".utf8) : bytes(0...60)
@@ -186,7 +186,7 @@ private struct RequestMaker {
 
     // MARK: Faults and cuts
 
-    /// `stream` with one to three faults, each at a place of chance.
+    /// Returns `stream` with one to three random faults.
     mutating func mutated(_ stream: [UInt8]) -> [UInt8] {
         let insertions = [
             "\r", "\n", "\r\n", "\0", " ", "\t", ":", ";", "+", "-", "0", "f", "\r\n ", "\r\n\r\n", "Host: b\r\n",

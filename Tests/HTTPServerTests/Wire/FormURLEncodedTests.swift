@@ -9,7 +9,7 @@ struct FormURLEncodedTests {
     }
 
     @Test(
-        "Names and values are decoded in the order they came",
+        "Names and values are decoded in order",
         arguments: [
             ("", []),
             ("a=1&b=2&a=3", [["a", "1"], ["b", "2"], ["a", "3"]]),
@@ -29,7 +29,7 @@ struct FormURLEncodedTests {
     }
 
     @Test(
-        "A percent sign without two hexadecimal digits is refused",
+        "A percent sign without two hexadecimal digits is rejected",
         arguments: ["%", "a=%4", "%4g=1", "a=%%41", "a=b%"]
     )
     func badPercent(text: String) {
@@ -38,12 +38,12 @@ struct FormURLEncodedTests {
         }
     }
 
-    @Test("Bytes that are not UTF-8 are refused", arguments: ["a=%ff", "%c3=1", "a=%ed%a0%80", "a=%c0%80"])
+    @Test("Bytes that are not UTF-8 are rejected", arguments: ["a=%ff", "%c3=1", "a=%ed%a0%80", "a=%c0%80"])
     func badText(text: String) {
         #expect(throws: FormURLEncoded.ParseError(message: "The bytes are not UTF-8.")) { try parse(text) }
     }
 
-    @Test("A thousand pairs are read and one more is refused")
+    @Test("A thousand pairs are accepted and one more is rejected")
     func tooMany() throws {
         let thousand = Array(repeating: "a=1", count: 1000).joined(separator: "&")
         #expect(try parse(thousand).count == 1000)
@@ -53,12 +53,12 @@ struct FormURLEncodedTests {
         }
     }
 
-    @Test("In a path a plus is a plus")
+    @Test("In a path, a plus sign is not a space")
     func path() throws {
         #expect(try FormURLEncoded.percentDecoded(Array("a+b%20c".utf8)[...], plusIsSpace: false) == "a+b c")
     }
 
-    @Test("A slice is read where it stands in its array")
+    @Test("A slice is decoded by its own indices")
     func slice() throws {
         let bytes = Array("xx%41yy".utf8)
         #expect(try FormURLEncoded.percentDecoded(bytes[2..<5], plusIsSpace: true) == "A")

@@ -3,9 +3,9 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("Requests that are refused, however they arrive", .timeLimit(.minutes(1)))
+@Suite("Refused requests", .timeLimit(.minutes(1)))
 struct RefusedRequestTests {
-    /// A request that is wrong in one way.
+    /// A request with exactly one fault.
     struct Refused: CustomTestStringConvertible {
         let status: Int
         let bytes: [UInt8]
@@ -18,7 +18,7 @@ struct RefusedRequestTests {
         var testDescription: String { "\(status) \(String(decoding: bytes, as: UTF8.self).debugDescription)" }
     }
 
-    /// The limits of every case here: small, so that going beyond them takes few bytes.
+    /// The limits of every case in this suite. They are small, so that few bytes exceed them.
     static let limits: HeadLimits = {
         var limits = HeadLimits()
         limits.headerBytes = 200
@@ -170,17 +170,17 @@ struct RefusedRequestTests {
         Refused(417, "GET / \(fields)Expect: 100-continue, x\r\n\r\n"),
     ]
 
-    @Test("Its status is the same wherever the bytes are cut", arguments: requestLines + lines + hosts)
+    @Test("The status does not depend on where the bytes are cut", arguments: requestLines + lines + hosts)
     func heads(refused: Refused) {
         check(refused)
     }
 
-    @Test("What two readers could frame differently is refused", arguments: lengths + chunks)
+    @Test("Ambiguous or malformed framing is refused", arguments: lengths + chunks)
     func framing(refused: Refused) {
         check(refused)
     }
 
-    @Test("What is beyond a limit is refused with the status of that limit", arguments: limited)
+    @Test("A request beyond a limit is refused with the status of that limit", arguments: limited)
     func limits(refused: Refused) {
         check(refused)
     }

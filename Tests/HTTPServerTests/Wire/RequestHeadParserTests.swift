@@ -18,7 +18,7 @@ struct RequestHeadParserTests {
         return try Array(bytes).withUnsafeBytes { try parser.parse($0)?.head }
     }
 
-    @Test("No prefix of a head is taken for a head, nor refused", arguments: heads)
+    @Test("A prefix of a head is neither accepted nor refused", arguments: heads)
     func prefixes(text: String) throws {
         let bytes = Array(text.utf8)
         for length in 0..<bytes.count {
@@ -27,7 +27,7 @@ struct RequestHeadParserTests {
         #expect(try parse(bytes) != nil)
     }
 
-    @Test("A head that comes a byte at a time is the head that comes whole", arguments: heads)
+    @Test("A head is parsed equally byte by byte and at once", arguments: heads)
     func byteByByte(text: String) throws {
         let bytes = Array(text.utf8)
         var parser = RequestHeadParser(limits: HeadLimits())
@@ -44,7 +44,7 @@ struct RequestHeadParserTests {
         #expect(head.headerFields == whole.headerFields)
     }
 
-    @Test("A head says where it ends, and what comes after it is left alone")
+    @Test("The parser returns the head's length and ignores bytes after it")
     func length() throws {
         let text = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
         var parser = RequestHeadParser(limits: HeadLimits())
@@ -52,7 +52,7 @@ struct RequestHeadParserTests {
         #expect(parsed?.length == text.utf8.count)
     }
 
-    @Test("Path and query are the target's, as they were sent")
+    @Test("Path and query are those of the target, as sent")
     func target() throws {
         let head = try #require(try parse("GET /a%2Fb;c?x=1?&y HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
         #expect(head.path == "/a%2Fb;c")
@@ -65,7 +65,7 @@ struct RequestHeadParserTests {
         #expect(bare.query.isEmpty)
     }
 
-    @Test("A field is found whatever its case, its value has no space around it, and fields of one name are joined")
+    @Test("Fields are found in any case, values are trimmed, and fields with one name are joined")
     func fields() throws {
         let text = "GET / HTTP/1.1\r\nHost: a\r\nX-Key: \t v w \t\r\nACCEPT:b\r\naccept: c\r\nEmpty:\r\n\r\n"
         let head = try #require(try parse(text.utf8))
@@ -79,7 +79,7 @@ struct RequestHeadParserTests {
     }
 
     @Test(
-        "The connection is kept by HTTP/1.1 unless it says close, and by HTTP/1.0 only if it says keep-alive",
+        "HTTP/1.1 keeps the connection unless it says close, HTTP/1.0 only if it says keep-alive",
         arguments: [
             ("1.1", "", true), ("1.1", "Connection: close\r\n", false), ("1.1", "Connection: Keep-Alive\r\n", true),
             ("1.1", "Connection: te , CLOSE\r\n", false), ("1.1", "Connection: closed\r\n", true),
@@ -92,7 +92,7 @@ struct RequestHeadParserTests {
         #expect(head?.keepsAlive == keepsAlive)
     }
 
-    @Test("The length limit of a head is exact, and a longer one is refused before it is whole")
+    @Test("The length limit of a head is exact, and a longer head is refused before it is complete")
     func headerLimit() throws {
         let text = "GET / HTTP/1.1\r\nHost: a\r\nX: 12345678\r\n\r\n"
         var limits = HeadLimits()

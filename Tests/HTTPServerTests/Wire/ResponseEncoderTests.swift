@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("Responses as bytes")
+@Suite("Serialized responses")
 struct ResponseEncoderTests {
     private let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nX-Content-Type-Options: nosniff\r\n"
 
@@ -27,7 +27,7 @@ struct ResponseEncoderTests {
         return String(decoding: output, as: UTF8.self)
     }
 
-    @Test("A response is its line, Date, fields, length, empty line and body, after what stood in the buffer")
+    @Test("A response is appended as status line, Date, fields, length, empty line and body")
     func whole() throws {
         #expect(
             try encode(.text("hello")) == "before|HTTP/1.1 200 OK\r\n\(date)Content-Type: text/plain;charset=UTF-8\r\n"
@@ -35,7 +35,7 @@ struct ResponseEncoderTests {
         )
     }
 
-    @Test("The answer to HEAD tells the length and has no body")
+    @Test("The response to HEAD has a length and no body")
     func head() throws {
         #expect(
             try encode(Response(.ok, body: Array("hello".utf8)), omitsBody: true)
@@ -49,7 +49,7 @@ struct ResponseEncoderTests {
         #expect(try encode(response) == "before|HTTP/1.1 \(code) Nothing\r\n\(date)X-Request-Id: id-1\r\n\r\n")
     }
 
-    @Test("A body that is written in pieces has no length, and is announced as chunked if it comes in chunks")
+    @Test("A streamed body has no length, and Transfer-Encoding if it is chunked")
     func pieces() throws {
         let response = Response(.ok) { _ in }
         let head = "before|HTTP/1.1 200 OK\r\n\(date)X-Request-Id: id-1\r\n"
@@ -60,19 +60,19 @@ struct ResponseEncoderTests {
         #expect(String(decoding: chunk, as: UTF8.self) == "before|1a\r\naaaaaaaaaaaaaaaaaaaaaaaaaa\r\n")
     }
 
-    @Test("An empty body has the length 0")
+    @Test("An empty body has Content-Length 0")
     func empty() throws {
         #expect(try encode(Response(.ok)).hasSuffix("Content-Length: 0\r\n\r\n"))
     }
 
-    @Test("The end of the connection is told, and so is its being kept to a client that asked")
+    @Test("Connection says close, or keep-alive to an HTTP/1.0 client")
     func connection() throws {
         #expect(try encode(Response(.ok), closes: true).contains("\r\nConnection: close\r\n"))
         #expect(try encode(Response(.ok), saysKeepAlive: true).contains("\r\nConnection: keep-alive\r\n"))
         #expect(try !encode(Response(.ok)).contains("Connection"))
     }
 
-    @Test("A field cannot end its line: what a handler puts there starts no header of its own")
+    @Test("A line end in a field value cannot inject another header field")
     func injection() throws {
         let fields: HTTPFields = [.location: "/a\r\nSet-Cookie: x\r\n\r\nbody"]
         let text = try encode(Response(.ok, headerFields: fields))
@@ -80,7 +80,7 @@ struct ResponseEncoderTests {
         #expect(text.components("\r\n\r\n") == 2)
     }
 
-    @Test("Date follows the clock")
+    @Test("Date is updated with the clock")
     func dates() throws {
         let encoder = ResponseEncoder()
         let ending = ResponseEncoder.Ending()
@@ -94,7 +94,7 @@ struct ResponseEncoderTests {
 }
 
 extension String {
-    /// The parts between occurrences of `separator`.
+    /// Returns the number of parts between occurrences of `separator`.
     fileprivate func components(_ separator: String) -> Int {
         var (count, rest) = (1, self[...])
         while let range = rest.firstRange(of: separator) {

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A call as Kakao read it.
+/// A call as received by the stub of Kakao.
 struct Call: Sendable {
     let lines: [String]
     let body: String
 
-    /// Reads one request, head and body; `nil` if the caller hangs up before its end.
+    /// Reads one request, head and body. Returns `nil` if the caller closes before its end.
     init?(readingFrom descriptor: Int32) {
         var bytes: [UInt8] = []
         while true {
@@ -20,7 +20,7 @@ struct Call: Sendable {
         }
     }
 
-    /// `nil` if the request is not whole.
+    /// Returns `nil` if the request is incomplete.
     private init?(_ bytes: [UInt8]) {
         guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
         lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).split(separator: "\r\n").map { String($0) }
@@ -29,7 +29,7 @@ struct Call: Sendable {
         guard body.utf8.count >= length else { return nil }
     }
 
-    /// The form, decoded, in its order: `name=value`.
+    /// The decoded fields of the form as `name=value`, in order.
     var form: [String] {
         body.split(separator: "&").map { Self.decoded($0) }
     }
@@ -49,7 +49,7 @@ struct Call: Sendable {
     }
 }
 
-/// An answer of Kakao's, as it goes over the wire.
+/// Returns a response of Kakao as sent over the wire.
 func answer(_ status: Int = 200, _ body: String = "", head: String = "") -> String {
     "HTTP/1.1 \(status) Said\r\nContent-type: application/json;charset=UTF-8\r\n"
         + "Content-Length: \(body.utf8.count)\r\nConnection: close\r\n\(head)\r\n\(body)"

@@ -6,19 +6,19 @@ import KakaoAPI
 import Locking
 import TestSupport
 
-/// A server that answers every call with the same bytes, and remembers the calls.
+/// A server that sends the same bytes in response to every call, and records the calls.
 final class StubKakao: Sendable {
     let port: UInt16
     private let listener: Int32
     private let answer: [UInt8]
     private let recorded = Locked<[Call]>([])
 
-    /// - Parameter answer: Head and body as they go over the wire; the connection is closed after them. Nothing at all
-    ///   for a server that hangs up.
+    /// - Parameter answer: The head and body to send, after which the connection is closed. If empty, the server closes
+    ///   without a response.
     init(_ answer: String) throws {
         self.answer = Array(answer.utf8)
         (listener, port) = try LoopbackSocket.listen()
-        // A queue of its own, for it blocks.
+        // A dedicated queue, because serving blocks.
         DispatchQueue(label: "kakao").async { self.serve() }
     }
 
@@ -28,7 +28,7 @@ final class StubKakao: Sendable {
 
     var url: String { "http://127.0.0.1:\(port)" }
 
-    /// The calls that came, in order.
+    /// The received calls, in order.
     var calls: [Call] { recorded.withLock { $0 } }
 
     func stop() {
@@ -48,16 +48,16 @@ final class StubKakao: Sendable {
     }
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 func unusedPort() throws -> UInt16 {
     let (listener, port) = try LoopbackSocket.listen()
     close(listener)
     return port
 }
 
-/// Has Kakao answer `answer`, and calls it.
+/// Calls `body` with an API whose server always responds with `answer`.
 ///
-/// - Returns: What `body` returned, and the calls that came.
+/// - Returns: The result of `body`, and the received calls.
 func withKakao<Result>(
     answering answer: String,
     path: String = "",
@@ -71,7 +71,7 @@ func withKakao<Result>(
     return (result, server.calls)
 }
 
-/// Calls whatever is at an address.
+/// Calls `body` with an API for the server at `url`.
 func withPushAPI<Result>(
     url: String,
     version: PushVersion = .v1,
@@ -93,7 +93,7 @@ func withPushAPI<Result>(
     }
 }
 
-/// How a call failed; `nil` if it did not.
+/// Returns the error of a call, or `nil` if it succeeded.
 func failure<Result>(_ call: () async throws(KakaoError) -> Result) async -> KakaoError? {
     do throws(KakaoError) {
         _ = try await call()

@@ -5,12 +5,12 @@ import JSON
 import KakaoSandbox
 import Testing
 
-/// The calls that Kakao makes: Link callbacks and reports of tokens that failed.
+/// The sandbox's calls to the push server: Link callbacks, webhooks and failure reports.
 @Suite(.timeLimit(.minutes(1))) struct CallbackTests {
     private static let callback = "/kakao/link/callback"
 
     @Test(
-        "A shared message comes back once, with Kakao's headers and the arguments beside Kakao's own",
+        "A shared message causes one callback, with Kakao's headers and both custom and Kakao's arguments",
         arguments: LinkShare.Method.allCases
     )
     func share(method: LinkShare.Method) async throws {
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("A user who unlinks is told once, with the Admin key and the app's number", arguments: ["GET", "POST"])
+    @Test("An unlink is sent once, with the Admin key and the app id", arguments: ["GET", "POST"])
     func unlink(method: String) async throws {
         try await withReceiver(path: "/kakao/unlink") { server in
             try await withSandbox { kakao in
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test("A change of an account is told once, in a security event token that the published keys verify")
+    @Test("A change of an account is sent once, as a security event token with a published key")
     func accountEvent() async throws {
         try await withReceiver(status: .accepted, path: "/kakao/account-events") { server in
             try await withSandbox { kakao in
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test("An event may be told amiss: for another app, under a name that was, without a signature that fits")
+    @Test("An event can be faulty: for another app, with a reused id, with a forged signature")
     func accountEventFaults() async throws {
         try await withReceiver(status: .badRequest, path: "/kakao/account-events") { server in
             try await withSandbox { kakao in
@@ -118,7 +118,7 @@ import Testing
                 let tokens = try bodies.map { try parts(of: $0) }
                 #expect(tokens.map { $0.claims["jti"] } == ["1", "1"])
                 #expect(tokens.map { $0.claims["aud"] } == ["sandbox-rest-api-key", "another"])
-                // The same key by its name, and as long a signature.
+                // The forged token has the same `kid` and a signature of the same length.
                 #expect(tokens[0].header == tokens[1].header)
                 #expect(tokens[1].signature == tokens[0].signature)
 
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    /// Header and claims of a token, and the length of its signature.
+    /// Returns the header and claims of a token, and the length of its signature.
     private func parts(of body: [UInt8]) throws -> (header: JSONValue, claims: JSONValue, signature: Int) {
         let parts = body.split(separator: UInt8(ascii: "."))
         func json(_ part: ArraySlice<UInt8>) throws -> JSONValue {
@@ -146,7 +146,7 @@ import Testing
         return (try json(parts[0]), try json(parts[1]), parts[2].count)
     }
 
-    @Test("An unlink of nobody, or without a server to tell, is none")
+    @Test("An invalid unlink is rejected; without a URL of the push server, none is sent")
     func unlinkNowhere() async throws {
         try await withSandbox { kakao in
             let nowhere = try await kakao.control(.post, "/sandbox/unlink", ["user_id": 1])
@@ -157,7 +157,7 @@ import Testing
         }
     }
 
-    @Test("A share may name the server that is called")
+    @Test("A share may specify the URL of the push server")
     func callbackURL() async throws {
         try await withReceiver(path: Self.callback) { server in
             try await withSandbox { kakao in
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test("Without arguments nobody is called, and the answer says so")
+    @Test("Without arguments no callback is sent, and the response says so")
     func noArguments() async throws {
         try await withReceiver(path: Self.callback) { server in
             try await withSandbox { kakao in
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test("A callback that the server refuses is told and not repeated")
+    @Test("A callback that the server rejects is reported and not retried")
     func refused() async throws {
         try await withReceiver(status: .internalServerError, path: Self.callback) { server in
             try await withSandbox { kakao in
@@ -201,13 +201,13 @@ import Testing
         }
     }
 
-    @Test("A callback that reaches nobody is told without a status")
+    @Test("A callback that reaches no server is reported without a status")
     func unreachable() async throws {
         try await withSandbox { kakao in
             var share = LinkShare()
             share.arguments = ["a": "b"]
             #expect(await kakao.sandbox.share(share).isSent == false)
-            // Port 1 of loopback: nobody listens there.
+            // No process listens on port 1 of the loopback address.
             kakao.sandbox.sendCallbacks(to: "http://127.0.0.1:1")
             let outcome = await kakao.sandbox.share(share)
             #expect(outcome.isSent)
@@ -217,7 +217,7 @@ import Testing
     }
 
     @Test(
-        "A share that cannot be is refused with the field that is wrong",
+        "An invalid share is rejected with the name of the invalid field",
         arguments: [
             (["method": "POST"], "method"), (["chat_type": "Chat"], "chat_type"), (["args": []], "args"),
             (["args": ["CHAT_TYPE": "x"]], "args"), (["resource_id": "a\r\nb"], "resource_id"),
@@ -233,7 +233,7 @@ import Testing
     }
 
     @Test(
-        "A send to a token that fails is accepted, and its failure comes to return_url as a form",
+        "A send to a failing token is accepted, and its failure is reported to return_url as a form",
         arguments: [("v1", "gcm"), ("v2", "fcm")]
     )
     func feedback(version: String, type: String) async throws {
@@ -256,14 +256,14 @@ import Testing
                 #expect(report.fields["pushToken"] == "bad:+ &")
                 let deliveries = kakao.sandbox.deliveries()
                 #expect(deliveries.map(\.outcome) == [.delivered, .failed])
-                // Milliseconds: the very time of the delivery.
+                // The date has milliseconds and equals the time of the delivery.
                 #expect(report.fields["date"] == deliveries.last.map { String($0.deliveredAt) })
             }
         }
     }
 
     @Test(
-        "A token that fails without a return_url, or for APNS, is reported to nobody; one that is healed is delivered to"
+        "A failure without return_url, or for APNS, is not reported; a restored token gets deliveries again"
     )
     func noFeedback() async throws {
         try await withSandbox { kakao in

@@ -4,14 +4,14 @@ import JSON
 import KakaoSandbox
 import Testing
 
-/// Faults, switched on over HTTP as a chaos script does it.
+/// Faults, mostly added over HTTP, as by a chaos script.
 @Suite(.timeLimit(.minutes(1))) struct FaultTests {
     private static func add(_ fault: JSONValue, _ kakao: Fixture) async throws {
         let response = try await kakao.control(.post, "/sandbox/faults", fault)
         try #require(response.status == 201, "\(response.text)")
     }
 
-    @Test("A status with a code is Kakao's error, and the push is not sent unless the fault says so")
+    @Test("A status with a code is Kakao's error, and the push is not sent unless the fault has delivered")
     func status() async throws {
         try await withSandbox { kakao in
             let fault: JSONValue = [
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test("A status without a code is a gateway's page")
+    @Test("A status without a code is an HTML page, as from a gateway")
     func gateway() async throws {
         try await withSandbox { kakao in
             try await Self.add(["kind": "status", "status": 502], kakao)
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test("A fault befalls its path only, and never the sandbox's own")
+    @Test("A fault affects only its path, and never /sandbox/*")
     func path() async throws {
         try await withSandbox { kakao in
             try await Self.add(["kind": "status", "status": 500, "path": "/v1/push/register"], kakao)
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test("A fault for some users befalls only the sends that name one of them")
+    @Test("A fault for some users affects only calls that name one of them")
     func users() async throws {
         try await withSandbox { kakao in
             let fault: JSONValue = ["kind": "status", "status": 400, "code": -2, "user_ids": [7, "8"]]
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("Down, every connection is closed at its first request, until Kakao is up again")
+    @Test("While Kakao is down, every connection is closed at its first request")
     func down() async throws {
         try await withSandbox { kakao in
             try await Self.add(["kind": "down"], kakao)
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("Down with a status, a gateway answers for Kakao")
+    @Test("While Kakao is down with a status, requests are answered with it")
     func downWithStatus() async throws {
         try await withSandbox { kakao in
             try await Self.add(["kind": "down", "status": 503, "retry_after": 1], kakao)
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test("Dropped before the body is read, nothing is done")
+    @Test("A request that is dropped before its body is read is not executed")
     func dropBeforeBody() async throws {
         try await withSandbox { kakao in
             try await Self.add(["kind": "drop_before_body", "times": 1], kakao)
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(
-        "Dropped after the body was read, the push was sent or not, and the caller cannot tell",
+        "A request that is dropped after its body was read is executed or not, without the caller knowing",
         arguments: [true, false]
     )
     func dropAfterBody(delivered: Bool) async throws {
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test("With latency the push is sent at once and the answer comes late")
+    @Test("With latency, the push is sent at once and only the response is delayed")
     func latency() async throws {
         try await withSandbox(client: HTTPClientSettings(totalTimeout: .milliseconds(100))) { kakao in
             try await Self.add(["kind": "latency", "milliseconds": 600_000, "times": 1], kakao)
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test("A late answer is the same answer")
+    @Test("A delayed response is unchanged")
     func shortLatency() async throws {
         try await withSandbox { kakao in
             try await Self.add(["kind": "latency", "milliseconds": 20], kakao)
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    @Test("The same seed makes the same choices, and another seed others")
+    @Test("The same seed yields the same faults, and another seed yields different ones")
     func seed() async throws {
         func choices(seed: UInt64) async throws -> [Int] {
             var settings = KakaoSandboxSettings()
@@ -153,7 +153,7 @@ import Testing
         #expect(try await choices(seed: 2) != first)
     }
 
-    @Test("A probability of 0 never strikes and of 1 always")
+    @Test("A fault with probability 0 never strikes, and one with 1 always does")
     func probability() async throws {
         try await withSandbox { kakao in
             try await Self.add(["kind": "down", "probability": 0], kakao)
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test("Faults are listed with how often they struck, and taken away one by one")
+    @Test("Faults are listed with the number of affected requests, and removed one by one")
     func list() async throws {
         try await withSandbox { kakao in
             try await Self.add(
@@ -183,7 +183,7 @@ import Testing
     }
 
     @Test(
-        "A fault that cannot be is refused with the field that is wrong",
+        "An invalid fault is rejected with the name of the invalid field",
         arguments: [
             (["status": 500], "kind"), (["kind": "fire"], "kind"), (["kind": "status", "status": 99], "status"),
             (["kind": "status", "statsu": 500], "statsu"), (["kind": "latency"], "milliseconds"),
@@ -202,7 +202,7 @@ import Testing
         }
     }
 
-    @Test("More than 100 faults are refused, unless there are spent ones to make room")
+    @Test("More than 100 faults are rejected, unless spent ones can be replaced")
     func tooMany() async throws {
         try await withSandbox { kakao async throws in
             var spent = Fault(.status)

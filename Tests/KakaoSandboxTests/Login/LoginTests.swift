@@ -4,11 +4,11 @@ import JSON
 import KakaoSandbox
 import Testing
 
-/// Logging in, and whose a token is.
+/// The log-in control, and the lookup of access tokens.
 @Suite struct LoginTests {
     private static let path = "/v1/user/access_token_info"
 
-    @Test("A token that was issued tells its user and app while it is in force")
+    @Test("A valid token yields its user and app")
     func accessToken() async throws {
         try await withSandbox { fixture in
             let login = try await fixture.control(.post, "/sandbox/login", ["user_id": "9007199254740993"])
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("A token that is unknown, over or missing is refused with -401")
+    @Test("An unknown, expired or missing token is rejected with -401")
     func refused() async throws {
         try await withSandbox { fixture in
             let over = try #require(fixture.sandbox.accessToken(of: 1, expiresInSeconds: 0))
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(
-        "A log-in with an app key brings an ID token, whose key is published, and so is the one before the last change"
+        "A log-in with an app key returns an ID token; its key and the previous key are published"
     )
     func idToken() async throws {
         try await withSandbox { fixture in

@@ -4,9 +4,9 @@ import JSON
 import KakaoSandbox
 import Testing
 
-/// What a send delivers, and what the sandbox remembers of it.
+/// The deliveries of a send, and the sandbox's records of them.
 @Suite(.timeLimit(.minutes(1))) struct DeliveryTests {
-    @Test("A send is answered empty and delivered to every device of every user, each with the part for its platform")
+    @Test("A send has an empty response and is delivered to all devices of all users, each with its platform's part")
     func delivery() async throws {
         try await withSandbox { kakao in
             _ = try await kakao.register(1, "android")
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test("A device whose platform the message has no part for gets nothing, and a dry run reaches no device")
+    @Test("A message without a part for a device's platform is not delivered to it, nor is a dry run")
     func outcomes() async throws {
         try await withSandbox { kakao in
             _ = try await kakao.register(1, "android")
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("With bypass the message carries the token, and what is registered is not looked at")
+    @Test("With bypass the message carries the token, and registered tokens are ignored")
     func bypass() async throws {
         try await withSandbox { kakao in
             _ = try await kakao.register(1, "registered")
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("Deliveries are read page by page, of one user or of all")
+    @Test("Deliveries are listed in pages, of one user or of all users")
     func pages() async throws {
         try await withSandbox { kakao in
             for _ in 0..<3 { _ = try await kakao.send("[1,2]", [:]) }
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test("One token more than there is room for is refused as temporary, and a known one is still updated")
+    @Test("A token beyond the limit is rejected with a temporary error, and an existing one is still updated")
     func tokenLimit() async throws {
         var settings = KakaoSandboxSettings()
         settings.maximumTokens = 1
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("Users are counted by the marker in custom_field, so that one who was reached twice stands out")
+    @Test("Users are counted by the marker in custom_field, which reveals a user who was reached twice")
     func reached() async throws {
         try await withSandbox { kakao in
             func marked(_ marker: JSONValue) -> JSONValue { ["for_gcm": ["custom_field": ["marker": marker]]] }
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test("What is not counted for want of room is told")
+    @Test("Users beyond the limit are reported as uncounted")
     func uncounted() async throws {
         var settings = KakaoSandboxSettings()
         settings.maximumReached = 2
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    @Test("Statistics count requests by path, sends, users and what became of each delivery")
+    @Test("Statistics count requests by path, sends, users, and deliveries by outcome")
     func stats() async throws {
         try await withSandbox { kakao in
             _ = try await kakao.register(1, "a")
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test("Deliveries can be forgotten, and tokens stay")
+    @Test("Deliveries can be cleared, and tokens are kept")
     func forget() async throws {
         try await withSandbox { kakao in
             _ = try await kakao.register(1, "a")

@@ -5,13 +5,13 @@ import Testing
 
 @testable import KakaoSandbox
 
-/// Parameters that Kakao refuses, with -2.
+/// Invalid parameters, which Kakao rejects with -2.
 @Suite(.timeLimit(.minutes(1))) struct ParameterTests {
     private static let notUsers = [
         "", "0", "-1", "+5", "1.0", "1e3", "01", " 1", "1 ", "9223372036854775808", "18446744073709551617", "x",
     ]
 
-    @Test("What is no integer from 1 to 2^63-1 is no user", arguments: notUsers)
+    @Test("A user id that is not an integer from 1 to 2^63-1 is rejected", arguments: notUsers)
     func user(text: String) async throws {
         #expect(UserIDs.parseOne(text) == nil)
         try await withSandbox { kakao in
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "What is no array of users is no list",
+        "A list that is not an array of user ids is rejected",
         arguments: [
             "", "1", "{}", "[", "[]x", "[1,]", "[,1]", "[1 2]", "[\"1]", "[1\"]", "[\"1\",2\"]", "[null]", "[[1]]",
             "[1.0]",
@@ -35,7 +35,7 @@ import Testing
         #expect(UserIDs.parseList(text) == nil)
     }
 
-    @Test("Users are numbers or strings, to the last digit")
+    @Test("User ids are numbers or strings, and keep all digits")
     func lists() {
         #expect(UserIDs.parseOne("9223372036854775807") == .max)
         #expect(UserIDs.parseList("[]") == [])
@@ -47,7 +47,7 @@ import Testing
         )
     }
 
-    @Test("100 users are sent to at once, and 101, or none, are refused")
+    @Test("A send to 100 users is accepted, and one to 101 or none is rejected")
     func tooMany() async throws {
         try await withSandbox { kakao async throws in
             let users = (1...101).map(String.init)
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test("Each parameter that is required is asked for")
+    @Test("A call that lacks a required parameter is rejected")
     func missing() async throws {
         try await withSandbox { kakao async throws in
             let device: KeyValuePairs = ["uuid": "1", "device_id": "d", "push_type": "gcm", "push_token": "t"]
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test("A device that is not as documented is refused in Kakao's words, push token included")
+    @Test("An invalid device is rejected with Kakao's message, which contains the push token")
     func kpusher() async throws {
         try await withSandbox { kakao in
             let long = String(repeating: "가", count: 65)
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test("A device id has up to 64 characters, whatever they are made of")
+    @Test("A device id has up to 64 characters of any kind")
     func longDeviceID() async throws {
         try await withSandbox { kakao async throws in
             let device = String(repeating: "가", count: 64)
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(
-        "A push_message that is no object, or whose parts are none, is refused",
+        "A push_message that is not an object, or has parts that are not, is rejected",
         arguments: [
             "", "x", "[]", "1", "{", #"{"for_gcm":1}"#, #"{"for_apns":"x"}"#, #"{"for_gcm":{"custom_field":[]}}"#,
         ]
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test("A form that cannot be decoded is refused in Kakao's shape")
+    @Test("A form that cannot be decoded is rejected with a JSON error like Kakao's")
     func badForm() async throws {
         try await withSandbox { kakao in
             let response = try await kakao.call("/v1/push/tokens?uuid=%zz")

@@ -6,7 +6,10 @@ import Testing
 
 /// The Push API as Kakao documents it.
 @Suite(.timeLimit(.minutes(1))) struct PushAPITests {
-    @Test("Registering answers a bare number of days", arguments: [("v1", "gcm"), ("v1", "apns"), ("v2", "fcm")])
+    @Test(
+        "The response to a registration is a bare number of days",
+        arguments: [("v1", "gcm"), ("v1", "apns"), ("v2", "fcm")]
+    )
     func register(version: String, type: String) async throws {
         try await withSandbox { kakao in
             let response = try await kakao.register(1, "a:b", type: type, version: version)
@@ -16,7 +19,7 @@ import Testing
         }
     }
 
-    @Test("A lookup shows each token with its user as a string and its times in whole seconds of UTC")
+    @Test("A lookup lists each token with its user id as a string and its times in whole seconds of UTC")
     func lookup() async throws {
         try await withSandbox { kakao in
             _ = try await kakao.register(.max, "a:b+c/d")
@@ -32,7 +35,7 @@ import Testing
         }
     }
 
-    @Test("A lookup takes users by form and by query, quoted and unquoted, and shows nothing of unknown ones")
+    @Test("A lookup accepts user ids in form and query, quoted and unquoted, and omits unknown users")
     func lookupOfMany() async throws {
         try await withSandbox { kakao in
             for user in 1...3 { _ = try await kakao.register(Int64(user), "token \(user)") }
@@ -59,7 +62,7 @@ import Testing
         }
     }
 
-    @Test("A device id is of one user and one push type only")
+    @Test("A device id is specific to a user and a push type")
     func sameDeviceID() async throws {
         try await withSandbox { kakao in
             for (user, type) in [("1", "gcm"), ("1", "apns"), ("2", "gcm")] {
@@ -73,7 +76,7 @@ import Testing
         }
     }
 
-    @Test("Deregistering takes one device away, and a device that is not there is as good as gone")
+    @Test("Deregistering removes one device, and succeeds for an unknown one")
     func deregister() async throws {
         try await withSandbox { kakao in
             _ = try await kakao.register(1, "a")
@@ -91,7 +94,7 @@ import Testing
         }
     }
 
-    @Test("A token that has expired is gone from lookup and gets nothing")
+    @Test("An expired token is neither listed nor delivered to")
     func expiry() async throws {
         var settings = KakaoSandboxSettings()
         settings.tokenLifetimeDays = 0
@@ -103,7 +106,7 @@ import Testing
         }
     }
 
-    @Test("A token expires by a clock that can be put forward, counted from its last registration")
+    @Test("A token expires by a clock that can be advanced, counted from its last registration")
     func clock() async throws {
         try await withSandbox { kakao in
             func tokens() async throws -> [String] {
@@ -127,7 +130,7 @@ import Testing
         }
     }
 
-    @Test("A token never expires where the lifetime is -1")
+    @Test("A token never expires with a lifetime of -1")
     func noExpiry() async throws {
         var settings = KakaoSandboxSettings()
         settings.tokenLifetimeDays = -1
@@ -137,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("A token registered by one version is known to the other under its own name for Android")
+    @Test("A token registered by one version is listed by the other under its own name for Android")
     func versions() async throws {
         try await withSandbox { kakao in
             _ = try await kakao.register(1, "a", type: "gcm", version: "v1")
@@ -151,7 +154,7 @@ import Testing
     }
 
     @Test(
-        "Without the Admin key a call is refused with 401 and -401, and nothing is stored",
+        "A call without the Admin key is rejected with 401 and -401, and stores nothing",
         arguments: [nil, "KakaoAK another", "Bearer sandbox-admin-key", "KakaoAK sandbox-admin-key2", "KakaoAK"]
     )
     func unauthorized(authorization: String?) async throws {
@@ -172,7 +175,7 @@ import Testing
         }
     }
 
-    @Test("Of a JSON body every parameter is missing")
+    @Test("Parameters in a JSON body are ignored")
     func jsonBody() async throws {
         try await withSandbox { kakao in
             let body: JSONValue = ["uuids": ["1"], "push_message": [:]]

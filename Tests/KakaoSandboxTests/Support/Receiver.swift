@@ -3,13 +3,13 @@ import HTTPServer
 import HTTPTypes
 import Logging
 
-/// A push server as far as Kakao knows it: takes what is sent to it and answers with a status.
+/// A push server as Kakao sees it, which records requests and responds with a fixed status.
 final class Receiver: Sendable {
     struct Received: Sendable {
         let method: HTTPRequest.Method
         let path: String
         let headerFields: HTTPFields
-        /// Of the query or of a form body; empty for JSON.
+        /// The fields of the query or of a form body; empty for JSON.
         let fields: [String: String]
         let body: [UInt8]
     }
@@ -47,7 +47,7 @@ final class Receiver: Sendable {
         server.start()
     }
 
-    /// The next request, once it is there.
+    /// Waits for the next request and returns it.
     func next() async -> Received? {
         var iterator = received.makeAsyncIterator()
         return await iterator.next()

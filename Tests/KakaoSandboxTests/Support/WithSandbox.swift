@@ -4,7 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 
-/// A running sandbox, and a client that talks to it as a push server does.
+/// A running sandbox, and a client that calls it as a push server does.
 struct Fixture: Sendable {
     let sandbox: KakaoSandbox
     let client: HTTPClient
@@ -39,7 +39,7 @@ struct Fixture: Sendable {
         return try await client.send(request)
     }
 
-    /// Registers a token of a device that has the same name.
+    /// Registers a token for a device that is named after the token.
     func register(
         _ userID: Int64,
         _ token: String,
@@ -75,7 +75,7 @@ extension HTTPClientResponse {
     var code: Int64? { json?["code"]?.integer }
 }
 
-/// Runs a sandbox for a test. One loop, so that requests are served in the order in which they come.
+/// Runs a sandbox for a test. It has one loop, so that requests are served in order of arrival.
 func withSandbox<Result>(
     _ settings: KakaoSandboxSettings = KakaoSandboxSettings(),
     client clientSettings: HTTPClientSettings = HTTPClientSettings(),
@@ -98,7 +98,7 @@ func withSandbox<Result>(
     }
 }
 
-/// Sends what must not be answered, and returns how it failed; `nil` if it was answered.
+/// Sends a request that is expected to fail. Returns its error, or `nil` if it got a response.
 func failure(_ body: () async throws -> HTTPClientResponse) async -> HTTPClientError? {
     do {
         _ = try await body()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Postgres
 
-/// What libpq may say in pipeline mode, as transcripts.
+/// Sequences of results that libpq may report in pipeline mode.
 @Suite struct AnswerQueueTests {
     private typealias Queue = AnswerQueue<String, Int>
     private let error = PostgresError(.server, sqlState: "22012")
@@ -11,7 +11,7 @@ import Testing
         .finish(answers.map { Queue.Answer(command: $0.0, outcome: $0.1) })
     }
 
-    @Test("A command is answered at its NULL, and over at the sync of its group, where it is committed")
+    @Test("A command has its result at the terminating NULL, and is finished and committed at the sync of its group")
     func oneCommand() {
         var queue = Queue()
         queue.sent("a", at: 0)
@@ -25,7 +25,7 @@ import Testing
         #expect(queue.isEmpty)
     }
 
-    @Test("Commands behind one that failed are aborted up to the sync, and those behind the sync are not")
+    @Test("Commands after a failed one are aborted up to the sync, and those after the sync are not")
     func abortedGroup() {
         var queue = Queue()
         for command in ["a", "b"] { queue.sent(command, at: 0) }
@@ -43,7 +43,7 @@ import Testing
         #expect(queue.isEmpty)
     }
 
-    @Test("Of a script's results the first failure counts, else the last")
+    @Test("A script's outcome is its first failure, or else its last result")
     func scripts() {
         var queue = Queue()
         queue.sent("a", at: 0)
@@ -57,7 +57,7 @@ import Testing
         #expect(queue.receivedEnd(at: 3) == over(("b", .failed(error))))
     }
 
-    @Test("An answer that nobody asked for, or in the wrong order, is noticed")
+    @Test("An unexpected or out-of-order result is reported as desynchronized")
     func outOfOrder() {
         var queue = Queue()
         #expect(queue.received(.rows(1), at: 0) == .desynchronized)
@@ -69,7 +69,7 @@ import Testing
         #expect(queue.receivedEnd(at: 0) == .desynchronized)
     }
 
-    @Test("Time counts from when a command's turn came, not from when it was sent")
+    @Test("The waiting time starts at a command's turn, not when it was sent")
     func waitingSince() {
         var queue = Queue()
         queue.sent("a", at: 10)
@@ -81,7 +81,7 @@ import Testing
         #expect(queue.first == "b")
     }
 
-    @Test("A connection that is gone gives back what was not answered, oldest first")
+    @Test("A lost connection returns its unfinished commands, oldest first")
     func drain() {
         var queue = Queue()
         queue.sent("a", at: 0)
@@ -89,7 +89,7 @@ import Testing
         queue.sent("b", at: 0)
         _ = queue.received(.rows(1), at: 1)
         _ = queue.receivedEnd(at: 1)
-        // Answered, and for all that is known not committed.
+        // `a` has its result, but may not be committed.
         #expect(queue.drain() == ["a", "b"])
         #expect(queue.isEmpty)
         #expect(queue.commandCount == 0)

@@ -7,13 +7,13 @@ import Testing
 
 @testable import Postgres
 
-/// `COPY … FROM STDIN`: data of any length into a table of a transaction.
+/// `COPY … FROM STDIN`: data of any length into a table, within a transaction.
 @Suite(.timeLimit(.minutes(5))) struct CopyTests {
     private struct ChangeOfMind: Error {}
 
     private static let statement: SQL = "COPY t (n) FROM STDIN"
 
-    /// The lines of a range of numbers, cut into pieces of so many bytes.
+    /// Returns the numbers as lines, cut into pieces of `length` bytes.
     private func pieces(_ numbers: Range<Int>, of length: Int) -> [[UInt8]] {
         let bytes = numbers.flatMap { "\($0)\n".utf8 }
         return stride(from: 0, to: bytes.count, by: length).map { Array(bytes[$0..<min($0 + length, bytes.count)]) }
@@ -40,7 +40,7 @@ import Testing
         try await pool.value(Int64.self, "SELECT count(*) FROM t")
     }
 
-    @Test("Ten thousand rows arrive whole, wherever they are cut, and are there when the transaction commits")
+    @Test("10,000 rows arrive intact, wherever the data is cut, and are stored when the transaction commits")
     func rows() async throws {
         try await withTable { pool, _ in
             for length in [7, 1000, 1 << 20] {
@@ -50,7 +50,7 @@ import Testing
                         for piece in pieces(0..<10_000, of: length) { try await writer.write(piece) }
                     }
                     #expect(count == 10_000)
-                    // The transaction goes on.
+                    // The transaction is still usable.
                     let sum = try await transaction.query("SELECT sum(n) FROM t").first?.decode(Int64.self)
                     #expect(sum == 49_995_000)
                 }
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test("Values of every kind arrive as they are, in a table of a session, whose statements have their time again")
+    @Test("Values of every type arrive unchanged in a temporary table, and the session's statement timeout is restored")
     func binaryRows() async throws {
         try await withTable { pool, _ in
             let values: [(Int64, String?, [String], Bool, Date?)] = [
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("No data at all is no rows, and an empty piece is nothing")
+    @Test("A COPY without data, or with an empty piece, stores no rows")
     func empty() async throws {
         try await withTable { pool, _ in
             let counts = try await pool.withTransaction { transaction in
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test("A producer that throws half-way leaves nothing, its error is the caller's, and the connection serves on")
+    @Test("A producer that throws half-way leaves no rows, its caller gets the error, and the connection stays usable")
     func producerFails() async throws {
         try await withTable {
             $0.exclusiveConnections = 1
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test("A row that the server refuses is an error with its SQLSTATE, and nothing of the COPY is kept")
+    @Test("A row that the server rejects is an error with its SQLSTATE, and no rows of the COPY are kept")
     func badRow() async throws {
         try await withTable {
             $0.exclusiveConnections = 1
@@ -145,7 +145,7 @@ import Testing
                     try await pool.withTransaction { transaction in
                         _ = try await transaction.copy(Self.statement) { writer in
                             try await writer.write(Array("1\n\(bad)".utf8))
-                            // The server has refused it long before all of this has come.
+                            // The server rejects the row long before it has received all of this.
                             for piece in pieces(10..<50_000, of: 4096) { try await writer.write(piece) }
                         }
                     }
@@ -155,7 +155,7 @@ import Testing
             }
             let wrong = try await postgresError {
                 try await pool.withTransaction { transaction in
-                    _ = try await transaction.copy("COPY none FROM STDIN") { _ in Issue.record("it has not begun") }
+                    _ = try await transaction.copy("COPY none FROM STDIN") { _ in Issue.record("the producer ran") }
                 }
             }
             #expect(wrong.sqlState == "42P01")
@@ -164,7 +164,7 @@ import Testing
         }
     }
 
-    @Test("Only COPY FROM STDIN is one: another costs the connection, a plain statement has no room for data")
+    @Test("Only COPY FROM STDIN is allowed: another COPY loses the connection, and a plain statement takes no data")
     func otherStatements() async throws {
         try await withTable { pool, _ in
             let other = try await postgresError {
@@ -175,7 +175,7 @@ import Testing
             #expect(other.code == .connectionLost)
             let plain = try await postgresError {
                 try await pool.withTransaction { transaction in
-                    _ = try await transaction.copy("SELECT 1") { _ in Issue.record("it takes no data") }
+                    _ = try await transaction.copy("SELECT 1") { _ in Issue.record("the producer ran") }
                 }
             }
             #expect(plain.code == .unavailable)
@@ -183,7 +183,7 @@ import Testing
         }
     }
 
-    @Test("A task that is cancelled between two pieces gives up at once, and leaves neither rows nor locks")
+    @Test("A COPY whose task is cancelled between two pieces ends at once, and leaves neither rows nor locks")
     func cancelled() async throws {
         try await withTable { pool, _ in
             let started = AsyncStream.makeStream(of: Void.self)
@@ -200,26 +200,27 @@ import Testing
             for await _ in started.stream {}
             task.cancel()
             await #expect(throws: CancellationError.self) { try await task.value }
-            // Waits for the locks of a transaction that is not over.
+            // Blocks while an unfinished transaction holds locks.
             try await pool.write("TRUNCATE t")
             #expect(try await pool.withTransaction { _ in true })
         }
     }
 
-    /// More than any socket takes while its peer reads nothing, and less than a machine has memory.
+    /// The number of pieces of 1 MiB: more than a socket buffers while its peer does not read, and less than a
+    /// machine's memory.
     private static let tooMany = 256
 
-    /// Writes pieces of a mebibyte to a backend that has been stopped, and counts those that were taken.
+    /// Writes pieces of 1 MiB to a stopped backend, and counts those that were accepted.
     private func writeToStopped(_ writer: PostgresCopyWriter, _ taken: Locked<Int>) async throws {
         let piece = [UInt8](repeating: UInt8(ascii: "0"), count: 1 << 20)
         while taken.withLock({ $0 }) < Self.tooMany {
             try await writer.write(piece)
             taken.withLock { $0 += 1 }
         }
-        Issue.record("nobody reads what was written, and the writer does not wait")
+        Issue.record("the backend does not read, yet the writer does not wait")
     }
 
-    @Test("A writer waits for a server that takes nothing, is cancelled in the middle of that, and the pool goes on")
+    @Test("A writer waits while the server does not read, can be cancelled during the wait, and the pool stays usable")
     func cancelledWhileBlocked() async throws {
         try await withTable {
             $0.statementTimeout = .seconds(60)
@@ -240,7 +241,7 @@ import Testing
             var iterator = started.stream.makeAsyncIterator()
             let stopped = try #require(await iterator.next())
             var before = -1
-            try await eventually("it does not wait") {
+            try await eventually("the writer waits") {
                 try await Task.sleep(for: .milliseconds(50))
                 defer { before = taken.withLock { $0 } }
                 return taken.withLock { $0 } == before
@@ -253,7 +254,7 @@ import Testing
         }
     }
 
-    @Test("A server that takes nothing for the time of a statement is given up")
+    @Test("A server that reads nothing for the statement timeout loses its connection")
     func noProgress() async throws {
         try await withTable {
             $0.statementTimeout = .milliseconds(300)
@@ -270,13 +271,13 @@ import Testing
                 }
             }
             #expect(error.code == .timedOut)
-            try await eventually("there was no new connection") {
+            try await eventually("there is a new connection") {
                 (try? await pool.withTransaction { _ in true }) ?? false
             }
         }
     }
 
-    @Test("A COPY may last longer than a statement, as long as its producer takes; the next statement may not")
+    @Test("A COPY may exceed the statement timeout for as long as its producer needs, but the next statement may not")
     func long() async throws {
         try await withTable {
             $0.statementTimeout = .milliseconds(200)
@@ -298,7 +299,7 @@ import Testing
         }
     }
 
-    @Test("A transaction may be given more time for its statements than others have")
+    @Test("A transaction can have a longer statement timeout than others")
     func longTransaction() async throws {
         try await withTable {
             $0.statementTimeout = .milliseconds(100)
@@ -308,7 +309,7 @@ import Testing
                 _ = try await transaction.copy(Self.statement) { try await $0.write([UInt8]("1\n".utf8)) }
                 try await transaction.query("SELECT pg_sleep(0.5)")
             }
-            // The next one on that connection has the usual time again.
+            // The next transaction on that connection has the usual timeout again.
             let error = try await postgresError {
                 try await pool.withTransaction { _ = try await $0.query("SELECT pg_sleep(60)") }
             }
@@ -317,7 +318,7 @@ import Testing
         }
     }
 
-    @Test("A backend that is terminated in the middle of a COPY: the writer learns of it, with what the server said")
+    @Test("If the backend is terminated during a COPY, the writer receives the server's error")
     func terminated() async throws {
         try await withTable { pool, _ in
             let error = try await postgresError {
@@ -338,7 +339,7 @@ import Testing
         }
     }
 
-    @Test("During a COPY no other statement is taken, and after it no more data")
+    @Test("During a COPY other statements are rejected, and after it more data is rejected")
     func order() async throws {
         try await withTable { pool, _ in
             try await pool.withTransaction { transaction in
@@ -357,7 +358,7 @@ import Testing
         }
     }
 
-    @Test("A COPY of any length costs no more memory than its pieces")
+    @Test("A COPY of any length needs no more memory than its pieces")
     func memory() async throws {
         try await withTable { pool, _ in
             let before = try Self.residentBytes()
@@ -369,7 +370,8 @@ import Testing
                     for _ in 0..<4096 { try await writer.write(line) }
                 }
             }
-            // Other tests run meanwhile: much less than what was sent, and much more than a piece.
+            // The limit leaves room for tests that run meanwhile: much less than the data sent, and much more than a
+            // piece.
             let after = try Self.residentBytes()
             #expect(after - before < 128 << 20)
         }

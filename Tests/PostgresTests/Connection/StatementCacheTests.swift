@@ -9,7 +9,7 @@ import Testing
         StatementCache.Key(statement: StatementText(text: text), types: types)
     }
 
-    @Test("A statement is prepared once, under a name of its own")
+    @Test("A statement is prepared once, under a unique name")
     func once() {
         var cache = StatementCache()
         #expect(cache.use(key) == .prepare(name: "statement"))
@@ -18,14 +18,14 @@ import Testing
         #expect(cache.use(Self.key("SELECT 3")) == .prepare(name: "statement_3"))
     }
 
-    @Test("The same text with parameters of other types is another statement")
+    @Test("The same SQL with other parameter types is another statement")
     func types() {
         var cache = StatementCache()
         _ = cache.use(key)
         #expect(cache.use(Self.key("SELECT $1", types: [TypeOID.text])) == .prepare(name: "statement_2"))
     }
 
-    @Test("A statement that could not be prepared is forgotten, and those who counted on it learn why")
+    @Test("A statement that could not be prepared is removed, and dependent commands receive the reason")
     func failure() {
         var cache = StatementCache()
         let why = PostgresError(.server, sqlState: "42601")
@@ -59,7 +59,7 @@ import Testing
         #expect(cache.use(count) == .prepared(name: "CountFruits"))
     }
 
-    @Test("Beyond its capacity, statements run without being prepared")
+    @Test("Beyond the cache's capacity, statements run unprepared")
     func full() {
         var cache = StatementCache()
         for number in 0..<StatementCache.capacity { _ = cache.use(Self.key("SELECT \(number)")) }

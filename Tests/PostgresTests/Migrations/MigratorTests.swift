@@ -17,7 +17,7 @@ import Testing
     private let first = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1);"
     private let second = "-- 카카오\nCREATE FUNCTION f() RETURNS integer LANGUAGE sql AS $$ SELECT n FROM a; $$;\n"
 
-    @Test("Migrations are applied in order, once, and remembered")
+    @Test("Migrations are applied once, in order, and recorded")
     func order() async throws {
         try await TestDatabase.withPool { pool, database in
             let directory = try directory(["0002_f.sql": second, "0001_a.sql": first, "README.md": "not SQL"])
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test("A migration that was applied may not be changed, removed or renamed")
+    @Test("An applied migration must not be changed, removed or renamed")
     func changed() async throws {
         try await TestDatabase.withPool { pool, database in
             let original = try directory(["0001_a.sql": first, "0002_f.sql": second])
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(
-        "Gaps, two files of one version and other names are refused before the database is asked",
+        "Gaps, duplicate versions and invalid file names are rejected before the database is contacted",
         arguments: [
             (["0001_a.sql", "0003_c.sql"], "Migration 2 is missing before 0003_c.sql"),
             (["0001_a.sql", "0001_b.sql"], "0001_a.sql and 0001_b.sql have the same version"),
@@ -101,7 +101,7 @@ import Testing
         #expect(error.message.contains(message))
     }
 
-    @Test("A migration that fails leaves nothing of itself behind, and what came before it stays")
+    @Test("A failed migration is rolled back completely, and earlier migrations stay applied")
     func failure() async throws {
         try await TestDatabase.withPool { pool, database in
             let broken = "CREATE TABLE b (n integer); SELECT 1 / 0;"
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test("Of migrators that start at once, one works and the others find nothing left to do")
+    @Test("If several migrators start concurrently, one applies the migrations and the others find none pending")
     func concurrent() async throws {
         try await TestDatabase.withPool { pool, database in
             let migrator = Migrator(

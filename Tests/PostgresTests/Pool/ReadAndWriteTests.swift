@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite struct ReadAndWriteTests {
-    /// Runs reads so that they are all asked for in one tick of the loop. What each comes to, in order.
+    /// Submits reads in one tick of the loop and returns their results, in order.
     private func together(
         _ statements: [String],
         _ pool: PostgresPool
@@ -25,7 +25,7 @@ import Testing
         }.value
     }
 
-    @Test("Reads of one tick travel in one sync group, which is one transaction of the server")
+    @Test("Reads of one tick are sent in one sync group, which is one transaction on the server")
     func oneSync() async throws {
         try await TestDatabase.withPool { pool, _ in
             _ = try await pool.read("SELECT pg_current_xact_id()::text")
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test("A read that fails leaves its neighbours alone, whether it fails when it runs or when it is prepared")
+    @Test("A failing read does not affect its neighbours, whether it fails when it runs or when it is prepared")
     func neighbours() async throws {
         try await TestDatabase.withPool { pool, _ in
             for bad in ["SELECT 1 / 0", "SELEKT", "SELECT nothing FROM nowhere"] {
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test("What changes something is refused as a read, for a read may be run twice")
+    @Test("A read that changes data is rejected, because a read may be run twice")
     func readsDoNotWrite() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE t (n integer)")
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("Each write is a transaction of its own, also when another of the same tick fails")
+    @Test("Each write is a separate transaction, even if another write of the same tick fails")
     func writes() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE t (n integer PRIMARY KEY)")
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test("An error carries SQLSTATE and constraint, is safe to print, and keeps the server's words for the log")
+    @Test("An error has SQLSTATE, constraint and statement, and is safe to print")
     func errors() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE t (token text CONSTRAINT token_once UNIQUE)")
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test("A caller that is cancelled is told at once, and those behind it get their own answers")
+    @Test("A cancelled caller returns at once, and callers behind it receive their own results")
     func cancellation() async throws {
         try await TestDatabase.withPool {
             $0.statementTimeout = .seconds(60)
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("A statement that is prepared follows a change of its table")
+    @Test("A prepared statement still works after its table has changed")
     func changedTable() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE t (n integer)")
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test("Results larger than any buffer arrive whole while others are under way")
+    @Test("Results larger than any buffer arrive complete while others are in flight")
     func largeResults() async throws {
         try await TestDatabase.withPool { pool, _ in
             let results = await together(
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test("Statements may be asked for before the pool is started, and are refused after it is shut down")
+    @Test("Statements can be submitted before the pool is started, and are rejected after it is shut down")
     func life() async throws {
         try await TestDatabase.withPool { _, database in
             let pool = PostgresPool(settings: database.settings, loop: database.loop, logger: quietLogger)
@@ -178,7 +178,7 @@ import Testing
         }
     }
 
-    @Test("A pool that was never connected shuts down at once", .timeLimit(.minutes(1)))
+    @Test("A pool that has never connected shuts down at once", .timeLimit(.minutes(1)))
     func shutdownUnconnected() async throws {
         try await TestDatabase.withPool { _, database in
             let pool = PostgresPool(settings: database.settings, loop: database.loop, logger: quietLogger)
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test("Shutting down lets what is in hand finish")
+    @Test("Shutting down lets statements in flight finish")
     func orderlyShutdown() async throws {
         try await TestDatabase.withPool {
             $0.statementTimeout = .seconds(60)
@@ -205,7 +205,7 @@ import Testing
                 }
                 try await database.isAwaited(by: 2, pool)
                 Task { await closing.shutdown() }
-                try await eventually("the shutdown did not begin") {
+                try await eventually("the shutdown begins") {
                     do {
                         try await closing.withTransaction { _ in }
                         return false

@@ -3,7 +3,7 @@ import Testing
 @testable import Postgres
 
 @Suite struct ReconnectionTests {
-    @Test("A first attempt is waited for; once it has failed nobody waits until there is a connection")
+    @Test("Statements may wait for the first attempt; after it has failed they may not until there is a connection")
     func firstAttempt() {
         var reconnection = Reconnection()
         #expect(reconnection.start() == .connect)
@@ -16,7 +16,7 @@ import Testing
         #expect(reconnection.mayWait)
     }
 
-    @Test("A lost connection is made again at once, and waited for")
+    @Test("A lost connection is reopened at once, and statements may wait for it")
     func lost() {
         var reconnection = Reconnection()
         _ = reconnection.start()
@@ -25,7 +25,7 @@ import Testing
         #expect(reconnection.mayWait)
     }
 
-    @Test("The delay doubles with each failure, up to a second, give or take a fifth")
+    @Test("The delay doubles with each failure, up to 1 s, with a jitter of 20 percent")
     func backOff() {
         var reconnection = Reconnection()
         _ = reconnection.start()
@@ -38,13 +38,13 @@ import Testing
         #expect(reconnection.ended(at: 0, jitter: -1) == .connectLater(800))
     }
 
-    @Test("A server that hangs up on everyone is not asked in a busy loop")
+    @Test("A server that closes every new connection is not reconnected in a busy loop")
     func shortLife() {
         var reconnection = Reconnection()
         _ = reconnection.start()
         reconnection.opened(at: 0)
         #expect(reconnection.ended(at: 10, jitter: 0) == .connectLater(50))
-        // No attempt has failed.
+        // No connection attempt has failed.
         #expect(reconnection.mayWait)
         _ = reconnection.delayPassed()
         reconnection.opened(at: 100)
@@ -54,7 +54,7 @@ import Testing
         #expect(reconnection.ended(at: 5000, jitter: 0) == .connect)
     }
 
-    @Test("Once closed, it stays closed")
+    @Test("A closed connection is not reopened")
     func closed() {
         var reconnection = Reconnection()
         _ = reconnection.start()

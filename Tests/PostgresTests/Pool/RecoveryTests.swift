@@ -6,9 +6,9 @@ import Testing
 
 @testable import Postgres
 
-/// What becomes of statements when connections and servers die, and that it passes by itself.
+/// The effect on statements when connections and servers fail, and the recovery without intervention.
 @Suite struct RecoveryTests {
-    /// Runs `body` with a server that may be harmed.
+    /// Runs `body` with a private server that the test may damage.
     private func withServer(
         _ adjust: (inout PostgresSettings) -> Void = { _ in },
         _ body: (PostgresCluster, PostgresPool) async throws -> Void
@@ -31,11 +31,11 @@ import Testing
         }
     }
 
-    /// A read that is under way on the server, and the process that works on it.
+    /// Starts a slow read. Returns its task and the backend that runs it.
     private func slowRead(_ pool: PostgresPool) async throws -> (Task<Int, any Error>, backend: Int32) {
         let backend = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
         let task = Task(executorPreference: pool.loop) { try await pool.read("SELECT pg_sleep(30)").count }
-        try await eventually("the slow read never ran") {
+        try await eventually("the slow read runs") {
             try await pool.withTransaction { transaction in
                 try await transaction.query(
                     "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'",
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(
-        "A connection that the server ends in the middle of a statement is an error to those on it, and is made again"
+        "A connection that the server closes during a statement is an error to its callers, and is reopened"
     )
     func terminated() async throws {
         try await TestDatabase.withPool { pool, _ in
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test("Connections for transactions that died while they were idle are not lent out")
+    @Test("Transactions do not receive connections that were lost while idle")
     func terminatedWhileIdle() async throws {
         try await TestDatabase.withPool {
             $0.exclusiveConnections = 1
@@ -69,55 +69,55 @@ import Testing
                 try #require(try await transaction.query("SELECT pg_backend_pid()").first).decode(Int32.self)
             }
             try await pool.write("SELECT pg_terminate_backend($1, 10000)", [.int32(backend)])
-            try await eventually("the connection was not made again") {
+            try await eventually("the connection is reopened") {
                 (try? await pool.withTransaction { _ in true }) ?? false
             }
         }
     }
 
-    @Test("After a crash of the whole server statements work again, without a restart of ours")
+    @Test("After a crash of the whole server, statements work again without a restart of this process")
     func crash() async throws {
         try await withServer { _, pool in
             let (task, backend) = try await slowRead(pool)
             #expect(kill(backend, SIGKILL) == 0)
             let error = try await postgresError { _ = try await task.value }
             #expect(error.code == .connectionLost)
-            try await eventually("reads did not recover") { (try? await pool.read("SELECT 1").count) == 1 }
-            try await eventually("writes did not recover") {
+            try await eventually("reads recover") { (try? await pool.read("SELECT 1").count) == 1 }
+            try await eventually("writes recover") {
                 (try? await pool.write("CREATE TABLE IF NOT EXISTS t ()")) != nil
             }
-            try await eventually("transactions did not recover") {
+            try await eventually("transactions recover") {
                 (try? await pool.withTransaction { _ in true }) ?? false
             }
         }
     }
 
-    @Test("While the server is down everything fails fast; when it is back, everything works")
+    @Test("While the server is down all statements fail fast; when it is up again, all work")
     func restart() async throws {
         try await withServer { cluster, pool in
             #expect(try await pool.read("SELECT 1").count == 1)
             await cluster.stop()
-            try await eventually("reads did not notice") {
+            try await eventually("reads are unavailable") {
                 await fails(.unavailable) { _ = try await pool.read("SELECT 1") }
             }
-            try await eventually("writes did not notice") {
+            try await eventually("writes are unavailable") {
                 await fails(.unavailable) { try await pool.write("CREATE TABLE t ()") }
             }
-            try await eventually("transactions did not notice") {
+            try await eventually("transactions are unavailable") {
                 await fails(.unavailable) { try await pool.withTransaction { _ in } }
             }
             try await cluster.start()
-            try await eventually("reads did not recover") { (try? await pool.read("SELECT 1").count) == 1 }
-            try await eventually("writes did not recover") {
+            try await eventually("reads recover") { (try? await pool.read("SELECT 1").count) == 1 }
+            try await eventually("writes recover") {
                 (try? await pool.write("CREATE TABLE IF NOT EXISTS t ()")) != nil
             }
-            try await eventually("transactions did not recover") {
+            try await eventually("transactions recover") {
                 (try? await pool.withTransaction { _ in true }) ?? false
             }
         }
     }
 
-    @Test("A server that does not answer at all costs its connection: the statement times out, the next has a new one")
+    @Test("If the server does not respond, the statement times out, and the next one uses a new connection")
     func silence() async throws {
         try await withServer {
             $0.statementTimeout = .milliseconds(200)
@@ -132,14 +132,14 @@ import Testing
             var codes: Set<PostgresError.Code> = []
             for read in reads { codes.insert(try await postgresError { _ = try await read.value }.code) }
             #expect(codes == [.timedOut, .connectionLost])
-            try await eventually("there was no new connection") {
+            try await eventually("there is a new connection") {
                 guard let next = try? await pool.value(Int32.self, "SELECT pg_backend_pid()") else { return false }
                 return next != backend
             }
         }
     }
 
-    @Test("A server that cannot be reached is unavailable: by path, by address and by name")
+    @Test("A server that cannot be reached by path, address or name is reported as unavailable")
     func unreachable() async throws {
         for url in [
             "postgresql:///d?host=/nowhere", "postgresql://127.0.0.1:1/d", "postgresql://localhost:1/d",

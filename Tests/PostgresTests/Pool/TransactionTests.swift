@@ -10,7 +10,7 @@ import Testing
         try await pool.read("SELECT n FROM t ORDER BY n").map { try $0.decode(Int32.self) }
     }
 
-    @Test("A transaction commits when its body returns, and nobody sees it before")
+    @Test("A transaction commits when its body returns, and is invisible to others before")
     func commit() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE t (n integer)")
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test("A transaction rolls back when its body throws, and its connection serves the next")
+    @Test("A transaction rolls back when its body throws, and its connection is reused")
     func rollBack() async throws {
         try await TestDatabase.withPool {
             $0.exclusiveConnections = 1
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test("A transaction in which a statement failed is not committed, even if its body goes on")
+    @Test("A transaction with a failed statement is not committed, even if its body ignores the error")
     func swallowedError() async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE t (n integer PRIMARY KEY)")
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test("A transaction rolls back at once when its task is cancelled, in the middle of a statement or between two")
+    @Test("A transaction rolls back at once when its task is cancelled, during a statement or between two")
     func cancellation() async throws {
         try await TestDatabase.withPool {
             $0.statementTimeout = .seconds(25)
@@ -84,20 +84,20 @@ import Testing
                 task.cancel()
                 await #expect(throws: CancellationError.self) { try await task.value }
             }
-            // Waits for the locks that a transaction holds which is not over.
+            // Blocks while an unfinished transaction holds locks.
             try await pool.write("TRUNCATE t")
             #expect(try await numbers(pool) == [])
             #expect(try await pool.withTransaction { _ in true })
         }
     }
 
-    @Test("Who finds no connection free waits, for a bounded time")
+    @Test("A caller waits for a free connection until the timeout")
     func bounded() async throws {
         try await TestDatabase.withPool {
             $0.exclusiveConnections = 1
             $0.waitTimeout = .milliseconds(300)
         } _: { pool, _ in
-            try await eventually("no connection was ever made") {
+            try await eventually("there is a connection") {
                 (try? await pool.withTransaction { _ in true }) ?? false
             }
             try await pool.withTransaction { _ in
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test("More transactions than connections all get their turn")
+    @Test("More transactions than connections all complete")
     func turns() async throws {
         try await TestDatabase.withPool {
             $0.exclusiveConnections = 2
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    @Test("A transaction that is over refuses statements")
+    @Test("A finished transaction rejects statements")
     func stale() async throws {
         try await TestDatabase.withPool { pool, _ in
             let escaped = try await pool.withTransaction { $0 }
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("A connection of one's own leaves nothing behind for others")
+    @Test("An exclusive connection leaves no session state behind for others")
     func connection() async throws {
         try await TestDatabase.withPool {
             $0.exclusiveConnections = 1
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test("A script that fails says so, and COPY, which is not spoken here, costs its connection only")
+    @Test("A failing script throws its error, and COPY in a script, which is not supported, loses only its connection")
     func scripts() async throws {
         try await TestDatabase.withPool { pool, _ in
             let error = try await postgresError {

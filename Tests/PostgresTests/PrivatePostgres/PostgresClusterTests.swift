@@ -6,7 +6,7 @@ import PrivatePostgres
 import TestSupport
 import Testing
 
-/// Each test has a cluster of its own.
+/// Each test uses its own cluster.
 @Suite struct PostgresClusterTests {
     private func answers(_ url: String) async throws -> Bool {
         let pool = PostgresPool(
@@ -20,7 +20,7 @@ import Testing
         return count == 1
     }
 
-    @Test("A cluster is made on first use, is durable, keeps what it holds, and prints to whoever started it")
+    @Test("A cluster is created on first use, is durable, keeps its data, and passes its output to the handler")
     func life() async throws {
         let lines = Locked<[String]>([])
         let cluster = PostgresCluster(directory: try TemporaryFolder.make() + "/postgres") { line in
@@ -42,24 +42,25 @@ import Testing
             #expect(setting == value, "\(name)")
         }
         try await cluster.restart()
-        try await eventually("the table is gone") { (try? await pool.read("SELECT n FROM t").count) == 0 }
+        try await eventually("the table still exists") { (try? await pool.read("SELECT n FROM t").count) == 0 }
         await pool.shutdown()
         await cluster.stop()
         #expect(await cluster.processIdentifier == nil)
     }
 
-    @Test("What a server that was killed left behind does not stop the next, nor a lock that names another process")
+    @Test("A server starts despite files of a killed server, and despite a lock that names another process")
     func staleLock() async throws {
         let cluster = PostgresCluster(directory: try TemporaryFolder.make() + "/postgres")
         try await cluster.start()
         let process = try #require(await cluster.processIdentifier)
         #expect(kill(process, SIGKILL) == 0)
-        try await eventually("the end was not noticed") { await cluster.processIdentifier == nil }
+        try await eventually("the cluster notices the end of its server") { await cluster.processIdentifier == nil }
         var url = try await cluster.start()
         #expect(try await answers(url))
         await cluster.stop(.immediate)
 
-        // As in a container, whose process numbers begin again: ours stands for one that is alive and no server.
+        // In a container, process numbers start again from 1. This process stands for a live one that is not a
+        // PostgreSQL server.
         let root = try #require(await cluster.realDirectory)
         for lock in ["\(root)/data/postmaster.pid", "\(root)/.s.PGSQL.5432.lock"] {
             try Data("\(getpid())\n\(root)/data\n".utf8).write(to: URL(filePath: lock))
@@ -69,19 +70,19 @@ import Testing
         await cluster.stop()
     }
 
-    @Test("Two servers are not started on one cluster")
+    @Test("A second server is not started on the same cluster")
     func twice() async throws {
         let directory = try TemporaryFolder.make() + "/postgres"
         let cluster = PostgresCluster(directory: directory)
         let url = try await cluster.start()
         let other = PostgresCluster(directory: directory)
         let error = await #expect(throws: PrivatePostgresError.self) { try await other.start() }
-        #expect(error?.message.contains("running") == true)
+        #expect(error?.message.contains("already runs") == true)
         #expect(try await answers(url))
         await cluster.stop()
     }
 
-    @Test("Settings that the server does not accept are an error that says so")
+    @Test("Invalid settings are an error that names the setting")
     func wrongSettings() async throws {
         let cluster = PostgresCluster(
             directory: try TemporaryFolder.make() + "/postgres",
@@ -91,7 +92,7 @@ import Testing
         #expect(error?.description.contains("no_such_setting") == true)
     }
 
-    @Test("A path that is too long for a socket is a link to a shorter one")
+    @Test("A path that is too long for a socket becomes a link to a shorter one")
     func longPath() async throws {
         let parent = try TemporaryFolder.make()
         let directory = "\(parent)/\(String(repeating: "long-", count: 30))/postgres"
@@ -99,7 +100,7 @@ import Testing
     }
 
     @Test(
-        "Below a directory that only root may enter, the cluster is a link to a place where its user may",
+        "In a directory that only root can enter, the cluster is a link to a directory that its user can enter",
         .enabled(if: geteuid() == 0)
     )
     func rootOnly() async throws {
@@ -117,7 +118,7 @@ import Testing
         #expect(try await answers(url))
         await cluster.stop()
 
-        // The same place the next time, and another if somebody has cleaned up.
+        // The same directory the next time, and a new one if the directory was deleted.
         let next = PostgresCluster(directory: directory)
         try await next.start()
         #expect(await next.realDirectory == real)

@@ -7,16 +7,16 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A schema of one test's own, on the shared server, and the loop that the test's connections live on.
+/// A schema that one test uses alone on the shared server, and the loop of the test's connections.
 struct TestDatabase: Sendable {
     let settings: PostgresSettings
     let loop: EventLoop
-    /// An advisory lock of this test's own, for statements that are to take as long as the test wants.
+    /// An advisory lock that this test uses alone. Statements that wait for it take as long as the test needs.
     let lock: Int64
 
     private static let loops = Result { try EventLoopGroup(count: 2) }
     private static let count = Atomic<Int>(0)
-    /// Tests with connections of their own that run at once.
+    /// The limit on concurrent tests with their own connections.
     static let slots = Slots(8)
 
     static func loop(_ index: Int = 0) throws -> EventLoop {
@@ -24,7 +24,7 @@ struct TestDatabase: Sendable {
         return loops[index % loops.count]
     }
 
-    /// For making and dropping schemas.
+    /// The pool that creates and drops schemas.
     private static let admin = Task.detached {
         let pool = PostgresPool(
             settings: try PostgresSettings(url: try await SharedPostgres.url),
@@ -35,7 +35,7 @@ struct TestDatabase: Sendable {
         return pool
     }
 
-    /// Runs `body` with a pool on an empty schema, and drops the schema afterwards.
+    /// Runs `body` with a pool on an empty schema, and drops the schema afterwards if `body` returns.
     static func withPool(
         _ adjust: (inout PostgresSettings) -> Void = { _ in },
         _ body: (PostgresPool, TestDatabase) async throws -> Void
@@ -67,7 +67,7 @@ struct TestDatabase: Sendable {
 }
 
 extension PostgresPool {
-    /// The only column of the first row.
+    /// Returns the only column of the first row.
     func value<Value: PostgresDecodable>(
         _ type: Value.Type,
         _ sql: String,
@@ -79,10 +79,10 @@ extension PostgresPool {
 }
 
 extension TestDatabase {
-    /// A statement that ends when `body` has: not before, and not long after.
+    /// A statement that ends shortly after `body` of ``whileLocked(_:_:)`` has ended, and not before.
     static let wait = "SELECT pg_advisory_xact_lock($1)"
 
-    /// Runs `body` while statements that ``wait`` for the lock wait.
+    /// Runs `body` while statements that ``wait`` for the lock are blocked.
     func whileLocked(_ pool: PostgresPool, _ body: () async throws -> Void) async throws {
         try await pool.withTransaction { transaction in
             try await transaction.query(Self.wait, [.int64(lock)])
@@ -90,9 +90,9 @@ extension TestDatabase {
         }
     }
 
-    /// Waits until `count` statements wait for the lock.
+    /// Waits until exactly `count` statements wait for the lock.
     func isAwaited(by count: Int64, _ pool: PostgresPool) async throws {
-        try await eventually("nobody waits for the lock") {
+        try await eventually("the statements wait for the lock") {
             let waiting = try await pool.withTransaction { transaction in
                 try await transaction.query(
                     """
@@ -108,7 +108,7 @@ extension TestDatabase {
     }
 }
 
-/// The error that `body` throws, which has to be a `PostgresError`.
+/// Returns the error that `body` throws, which must be a `PostgresError`.
 func postgresError(
     sourceLocation: SourceLocation = #_sourceLocation,
     _ body: () async throws -> Void
@@ -121,7 +121,7 @@ func postgresError(
     throw NothingThrown(sourceLocation: sourceLocation)
 }
 
-/// A body that should have thrown did not.
+/// An error for a body that did not throw.
 struct NothingThrown: Error {
     let sourceLocation: SourceLocation
 }

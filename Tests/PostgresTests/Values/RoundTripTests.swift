@@ -3,13 +3,13 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Every type goes to the server and comes back as what it was.
+/// Values of every type are sent to the server and returned unchanged.
 @Suite struct RoundTripTests {
     private static let texts = [
         "", "plain", "it's \"quoted\"", "{curly},\\back\\", "two\nlines\r\n\ttab", "카카오 푸시 🎉", "NULL",
     ]
 
-    @Test("Numbers and booleans, at the ends of their ranges, and NULL")
+    @Test("Numbers at the limits of their ranges, booleans and NULL")
     func numbers() async throws {
         try await TestDatabase.withPool { pool, _ in
             for value in [Int64.min, -1, 0, 1, .max] as [Int64?] + [nil] {
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test("Texts with quotes, newlines, braces and Korean; bytes of every value; and NULL")
+    @Test("Texts with quotes, newlines, braces and Korean, bytes of every value, and NULL")
     func textsAndBytes() async throws {
         try await TestDatabase.withPool { pool, _ in
             for value in Self.texts + [nil] as [String?] {
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test("Identifiers, times to the microsecond and JSON, and NULL")
+    @Test("UUIDs, times to the microsecond, JSON and NULL")
     func others() async throws {
         try await TestDatabase.withPool { pool, _ in
             for value in [UUID(), nil] as [UUID?] {
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("Arrays of every type, with NULLs in them, are what unnest makes of them")
+    @Test("Arrays of every type, with NULLs, have the elements that unnest returns")
     func arrays() async throws {
         try await TestDatabase.withPool { pool, _ in
             func elements<Element: PostgresDecodable & Equatable>(
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test("Arrays come back as arrays; one with a NULL in it does not")
+    @Test("Arrays are decoded as arrays, except arrays with a NULL, of two dimensions or of another element type")
     func arrayResults() async throws {
         try await TestDatabase.withPool { pool, _ in
             let uuid = UUID()
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    @Test("Arrays of different lengths travel as literals and come back as they were")
+    @Test("Arrays of different lengths are sent as literals and returned unchanged")
     func arrayLiterals() async throws {
         try await TestDatabase.withPool { pool, _ in
             let arrays = [[], ["a"], [""], ["NULL", "null"], Self.texts, [#"a"b\c,d{e}'f"#, #"\\"#, " ", "\n\t"]]
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test("Narrower integers and reals are read as wider ones")
+    @Test("Narrower integers and reals are decoded as wider ones")
     func widening() async throws {
         try await TestDatabase.withPool { pool, _ in
             let row = try #require(try await pool.read("SELECT 1::int2, 2::int4, 3::int2, 0.5::float4").first)
@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    @Test("A column of another type, an unexpected NULL and a wrong number of columns are errors that name the column")
+    @Test("Wrong types, unexpected NULLs and wrong column counts are decoding errors that name the column")
     func wrongShapes() async throws {
         try await TestDatabase.withPool { pool, _ in
             let row = try #require(try await pool.read("SELECT 1::bigint AS id, NULL::text AS name").first)
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test("A text with a NUL, alone or in an array, and a date that is none are refused before anything is sent")
+    @Test("A text with a NUL and an invalid date, alone or in an array, are rejected before the statement is sent")
     func refused() async throws {
         try await TestDatabase.withPool { pool, _ in
             let isNotADate = Date(timeIntervalSinceReferenceDate: .nan)

@@ -9,7 +9,7 @@ import Testing
 
 @testable import PushService
 
-/// `/v1/audiences`: users that operators upload under a name.
+/// `/v1/audiences`: named sets of users that operators upload.
 @Suite(.timeLimit(.minutes(5))) struct AudienceTests {
     private static func upload(_ api: Caller, _ name: String, _ ids: some Sequence<Int>) async throws -> Int {
         try await api.put("/v1/audiences/\(name)", lines(ids)).status
@@ -19,7 +19,7 @@ import Testing
         ids.flatMap { "\($0)\n".utf8 }
     }
 
-    /// The users of an audience, in the order of its parts.
+    /// Returns the users of an audience in the order of its parts.
     private static func users(_ database: TestDatabase, _ name: String) async throws -> [Int64] {
         let rows = try await database.pool.read(
             """
@@ -34,13 +34,13 @@ import Testing
         return try rows.flatMap { try $0.decode([Int64].self) }
     }
 
-    /// A hundred thousand lines in no order, of sixty thousand users.
+    /// 100,000 unordered user ids, 60,000 of them distinct.
     private static var hundredThousand: [Int] {
-        // 100,003 is a prime, so that the multiples of another number below it differ.
+        // 100,003 is prime, so the multiples of a smaller number are distinct modulo it.
         (0..<100_000).map { ($0 % 60_000 * 99_991) % 100_003 * 1_000_003 + 1 }
     }
 
-    @Test("A hundred thousand lines by curl become parts of a thousand users, in order and each user once")
+    @Test("100,000 lines uploaded by curl become sorted parts of 1,000 users, each user once")
     func stored() async throws {
         try await withService { service in
             let ids = Self.hundredThousand
@@ -60,14 +60,14 @@ import Testing
                 "SELECT string_agg(number || ':' || cardinality(user_ids), ' ' ORDER BY number) FROM audience_parts"
             )
             #expect(parts == (1...60).map { "\($0):1000" }.joined(separator: " "))
-            // Chunked, after a question whether it may be sent, and there is one already.
+            // A chunked upload with `Expect: 100-continue` that replaces the audience.
             let again = try await curl(["-T", file, "-H", "Transfer-Encoding: chunked", "-o", "/dev/null", url] + type)
             #expect(again.status == "200")
             #expect(try await Self.users(service.database, "all") == expected)
         }
     }
 
-    @Test("An audience is made, shown, replaced, listed and deleted")
+    @Test("An audience is created, shown, replaced, listed and deleted")
     func life() async throws {
         try await withService { service in
             let api = service.api
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test("What is wrong with an upload is said, the bad lines by their numbers, and nothing is changed")
+    @Test("An invalid upload is rejected with its reason or the numbers of invalid lines, and changes nothing")
     func refused() async throws {
         try await withService { service in
             let api = service.api
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test("A hopeless upload is answered before its end")
+    @Test("An upload with too many invalid lines is rejected before its end")
     func hopeless() async throws {
         try await withService { service in
             let upload = try RawUpload(service.api, "/v1/audiences/a", length: 1 << 40)
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test("To upload and to delete takes a key that may send")
+    @Test("Uploads and deletions require the scope send")
     func scopes() async throws {
         try await withService { service in
             let store = OperatorKeyStore(pool: service.database.pool)
@@ -164,7 +164,7 @@ import Testing
         }
     }
 
-    @Test("A body that comes octet by octet is the same body; until its end everybody sees the former users")
+    @Test("A body may arrive octet by octet; until its end the audience keeps its previous users")
     func octets() async throws {
         try await withService { service in
             let api = service.api
@@ -173,7 +173,7 @@ import Testing
             let upload = try RawUpload(api, "/v1/audiences/a", length: body.count)
             for octet in body.dropLast() {
                 try upload.send([octet])
-                // What comes together is read together.
+                // A pause, because octets that arrive together are read together.
                 try await Task.sleep(for: .milliseconds(1))
             }
             try await Self.isUnderWay(service, 1)
@@ -187,9 +187,9 @@ import Testing
         }
     }
 
-    /// Waits until so many uploads are in their `COPY`.
+    /// Waits until `count` uploads are in their `COPY`.
     private static func isUnderWay(_ service: TestService, _ count: Int64) async throws {
-        try await eventually("\(count) uploads are under way") {
+        try await eventually("\(count) uploads are in progress") {
             try await service.database.integer(
                 """
                 SELECT count(*)
@@ -202,7 +202,7 @@ import Testing
         }
     }
 
-    @Test("A client that goes away in the middle changes nothing, and its place is free again")
+    @Test("A client that disconnects during an upload changes nothing, and its slot becomes free")
     func interrupted() async throws {
         try await withService { service in
             let api = service.api
@@ -216,11 +216,11 @@ import Testing
             }
             #expect(try await Self.users(service.database, "a") == [1, 2])
             #expect(try await service.database.count("audience_parts") == 1)
-            try await eventually("there is a place") { try await Self.upload(api, "a", [3]) == 200 }
+            try await eventually("a slot is free") { try await Self.upload(api, "a", [3]) == 200 }
         }
     }
 
-    @Test("A client that goes away while its users are being sorted and stored changes nothing")
+    @Test("A client that disconnects while its users are sorted and stored changes nothing")
     func interruptedAtTheEnd() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
@@ -235,14 +235,14 @@ import Testing
                 let waits = "SELECT count(*) FROM pg_locks WHERE relation = 'audience_parts'::regclass AND NOT granted"
                 try await eventually("it waits for the lock") { try await database.integer(waits) == 1 }
                 upload.abandon()
-                try await eventually("it is given up") { try await database.integer(waits) == 0 }
+                try await eventually("the upload is aborted") { try await database.integer(waits) == 0 }
             }
             #expect(try await Self.users(database, "a") == [1, 2])
             #expect(try await Self.upload(api, "a", [3]) == 200)
         }
     }
 
-    @Test("A database that goes away in the middle is answered with 503, and nothing is changed")
+    @Test("If the database fails during an upload, the response is 503 and nothing changes")
     func databaseLost() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
@@ -264,11 +264,11 @@ import Testing
             #expect(answer.hasPrefix("HTTP/1.1 503 "))
             #expect(answer.contains(":database-unavailable"))
             #expect(try await Self.users(database, "a") == [1, 2])
-            try await eventually("it works again") { try await Self.upload(api, "a", [3]) == 200 }
+            try await eventually("the database works again") { try await Self.upload(api, "a", [3]) == 200 }
         }
     }
 
-    @Test("A server takes two uploads at a time; a third is to come back later")
+    @Test("A server accepts two concurrent uploads; a third must retry later")
     func places() async throws {
         try await withService { service in
             let api = service.api
@@ -286,7 +286,7 @@ import Testing
         }
     }
 
-    @Test("Two uploads to one audience: the one that ends last is what it has")
+    @Test("Of two concurrent uploads to one audience, the one that ends last determines its users")
     func together() async throws {
         try await withService { service in
             let bodies = [Self.lines(1...5), Self.lines(6...9)]
@@ -304,7 +304,7 @@ import Testing
     }
 
     @Test(
-        "Of an audience all are reached who have a phone for the message, be most users between its first and its last of it or few",
+        "All members of an audience with a phone for the message are reached, in dense and in sparse audiences",
         arguments: [1, 3, 50] as [Int64]
     )
     func phones(distance: Int64) async throws {
@@ -330,7 +330,7 @@ import Testing
         }
     }
 
-    @Test("Parts that no audience and no unfinished push has are removed in steps, and no others")
+    @Test("Only parts without an audience or an unfinished push are removed, in steps")
     func unusedParts() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
@@ -358,12 +358,12 @@ import Testing
             #expect(try await api.delete("/v1/audiences/gone").status == 204)
             for state in ["scheduled", "preparing", "paused", "halted", "sending"] {
                 try await set(state)
-                // Of those that are gone one is deleted each time; the push's are left.
+                // Each step removes one unused part. Those of the push are kept.
                 #expect(try await store.removeUnusedParts(limit: 1) == 1, "\(state)")
             }
             #expect(try await store.removeUnusedParts(limit: 100) == 0)
             #expect(try await database.count("audience_parts") == 2 + 3 + 1)
-            // An upload that is under way is left alone, and leaves nothing behind.
+            // An upload in progress is not affected, and leaves no parts behind.
             let body = Self.lines([8, 9])
             let upload = try RawUpload(api, "/v1/audiences/new", length: body.count)
             try upload.send(Array(body.dropLast()))

@@ -2,7 +2,7 @@ import Testing
 
 @testable import PushService
 
-/// User ids, one a line: what is read of a text, whole or cut anywhere.
+/// The parsing of user ids, one per line, from a text that may be split anywhere.
 @Suite struct UserIDLinesTests {
     private struct Reading: Equatable {
         var ids: [Int64] = []
@@ -18,7 +18,7 @@ import Testing
         return reading
     }
 
-    /// Reads a text whole, octet by octet, and cut in two at every place: all have to agree.
+    /// Parses a text at once, octet by octet, and split at every offset. All results must agree.
     private static func read(_ text: String) -> Reading {
         let bytes = Array(text.utf8)
         let whole = read([bytes])
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(
-        "Lines that end with LF, with CR LF or with the text are read, and empty ones passed over",
+        "Lines may end with LF, CR LF or the end of the text, and empty lines are skipped",
         arguments: [
             ("", []), ("1", [1]), ("1\n", [1]), ("1\n2", [1, 2]), ("1\r\n2\r\n", [1, 2]), ("1\r\n2\n3", [1, 2, 3]),
             ("\n\n1\n\n\r\n2\n\n", [1, 2]), ("3\n1\n3\n", [3, 1, 3]), ("10\n100", [10, 100]),
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(
-        "A line that is no user id is named by its number, counted from 1, and those around it are read",
+        "An invalid line is reported by its number, counted from 1, and its neighbors are parsed",
         arguments: [
             "0", "00", "01", "-1", "+1", " 1", "1 ", "1\t", "a", "1a", "0x1", "1.0", "1e3", "1,2", "\"1\"", "1\r1",
             "\r1",
@@ -53,12 +53,12 @@ import Testing
         #expect(Self.read("7\n\n\(line)\n8\r\n\(line)\r\n9") == Reading(ids: [7, 8, 9], badLines: [3, 5]))
     }
 
-    @Test("A text that ends between CR and LF is not whole")
+    @Test("A text that ends between CR and LF is incomplete")
     func cutLineEnd() {
         #expect(Self.read("1\n2\r") == Reading(ids: [1], badLines: [2]))
     }
 
-    @Test("The first ten bad lines are named; after them, or a mebibyte after the first, more are not worth it")
+    @Test("At most ten invalid lines are reported; parsing stops then, or 1 MiB after the first")
     func hopeless() {
         var lines = UserIDLines()
         lines.read(Array(String(repeating: "x\n1\n", count: 9).utf8)) { _ in }

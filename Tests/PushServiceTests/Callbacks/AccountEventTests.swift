@@ -8,7 +8,7 @@ import PushService
 import TestSupport
 import Testing
 
-/// Changes of users' accounts, which Kakao tells in security event tokens: `/kakao/account-events`.
+/// Kakao's security event tokens about changes of users' accounts: `/kakao/account-events`.
 @Suite(.timeLimit(.minutes(5))) struct AccountEventTests {
     private static let path = "/kakao/account-events"
     private static let mediaType = "application/secevent+jwt"
@@ -39,7 +39,7 @@ import Testing
         return event
     }
 
-    /// Sends a token as Kakao does: without a key.
+    /// Sends a token as Kakao does, without an `Authorization` header.
     private static func post(
         _ service: TestService,
         _ token: String,
@@ -56,10 +56,10 @@ import Testing
         service.kakao.sandbox.stats.requests["/.well-known/jwks.json"] ?? 0
     }
 
-    // MARK: What is done
+    // MARK: Effects
 
     @Test(
-        "The devices of a user who has left are gone here and at Kakao, and nobody else's",
+        "The devices of a user who has left are removed here and at Kakao, and no other user's",
         arguments: [oauth + "user-unlinked", risc + "account-purged", risc + "account-disabled"]
     )
     func gone(type: String) async throws {
@@ -69,16 +69,18 @@ import Testing
             _ = try await service.api.register(2, "other")
             let outcome = try await service.kakao.sandbox.send(Self.event(type, of: .max))
             #expect(outcome.status == 202)
-            // At once here, and at Kakao as soon as it is told.
+            // The devices are removed here at once, and at Kakao by the next call.
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "9223372036854775807"]).text == "[]")
-            try await eventually("Kakao has forgotten them") { try await service.database.count("devices") == 1 }
+            try await eventually("the devices are removed at Kakao") {
+                try await service.database.count("devices") == 1
+            }
             #expect(try await service.kakao.tokens(of: .max).isEmpty)
             #expect(try await service.kakao.tokens(of: 2) == ["phone gcm other"])
-            #expect(service.log.messages.contains("A user has left the app; the devices are withdrawn"))
+            #expect(service.log.messages.contains("Devices withdrawn: the user has left the app"))
         }
     }
 
-    @Test("Whatever else happens, and what is only spelt alike, is stored and answered 202, and changes nothing")
+    @Test("Other event types, even similarly spelled ones, are stored, answered 202, and change nothing")
     func others() async throws {
         try await Self.withApp { service in
             _ = try await service.api.register(1, "token")
@@ -104,7 +106,7 @@ import Testing
         }
     }
 
-    @Test("An event stands in the list, by its address, with all that Kakao said")
+    @Test("An event is listed by its URI, with Kakao's complete payload")
     func list() async throws {
         try await Self.withApp { service in
             var event = Self.event(Self.oauth + "user-unlinked", of: 7)
@@ -131,13 +133,13 @@ import Testing
             let subject = payload["events"]?[event.type]?["subject"]
             #expect(subject?["sub"] == "7")
 
-            // Forgotten with its user.
+            // Deleting the user deletes the event.
             #expect(try await service.api.delete("/v1/users/7").status == 204)
             #expect(try await Self.events(service).map { $0["user_id"] } == ["8"])
         }
     }
 
-    @Test("Each event of a token that tells of several is stored and acted on, for its own subject")
+    @Test("Each event of a token with several is stored and applied to its own subject")
     func several() async throws {
         try await Self.withApp { service in
             for user in 1...4 { _ = try await service.api.register(Int64(user), "token of \(user)", device: "\(user)") }
@@ -155,7 +157,7 @@ import Testing
                 unlinked: ["subject": ["subject_type": "iss-sub", "iss": issuer, "sub": "3"], "reason": "a\0b"],
                 "https://example.com/newer": [:],
             ])
-            // A number of somebody else's, and who is none: stored, for nobody.
+            // A subject of another issuer, and one that is not a number: stored without a user.
             try await send(
                 .object([unlinked: ["subject": ["subject_type": "iss-sub", "iss": "https://example.com", "sub": "4"]]])
             )
@@ -164,12 +166,12 @@ import Testing
             #expect(Array(events.suffix(3).map { $0["user_id"] }) == ["1", "3", "2"])
             #expect(events.prefix(2).allSatisfy { $0["user_id"] == .null && $0["type"]?.string == unlinked })
             #expect(events[3]["referrer_type"] == "a\u{FFFD}b")
-            try await eventually("Kakao has forgotten one") { try await service.database.count("devices") == 3 }
+            try await eventually("one device is removed at Kakao") { try await service.database.count("devices") == 3 }
             #expect(try await service.kakao.tokens(of: 3).isEmpty)
         }
     }
 
-    @Test("A token that comes again is answered 202 and not acted on, also not with another event")
+    @Test("A duplicate token is answered 202 and has no effect, even with another event")
     func repeated() async throws {
         try await Self.withApp { service in
             let sandbox = service.kakao.sandbox
@@ -177,7 +179,7 @@ import Testing
             event.tokenID = "token-1"
             _ = try await service.api.register(1, "first")
             #expect(try await sandbox.send(event).status == 202)
-            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            try await eventually("the device is removed at Kakao") { try await service.database.count("devices") == 0 }
             #expect(try await service.api.register(1, "second").status == 200)
             event.type = Self.risc + "account-purged"
             let outcomes = [
@@ -192,7 +194,7 @@ import Testing
         }
     }
 
-    @Test("Of one token that comes many times at the same moment one counts")
+    @Test("A token that arrives many times concurrently counts once")
     func concurrent() async throws {
         try await Self.withApp { service in
             let token = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1))
@@ -205,25 +207,25 @@ import Testing
         }
     }
 
-    @Test("Kakao need not wait for the answer: what it told is stored when the database has time")
+    @Test("An event is stored even if Kakao closes the connection before the response")
     func hangUp() async throws {
         try await Self.withApp { service in
             _ = try await service.api.register(1, "token")
-            // Kakao's keys are known, so that only the database is waited for.
+            // Fetches Kakao's keys, so that only the database delays the next event.
             #expect(try await service.kakao.sandbox.send(Self.event("urn:other", of: 2)).status == 202)
             let pool = service.database.pool
             try await pool.withTransaction { transaction in
                 _ = try await transaction.query("LOCK TABLE events")
                 let outcome = try await service.kakao.sandbox.send(AccountEvent(userID: 1))
-                // No 202 before the commit.
+                // There is no 202 before the commit.
                 #expect(outcome.status == nil)
             }
             try await eventually("it is stored") { try await Self.events(service).count == 2 }
-            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            try await eventually("the device is removed at Kakao") { try await service.database.count("devices") == 0 }
         }
     }
 
-    @Test("Events of a rare type are found by the index among very many others")
+    @Test("Events of a rare type are found by the index among many others")
     func index() async throws {
         try await Self.withApp { service in
             try await service.database.pool.write(
@@ -239,7 +241,7 @@ import Testing
                 let list = try await service.api.get("/v1/events", ["type": "urn:rare", "limit": "1000"])
                 #expect(list.json?["items"]?.array?.count == 1)
             }
-            // What the server has counted comes in within a second or so.
+            // PostgreSQL reports its statistics after about a second.
             try await eventually("the index was used") {
                 try await service.database.integer(
                     "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'events_type'"
@@ -252,10 +254,10 @@ import Testing
         }
     }
 
-    // MARK: Who is believed
+    // MARK: Verification
 
     @Test(
-        "What is not Kakao's to this app, or no security event token at all, is answered 400 with err, and changes nothing"
+        "Anything but Kakao's security event token for this app is answered 400 with err, and changes nothing"
     )
     func refused() async throws {
         try await Self.withApp { service in
@@ -278,13 +280,13 @@ import Testing
             func unsigned(_ changes: JSONObject) -> String { TestSigner.token(changed(changes), claims) { _ in [] } }
             var tokens: [(token: String, error: String)] = []
 
-            // Not signed as Kakao signs.
+            // Algorithms that Kakao does not use.
             for algorithm in ["none", "None", "RS384", "RS512", "PS256", ""] {
                 let token = unsigned(["alg": .string(algorithm)])
                 tokens += [(token, "invalid_request"), (token + pieces[2], "invalid_request")]
             }
             tokens.append((unsigned(["alg": "ES256"]) + pieces[2], "invalid_key"))
-            // With what everybody knows, as if it were the secret.
+            // HMAC with public values as the secret.
             for secret in [Array(modulus.utf8), published.bytes(), []] {
                 let token = TestSigner.hs256(claims, secret: secret, header: changed(["alg": "HS256"]))
                 tokens.append((token, "invalid_key"))
@@ -302,7 +304,7 @@ import Testing
                 tokens.append(("\(pieces[0]).\(pieces[1]).\(pieces[2].prefix(count))", "authentication_failed"))
             }
 
-            // Another kind of token, though Kakao has signed it.
+            // Other kinds of token, although Kakao has signed them.
             let idToken = try await sandbox.idToken(of: 1, appKey: Self.restAPIKey)
             let telling = try await sandbox.idToken(
                 of: 1,
@@ -314,7 +316,7 @@ import Testing
                 tokens.append((unsigned(["typ": type]) + pieces[2], "invalid_request"))
             }
 
-            // From others, or for others.
+            // Other issuers and other audiences.
             for issuer in ["https://kauth.kakao.com.example.com", "", .null] as [JSONValue] {
                 tokens.append((try await signed(["iss": issuer]), "invalid_issuer"))
             }
@@ -322,7 +324,7 @@ import Testing
                 tokens.append((try await signed(["aud": audience]), "invalid_audience"))
             }
 
-            // Without what it must say.
+            // Required claims that are missing or invalid.
             let now = TestSigner.now
             for time in [.integer(now + 3600), .integer(Int64.max), "1", .null] as [JSONValue] {
                 tokens.append((try await signed(["iat": time]), "invalid_request"))
@@ -338,7 +340,7 @@ import Testing
             let long = try await signed(["events": .object(["urn:" + String(repeating: "x", count: 252): [:]])])
             tokens.append((long, "invalid_request"))
 
-            // No token, or more than one.
+            // Malformed tokens, and tokens that are too long.
             tokens += [
                 "", "x", "..", "eyJ..", right + "\n", right + ".", right + "=", "\(pieces[0]).\(pieces[1])", "{}",
                 try await signed(["padding": .string(String(repeating: "x", count: 9000))]),
@@ -362,7 +364,7 @@ import Testing
 
             #expect(try await service.database.count("events") == 0)
             #expect(try await service.kakao.tokens(of: 1) == ["phone gcm token"])
-            // It was for nothing else that they were refused.
+            // The unchanged token is accepted, so each was rejected for its change alone.
             #expect(
                 try await Self.post(service, right, type: "Application/SecEvent+JWT; charset=us-ascii").status == 202
             )
@@ -370,7 +372,7 @@ import Testing
         }
     }
 
-    @Test("A token for any of the app's keys, or for one of them among others, is believed")
+    @Test("A token is accepted for any of the app's keys, also among other audiences")
     func audiences() async throws {
         try await Self.withApp { service in
             for audience in ["native-app-key", ["other", .string(Self.restAPIKey)]] as [JSONValue] {
@@ -385,7 +387,7 @@ import Testing
     }
 
     @Test(
-        "A security event token does not say who calls, though Kakao has signed it and it has all that an ID token has"
+        "A security event token is no credential, even if Kakao has signed it and it has all claims of an ID token"
     )
     func notACredential() async throws {
         try await Self.withApp { service in
@@ -399,13 +401,13 @@ import Testing
             #expect(try await Self.post(service, token).status == 202)
             let idToken = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.restAPIKey)
             #expect(try await service.api.with("Bearer \(idToken)").get("/v1/push/tokens").status == 200)
-            // Both are verified with the same keys.
+            // Both kinds of token are verified with the same keys.
             #expect(Self.fetches(service) == 1)
         }
     }
 
     @Test(
-        "A token of an unknown key is refused when Kakao has just been asked; otherwise it may come again, and keys are fetched once"
+        "An unknown key gets 400 if the keys were just fetched, else 503 for a retry; the keys are fetched once"
     )
     func unknownKeys() async throws {
         try await Self.withApp { service in
@@ -425,7 +427,7 @@ import Testing
     }
 
     @Test(
-        "An event that is signed with a key of which nothing is known yet is never refused, and taken when the keys are fetched again"
+        "An event with a new key is never rejected, and is accepted once the keys are fetched again"
     )
     func rotated() async throws {
         try await Self.withApp(interval: .seconds(4)) { service in
@@ -433,8 +435,8 @@ import Testing
             #expect(try await Self.post(service, sandbox.token(of: AccountEvent(userID: 1))).status == 202)
             try await sandbox.rotateKeys()
             let token = try await sandbox.token(of: AccountEvent(userID: 2))
-            // In a quarter of the interval, since it comes once.
-            try await eventually("it is taken", within: .seconds(3)) {
+            // After a quarter of the interval, because Kakao sends an event only once.
+            try await eventually("the event is accepted", within: .seconds(3)) {
                 let status = try await Self.post(service, token).status
                 #expect([202, 503].contains(status))
                 return status == 202
@@ -443,7 +445,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao's keys cannot be fetched the answer is 503 and nothing is stored; keys that are known serve")
+    @Test("While Kakao's keys cannot be fetched, unknown keys get 503 and store nothing; known keys stay valid")
     func kakaoAway() async throws {
         try await Self.withApp(interval: .milliseconds(50)) { service in
             let sandbox = service.kakao.sandbox
@@ -466,7 +468,7 @@ import Testing
         }
     }
 
-    @Test("Without a key of the app there is no such endpoint")
+    @Test("Without an app key the endpoint does not exist")
     func noKey() async throws {
         try await withService { service in
             let token = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1))

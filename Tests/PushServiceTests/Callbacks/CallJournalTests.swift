@@ -15,7 +15,7 @@ import Subprocess
 import TestSupport
 import Testing
 
-/// Calls from Kakao while PostgreSQL does not answer: each that is answered with success is stored once.
+/// Kakao's calls while PostgreSQL is unavailable. Each call that is answered with success is stored exactly once.
 @Suite(.timeLimit(.minutes(5))) struct CallJournalTests {
     private static let callbackPath = "/kakao/link/callback"
     private static let feedbackPath = "/kakao/push/feedback/\(Keys.feedback)"
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test(
-        "While PostgreSQL is away Kakao's calls are taken and readiness is true; when it is back all are stored, once"
+        "While PostgreSQL is down, Kakao's calls are accepted and the server is ready; later all are stored once"
     )
     func outage() async throws {
         try await Self.withCluster { cluster, url in
@@ -89,19 +89,19 @@ import Testing
                     #expect(try await api.register(1, "token").status == 200)
                     #expect(try await Self.callback(api, "before") == 200)
                     await cluster.stop(.fast)
-                    try await eventually("the status says so") {
+                    try await eventually("the status reports it") {
                         try await api.get("/v1/status").json?["database"]?["up"] == false
                     }
                     for number in 0..<20 { #expect(try await Self.callback(api, "during-\(number / 2)") == 200) }
                     #expect(try await Self.callback(api, "before") == 200)
-                    // Without a name each delivery is stored.
+                    // A callback without a resource id is stored each time.
                     #expect(try await Self.callback(api, nil) == 200)
                     #expect(
                         try await Self.kakao(api).post("/kakao/unlink", form: ["app_id": "123456", "user_id": "2"])
                             .status == 200
                     )
                     for _ in 0..<2 { #expect(try await Self.report(api, "token", at: 4_000_000_000_000) == 200) }
-                    // Bad calls are not.
+                    // Invalid calls are not accepted.
                     #expect(try await api.with("KakaoAK wrong").get(Self.callbackPath).status == 401)
                     #expect(try await Self.kakao(api).get(Self.callbackPath).status == 400)
 
@@ -111,7 +111,7 @@ import Testing
                     #expect(status?["backlog"]?["batches"] == .null)
                     #expect(try await api.metrics().value("kakao_push_journal_records") == 25)
                     #expect(try await api.metrics().value("kakao_push_journal_open") == 1)
-                    try await eventually("readiness knows") {
+                    try await eventually("readiness reports it") {
                         let ready = try await api.get("/readyz")
                         #expect(ready.status == 200)
                         return ready.json?["checks"]?["database"] == "unreachable"
@@ -127,7 +127,7 @@ import Testing
                     #expect(items.count == 12)
                     #expect(Set(items.compactMap { $0["resource_id"]?.string }).count == 11)
                     #expect(items.allSatisfy { $0["args"] == ["이름": "값 \u{1F600} \"\\"] && $0["template_id"] == 5 })
-                    // What became visible late can be asked for, and the lists say when it came.
+                    // Replayed calls are found by `stored_since`, and the lists show when they were received.
                     let late = try await api.get("/v1/link/callbacks", ["stored_since": returned])
                     #expect(late.json?["items"]?.array?.count == 11)
                     for item in late.json?["items"]?.array ?? [] {
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test("A server that starts without PostgreSQL takes Kakao's calls, and nothing else, and is ready")
+    @Test("A server that starts without PostgreSQL is ready, and accepts only Kakao's calls")
     func startedWithout() async throws {
         try await Self.withCluster { cluster, url in
             try await TestKakao.with { kakao in
@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test("A user who unlinks during the outage and registers after it keeps the new device, and loses the old one")
+    @Test("A user who unlinks during an outage and registers after it keeps the new device and loses the old one")
     func unlinkThenRegister() async throws {
         try await Self.withCluster { cluster, url in
             try await TestKakao.with { kakao in
@@ -196,22 +196,22 @@ import Testing
                     #expect(try await Self.kakao(api).get("/kakao/unlink", Self.unlink).status == 200)
                 }
                 try await cluster.start()
-                // A server that has no journal, so that the user is faster than the replay.
+                // A server without a journal, so that the registration precedes the replay.
                 try await RunningServer.with(Self.settings(url, kakao, journal: nil)) { (api: Caller) async throws in
                     #expect(try await api.register(1, "new", device: "new").status == 200)
-                    // What is registered again counts from then.
+                    // A repeated registration counts from its own time.
                     #expect(try await api.register(1, "same", device: "same").status == 200)
                 }
                 try await RunningServer.with(settings) { api in
                     try await eventually("it is replayed") {
                         try await api.get("/v1/status").json?["journal"]?["records"] == 0
                     }
-                    try await eventually("Kakao has forgotten the old one") {
+                    try await eventually("the old device is removed at Kakao") {
                         try await kakao.tokens(of: 1).sorted() == ["new gcm new", "same gcm same"]
                     }
                     let tokens = try await api.get("/v1/push/tokens", ["uuid": "1"]).json?.array
                     #expect(Set(tokens?.compactMap { $0["push_token"]?.string } ?? []) == ["new", "same"])
-                    // The event itself is there.
+                    // The event itself is stored.
                     #expect(try await api.get("/v1/events").json?["items"]?.array?.count == 1)
                 }
             }
@@ -219,7 +219,7 @@ import Testing
     }
 
     @Test(
-        "A statement that PostgreSQL does not answer within 2 s: Kakao is answered in time, and a late commit counts once"
+        "If a statement takes longer than 2 s, Kakao still gets a response in time, and a late commit counts once"
     )
     func stalled() async throws {
         let folder = try Self.folder()
@@ -252,7 +252,7 @@ import Testing
         }
     }
 
-    @Test("A commit whose response is lost counts once, whatever comes between it and the replay")
+    @Test("A commit whose response is lost counts once, even if other calls precede the replay")
     func lostResponse() async throws {
         try await Self.withCluster { cluster, url in
             try await TestKakao.with { kakao in
@@ -267,12 +267,12 @@ import Testing
                     async let unlink = Self.kakao(api).get("/kakao/unlink", ["app_id": "123456", "user_id": "9"]).status
                     async let report = Self.report(api, "token", at: 4_000_000_000_000)
                     #expect(try await [callback, nameless, unlink, report] == [200, 200, 200, 200])
-                    // They were committed, and are in the journal.
+                    // The calls were committed, and are in the journal as well.
                     #expect(try await Self.count(pool, "link_callbacks") == 2)
                     #expect(try await Self.count(pool, "events") == 1)
                     #expect(try await Self.failures(pool) == 1)
                     #expect(try await api.get("/v1/status").json?["journal"]?["records"] == 4)
-                    // Reports of other failures come before and after.
+                    // Another failure is reported in between.
                     try await pool.write(
                         """
                         UPDATE devices
@@ -294,7 +294,7 @@ import Testing
         }
     }
 
-    @Test("A failure that was reported before another one and stored after it counts as well")
+    @Test("A failure that is stored after a later one counts as well")
     func outOfOrder() async throws {
         try await withService { (service: TestService) async throws in
             #expect(try await service.api.register(1, "token").status == 200)
@@ -306,7 +306,7 @@ import Testing
         }
     }
 
-    @Test("A record that the database rejects is kept aside and counted, and the others are stored")
+    @Test("A record that the database rejects is set aside and counted, and the others are stored")
     func rejected() async throws {
         let folder = try Self.folder()
         let journal = try Journal(path: folder, maximumBytes: 1 << 20, logger: quietLogger)
@@ -330,7 +330,7 @@ import Testing
         let adjust = { (settings: inout Settings) in settings.journal.directory = folder }
         try await withService(adjust) { service in
             try await eventually("they are replayed") { try await service.database.count("link_callbacks") == 2 }
-            try await eventually("they are counted") {
+            try await eventually("the rejected records are counted") {
                 try await service.api.metrics().value("kakao_push_journal_rejected_records") == 2
             }
             #expect(try await service.api.get("/v1/status").json?["journal"]?["rejected"] == 2)
@@ -340,13 +340,13 @@ import Testing
     }
 
     @Test(
-        "While the disk hangs Kakao is answered 503 in time, other requests are served, and the calls are stored all the same"
+        "While the disk hangs, Kakao gets 503 in time, other requests are served, and the calls are stored all the same"
     )
     func hangingDisk() async throws {
         let isHanging = Locked(false)
         var operations = FileOperations.system
         operations.sync = { [sync = operations.sync] descriptor throws(SystemError) in
-            // Blocks a queue of the journal, as a disk does.
+            // Blocks a queue of the journal, as a hanging disk does.
             while isHanging.withLock({ $0 }) { usleep(10_000) }
             try sync(descriptor)
         }
@@ -373,7 +373,7 @@ import Testing
         }
     }
 
-    @Test("With a full disk Kakao is answered 503 and the server is not ready, until there is room")
+    @Test("With a full disk, Kakao gets 503 and the server is not ready, until there is space")
     func fullDisk() async throws {
         let isFull = Locked(true)
         var operations = FileOperations.system
@@ -398,13 +398,13 @@ import Testing
             #expect(ready.status == 503)
             #expect(ready.json?["checks"]?["journal"] == "closed")
             isFull.withLock { $0 = false }
-            try await eventually("it is ready by itself") { try await api.get("/readyz").status == 200 }
+            try await eventually("the server is ready again") { try await api.get("/readyz").status == 200 }
             #expect(try await Self.callback(api, "after") == 200)
             try await server.stop()
         }
     }
 
-    @Test("With a directory that cannot be used the server does not start, and says which setting is wrong")
+    @Test("With an unusable directory the server does not start, and names the invalid setting")
     func unusable() async throws {
         let file = "\(try TemporaryFolder.make())/file"
         try writeFile([], to: file)
@@ -416,7 +416,7 @@ import Testing
         #expect(error?.place == "journal.directory")
     }
 
-    @Test("Without a journal the log warns at the start")
+    @Test("Without a journal a warning is logged at the start")
     func warning() async throws {
         try await withService { service in
             #expect(service.log.lines.contains { $0.level == .warning && $0.message.hasPrefix("No journal") })
@@ -425,14 +425,14 @@ import Testing
 
     // MARK: Under load
 
-    /// Calls answered with success, by their name at Kakao.
+    /// The resource ids of calls that were answered with success.
     private final class Accepted: Sendable {
         let names = Locked<Set<String>>([])
         let isStopping = Locked(false)
     }
 
     @Test(
-        "PostgreSQL away and the server killed twice under callbacks, a third of them duplicates: each one answered 200 is stored once"
+        "Under load with duplicates, outages and kills of the server, each callback answered 200 is stored once"
     )
     func load() async throws {
         try await Self.withCluster { cluster, url in
@@ -456,7 +456,7 @@ import Testing
                         }
                     }
                 }
-                /// Waits until more callbacks were accepted.
+                /// Waits until 300 more callbacks are accepted.
                 func progress(_ what: Comment) async throws {
                     let before = accepted.names.withLock { $0.count }
                     try await eventually(what) { accepted.names.withLock { $0.count } > before + 300 }
@@ -491,7 +491,7 @@ import Testing
                 let pool = try await Shared.pool(url)
                 let stored = try await pool.read("SELECT key FROM link_callbacks").map { try $0.decode(String.self) }
                 await pool.shutdown()
-                // The key is unique, so that none is there twice.
+                // The key is unique, so no callback is stored twice.
                 #expect(accepted.names.withLock { $0 }.subtracting(stored).isEmpty)
                 server.send(SIGTERM)
                 #expect(await server.ended() == .exited(0))
@@ -499,7 +499,8 @@ import Testing
         }
     }
 
-    /// Sends callbacks one after another over kept connections until it is stopped, every third of them twice.
+    /// Sends callbacks one after another over persistent connections until it is stopped. A third of them are
+    /// duplicates.
     private static func call(_ url: String, _ client: HTTPClient, _ caller: Int, _ accepted: Accepted) async {
         var number = 0
         while !accepted.isStopping.withLock({ $0 }) {
@@ -509,7 +510,7 @@ import Testing
             request.headerFields[.authorization] = "KakaoAK \(Keys.admin)"
             if let field = HTTPField.Name("X-Kakao-Resource-ID") { request.headerFields[field] = name }
             guard let response = try? await client.send(request) else {
-                // The server is being started.
+                // The server is restarting.
                 try? await Task.sleep(for: .milliseconds(20))
                 continue
             }

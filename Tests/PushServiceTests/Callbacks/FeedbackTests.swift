@@ -5,11 +5,11 @@ import PushService
 import TestSupport
 import Testing
 
-/// Kakao's reports of tokens that it could not deliver to: `/kakao/push/feedback/{secret}`.
+/// Kakao's reports of failed deliveries: `/kakao/push/feedback/{secret}`.
 @Suite(.timeLimit(.minutes(5))) struct FeedbackTests {
     private static let path = "/kakao/push/feedback/\(Keys.feedback)"
 
-    /// Reports a failure as Kakao does: a form, without a key.
+    /// Reports a failure as Kakao does, as a form without an `Authorization` header.
     private static func report(
         _ service: TestService,
         _ userID: Int64,
@@ -27,14 +27,14 @@ import Testing
         try await service.api.get("/v1/users/1/devices").json?["items"]?[0]?["failures"]
     }
 
-    /// The time of the registration in milliseconds, rounded up.
+    /// Returns the time of the last registration in Unix milliseconds, rounded up.
     private static func registeredAt(_ service: TestService) async throws -> Int64 {
         try await service.database.integer(
             "SELECT ceil(extract(epoch FROM max(updated_at)) * 1000)::bigint FROM devices"
         )
     }
 
-    @Test("A token that fails in three sends is deregistered, here and at Kakao, and one that works is not")
+    @Test("A token that fails in three sends is deregistered here and at Kakao, and a working one is not")
     func sandboxFailures() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "dead", device: "old")
@@ -47,16 +47,16 @@ import Testing
                     service.kakao.sandbox.stats.feedback.accepted == count
                 }
             }
-            try await eventually("Kakao has forgotten the token") {
+            try await eventually("the token is removed at Kakao") {
                 try await service.kakao.tokens(of: 1) == ["new gcm alive"]
             }
-            try await eventually("so have we") { try await service.database.count("devices") == 1 }
+            try await eventually("the device is removed here") { try await service.database.count("devices") == 1 }
             let tokens = try await service.api.get("/v1/push/tokens", ["uuid": "1"]).json?.array
             #expect(tokens?.map { $0["push_token"] } == ["alive"])
         }
     }
 
-    @Test("Reports are counted by their dates: the same one counts once, as an older one counts for nothing")
+    @Test("Reports are counted by date: duplicates count once, and those older than the registration are ignored")
     func dates() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -67,19 +67,19 @@ import Testing
             #expect(try await Self.failures(service) == 1)
             #expect(try await Self.report(service, 1, "token", at: start + 2) == 200)
             #expect(try await Self.failures(service) == 2)
-            // Another user, another token.
+            // Reports for another user or another token do not count.
             #expect(try await Self.report(service, 2, "token", at: start + 3) == 200)
             #expect(try await Self.report(service, 1, "other", at: start + 3) == 200)
             #expect(try await Self.failures(service) == 2)
             #expect(try await service.kakao.tokens(of: 1).count == 1)
-            // The last straw.
+            // The third failure deregisters the device.
             #expect(try await Self.report(service, 1, "token", at: start + 3) == 200)
             try await eventually("the device is gone") { try await service.database.count("devices") == 0 }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
         }
     }
 
-    @Test("A registration clears what was counted")
+    @Test("A registration resets the count")
     func cleared() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test("The number of failures is a setting")
+    @Test("The number of failures is configurable")
     func setting() async throws {
         let adjust = { (settings: inout Settings) in settings.pruneAfterFailures = 1 }
         try await withService(adjust) { service in
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test("With a wrong secret, or without one in the settings, there is nothing at the path")
+    @Test("With a wrong secret, or without one in the settings, the response is 404")
     func wrongSecret() async throws {
         try await withService { service in
             let right = Self.path
@@ -118,13 +118,13 @@ import Testing
             #expect(try await Self.report(service, 1, "token", at: 1) == 404)
             _ = try await service.api.register(1, "token")
             try await service.api.waitUntilDone(service.push([1], marker: "m"))
-            // Nor is Kakao told an address that is not there.
+            // Pushes then have no return_url.
             let payload = service.kakao.sandbox.deliveries().first?.payload
             #expect(payload == Array(#"{"custom_field":{"marker":"m"}}"#.utf8))
         }
     }
 
-    @Test("A report that cannot be understood is refused with the name of the field")
+    @Test("An invalid report is rejected with the name of the field")
     func malformed() async throws {
         let cases = [
             ("userId", "0"), ("userId", "x"), ("pushToken", ""), ("date", "-1"), ("date", "1.5"),

@@ -4,7 +4,7 @@ import JSON
 import KakaoSandbox
 import Testing
 
-/// Kakao's callbacks for shared messages: `/kakao/link/callback`, and `/v1/link/callbacks` where operators read them.
+/// Kakao's callbacks for shared messages, and the operators' list: `/kakao/link/callback`, `/v1/link/callbacks`.
 @Suite(.timeLimit(.minutes(5))) struct LinkCallbackTests {
     private static let path = "/kakao/link/callback"
 
@@ -23,7 +23,7 @@ import Testing
         try await service.api.get("/v1/link/callbacks", query).json?["items"]?.array ?? []
     }
 
-    @Test("A message that is shared stands in the list with all that Kakao said", arguments: LinkShare.Method.allCases)
+    @Test("A shared message is listed with all of Kakao's parameters", arguments: LinkShare.Method.allCases)
     func shared(method: LinkShare.Method) async throws {
         try await withService { service in
             var share = LinkShare()
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test("A callback is taken as a query, as a form and as JSON, with a template id as a number, as text, or none")
+    @Test("A callback is accepted as query, form or JSON, with a template id as number or string, or without one")
     func forms() async throws {
         try await withService { service in
             let caller = Self.kakao(service)
@@ -82,7 +82,7 @@ import Testing
                 ),
             ]
             #expect(answers.map(\.status) == [200, 200, 200, 200])
-            // The latest first.
+            // The list begins with the latest.
             let items = try await Self.list(service)
             #expect(items.map { $0["hash_chat_id"] } == ["4", "3", "2", "1"])
             #expect(items.map { $0["template_id"] } == [3, 3, 3, .null])
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test("A callback without the Admin key, or with another one, is refused and not stored")
+    @Test("A callback without the Admin key is rejected and not stored")
     func wrongKey() async throws {
         try await withService { service in
             for key in [nil, "KakaoAK wrong", "Bearer \(Keys.admin)", "KakaoAK \(Keys.operator)", "KakaoAK "] {
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test("Of callbacks with one resource id one is stored, however often and however close together they come")
+    @Test("A resource id is stored once, even if many callbacks with it arrive concurrently")
     func repeated() async throws {
         try await withService { service in
             try await withThrowingTaskGroup(of: Int.self) { group in
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test("The list is narrowed by chat type, template, custom argument and time")
+    @Test("The list can be filtered by chat type, template, custom argument and time")
     func filters() async throws {
         try await withService { service in
             let caller = Self.kakao(service)
@@ -164,13 +164,13 @@ import Testing
             let times = try await Self.list(service).map { $0["received_at"]?.string ?? "" }
             #expect(try await found(["until": "2020-01-01T00:00:00Z"]).isEmpty)
             #expect(try await found(["since": "2020-01-01T00:00:00Z"]).count == 4)
-            // The time that is shown is cut to milliseconds: it is not after the moment of receipt.
+            // The listed time is truncated to milliseconds, so it is never after the time of receipt.
             #expect(try await found(["since": times[0]]).contains("4"))
             #expect(try await !found(["until": times[3]]).contains("4"))
         }
     }
 
-    @Test("Pages follow one another by cursor until everything was shown once")
+    @Test("Pages by cursor list every callback exactly once")
     func pages() async throws {
         try await withService { service in
             for number in 1...5 {
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    @Test("A list that is asked for wrongly is refused with the name of the field")
+    @Test("An invalid request for the list is rejected with the name of the field")
     func wrongQuery() async throws {
         let cases = [
             ("limit", "0"), ("limit", "1001"), ("limit", "x"), ("cursor", "x"), ("cursor", ""), ("since", "yesterday"),
@@ -207,7 +207,7 @@ import Testing
     }
 
     @Test(
-        "What PostgreSQL cannot store of an argument is replaced and does not lose the callback",
+        "Characters of an argument that PostgreSQL cannot store are replaced, and the callback is stored",
         arguments: [true, false]
     )
     func nul(isJSON: Bool) async throws {
@@ -227,12 +227,12 @@ import Testing
             let args = try await Self.list(service).first?["args"]
             #expect(args?["a\u{FFFD}b"] == "c\u{FFFD}d")
             #expect(args?["deep"] == #"{"e\u0000":"\u0000"}"#)
-            // And it is found by what was sent.
+            // A filter with the original argument finds the callback.
             #expect(try await Self.list(service, ["arg.a\0b": "c\0d"]).count == 1)
         }
     }
 
-    @Test("A callback that lacks one of Kakao's own parameters is refused with its name and not stored")
+    @Test("A callback that lacks one of Kakao's parameters is rejected with its name and not stored")
     func incomplete() async throws {
         try await withService { service in
             let caller = Self.kakao(service)

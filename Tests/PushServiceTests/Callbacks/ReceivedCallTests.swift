@@ -4,12 +4,12 @@ import Testing
 
 @testable import PushService
 
-/// Calls as records of the journal.
+/// The encoding of calls as journal records.
 struct ReceivedCallTests {
-    @Test("A time is the same to the microsecond after the journal, or a report that is stored twice would count twice")
+    @Test("The journal keeps times to the microsecond; otherwise a report stored twice would count twice")
     func times() throws {
         for index in 0..<20_000 {
-            // Many fractions of a microsecond.
+            // Times with various fractions of a microsecond.
             let time = Date(timeIntervalSinceReferenceDate: 817_000_000 + Double(index) * 0.000_123_456_7)
             let failure = TokenFailure(userID: 1, pushToken: "token", date: time, receivedAt: time)
             let read = try ReceivedCall(record: ReceivedCall.tokenFailure(failure).record)
@@ -22,7 +22,7 @@ struct ReceivedCallTests {
         }
     }
 
-    @Test("Events come back with everything they hold, however deep")
+    @Test("Events are decoded completely, including deeply nested values")
     func events() throws {
         let payload = Array(
             (String(repeating: "[", count: 60) + #""\u0001 값""# + String(repeating: "]", count: 60)).utf8
@@ -53,7 +53,7 @@ struct ReceivedCallTests {
     }
 
     @Test(
-        "What is no call is refused",
+        "An invalid record is rejected",
         arguments: ["", "{}", "[]", #"{"other":1}"#, #"{"events":1}"#, #"{"link_callback":{}}"#]
     )
     func unknown(text: String) {

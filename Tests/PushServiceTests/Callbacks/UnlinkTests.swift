@@ -9,11 +9,11 @@ import Testing
 
 @testable import PushService
 
-/// Kakao's unlink notices: `/kakao/unlink`, and `/v1/events` where operators read them.
+/// Kakao's unlink notices, and the operators' list of events: `/kakao/unlink`, `/v1/events`.
 @Suite(.timeLimit(.minutes(5))) struct UnlinkTests {
     private static let path = "/kakao/unlink"
 
-    /// As Kakao sends it.
+    /// A notice as Kakao sends it.
     private static let notice: KeyValuePairs = [
         "app_id": "123456", "user_id": "1", "referrer_type": "UNLINK_FROM_APPS",
     ]
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(
-        "The devices of a user who unlinks the app are gone here and at Kakao, and nobody else's",
+        "The devices of a user who unlinks the app are removed here and at Kakao, and no other user's",
         arguments: [true, false]
     )
     func unlink(byGet: Bool) async throws {
@@ -46,15 +46,17 @@ import Testing
             let answer =
                 byGet ? try await kakao.get(Self.path, Self.notice) : try await kakao.post(Self.path, form: Self.notice)
             #expect(answer.status == 200)
-            // At once here, and at Kakao as soon as it is told.
+            // The devices are removed here at once, and at Kakao by the next call.
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
-            try await eventually("Kakao has forgotten them") { try await service.database.count("devices") == 1 }
+            try await eventually("the devices are removed at Kakao") {
+                try await service.database.count("devices") == 1
+            }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
             #expect(try await service.kakao.tokens(of: 2) == ["phone gcm other"])
         }
     }
 
-    @Test("The sandbox's notices are believed, by GET and by POST", arguments: UnlinkNotice.Method.allCases)
+    @Test("The sandbox's notices are accepted, by GET and by POST", arguments: UnlinkNotice.Method.allCases)
     func sandbox(method: UnlinkNotice.Method) async throws {
         try await Self.withApp { service in
             _ = try await service.api.register(1, "token")
@@ -62,12 +64,12 @@ import Testing
             notice.method = method
             notice.referrerType = "ACCOUNT_DELETE"
             #expect(await service.kakao.sandbox.unlink(notice).status == 200)
-            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            try await eventually("the device is removed at Kakao") { try await service.database.count("devices") == 0 }
             #expect(try await Self.events(service).map { $0["referrer_type"] } == ["ACCOUNT_DELETE"])
         }
     }
 
-    @Test("A notice stands in the list with all that Kakao said, whatever its reason, and for a user without devices")
+    @Test("A notice is listed with all of Kakao's parameters, for any reason, also for a user without devices")
     func list() async throws {
         try await Self.withApp { service in
             let kakao = Self.kakao(service)
@@ -105,37 +107,37 @@ import Testing
         }
     }
 
-    @Test("A notice that Kakao repeats under its name counts once, and not against who has come back meanwhile")
+    @Test("A duplicate notice with the same resource id has no effect, even if the user has registered again")
     func repeated() async throws {
         try await Self.withApp { service in
             let kakao = Self.kakao(service, resourceID: "notice-1")
             _ = try await service.api.register(1, "first")
             #expect(try await kakao.post(Self.path, form: Self.notice).status == 200)
-            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            try await eventually("the device is removed at Kakao") { try await service.database.count("devices") == 0 }
             #expect(try await service.api.register(1, "second").status == 200)
             #expect(try await kakao.post(Self.path, form: Self.notice).status == 200)
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).json?.array?.count == 1)
             #expect(try await Self.events(service).count == 1)
-            // Without a name, nobody can tell a repetition from a second unlink.
+            // Without a resource id, a duplicate cannot be distinguished from a second unlink.
             #expect(try await Self.kakao(service).post(Self.path, form: Self.notice).status == 200)
             #expect(try await Self.events(service).count == 2)
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
         }
     }
 
-    @Test("While Kakao's Push API is down a notice is taken, and the devices are deregistered when it is back")
+    @Test("While Kakao's Push API is down a notice is accepted, and the devices are deregistered later")
     func outage() async throws {
         try await Self.withApp { service in
             _ = try await service.api.register(1, "token")
             service.kakao.fail("*", .down)
             #expect(try await Self.kakao(service).get(Self.path, Self.notice).status == 200)
             service.kakao.sandbox.removeFaults()
-            try await eventually("Kakao has forgotten it") { try await service.database.count("devices") == 0 }
+            try await eventually("the device is removed at Kakao") { try await service.database.count("devices") == 0 }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
         }
     }
 
-    @Test("Nobody but Kakao, and no notice of another app, is believed")
+    @Test("Only Kakao's notices for this app are accepted")
     func refused() async throws {
         try await Self.withApp { service in
             _ = try await service.api.register(1, "token")
@@ -156,12 +158,12 @@ import Testing
             #expect(try await service.kakao.tokens(of: 1) == ["phone gcm token"])
             #expect(try await Self.events(service).isEmpty)
 
-            // Operators read it with the scope for that, Kakao's key is none.
+            // The Admin key is not an operator's key, so it cannot list events.
             #expect(try await kakao.get("/v1/events").status == 401)
         }
     }
 
-    @Test("Without the app's number there is no such endpoint")
+    @Test("Without the app id the endpoint does not exist")
     func noApp() async throws {
         try await withService { service in
             let answer = try await Self.kakao(service).get(Self.path, Self.notice)
@@ -169,7 +171,7 @@ import Testing
         }
     }
 
-    // MARK: Registrations at the same moment
+    // MARK: Concurrent registrations
 
     private static func withTokens(_ body: (TestService) async throws -> Void) async throws {
         func adjust(_ settings: inout Settings) {
@@ -190,7 +192,7 @@ import Testing
     }
 
     @Test(
-        "A registration that was authorized before its user left is not stored after that, and the app is to try again"
+        "A registration authorized before its user left is not stored afterwards, and the app must retry"
     )
     func authorizedBefore() async throws {
         try await Self.withTokens { service in
@@ -203,7 +205,7 @@ import Testing
                 try await eventually("the registration waits") {
                     try await Self.waits("query LIKE '%/* RepeatRegistrations */%'", service)
                 }
-                // What a notice does that is stored in between; that the token was revoked is not told.
+                // The effect of a notice that is stored in between, without its notification that the token was revoked.
                 _ = try await transaction.query(
                     """
                     INSERT INTO events (key, id, type, user_id, payload, received_at, happened_at)
@@ -220,12 +222,12 @@ import Testing
             #expect(answer.json?["type"] == "urn:kakao-push-server:error:identity-unavailable")
             #expect(answer.headerFields[.retryAfter] == "1")
             #expect(try await Self.active(1, service) == 0)
-            // Neither does another device of the user, nor one of somebody else that has the token, nor is that one withdrawn.
+            // The old authorization registers no other device either, and does not displace the token's current device.
             #expect(try await service.api.register(2, "other", device: "other").status == 200)
             #expect(try await app.register(1, "other", device: "another").status == 503)
             #expect(try await Self.active(1, service) == 0)
             #expect(try await Self.active(2, service) == 1)
-            // An operator's word holds, and so does that of a token that was verified since.
+            // Registrations by an operator, or with a token that was verified since, are stored.
             #expect(try await service.api.register(1, "operator", device: "operator").status == 200)
             let second = try #require(service.kakao.sandbox.accessToken(of: 1))
             #expect(try await service.api.with("Bearer \(second)").register(1, "token").status == 200)
@@ -239,7 +241,7 @@ import Testing
             let token = try #require(service.kakao.sandbox.accessToken(of: 1))
             #expect(try await service.api.register(2, "token").status == 200)
             let (registered, unlinked) = try await service.database.pool.withTransaction { transaction in
-                // The device that is displaced.
+                // Locks the device that the registration displaces.
                 _ = try await transaction.query("SELECT 1 FROM devices WHERE user_id = 2 FOR UPDATE")
                 let registered = Task {
                     try await service.api.with("Bearer \(token)").register(1, "token").status
@@ -256,11 +258,11 @@ import Testing
             #expect(try await [200, 202].contains(registered.value))
             #expect(try await unlinked.value == 200)
             #expect(try await Self.active(1, service) == 0)
-            try await eventually("Kakao has forgotten it") { try await service.kakao.tokens(of: 1).isEmpty }
+            try await eventually("the device is removed at Kakao") { try await service.kakao.tokens(of: 1).isEmpty }
         }
     }
 
-    @Test("A notice that is stored late withdraws what was authorized before it was received, whenever that was stored")
+    @Test("A notice that is stored late withdraws devices authorized before its receipt, whenever they were stored")
     func late() async throws {
         try await Self.withTokens { service in
             let store = service.database.pool
@@ -287,7 +289,7 @@ import Testing
         }
     }
 
-    @Test("The database takes the same events for a departure as the server")
+    @Test("The database treats the same event types as a departure as the server does")
     func departures() async throws {
         try await Self.withApp { service in
             let schemas = "https://schemas.openid.net/secevent/"

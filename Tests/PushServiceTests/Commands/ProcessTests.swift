@@ -10,11 +10,11 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// `push-server serve` as a process: killed, told to end, and short of descriptors.
+/// Tests of `push-server` as a process: killed, stopped by a signal, and short of descriptors.
 @Suite(.timeLimit(.minutes(5))) struct ProcessTests {
-    @Test("A server that is killed with sends in hand finishes them when it is started again, and reaches every user")
+    @Test("A server that is killed with sends in flight finishes them after a restart, and every user is reached")
     func killed() async throws {
-        // Without a place among the others: nearly all of its time it waits for leases to end.
+        // Takes no slot of the tests with servers, since it mostly waits for leases to expire.
         try await TestDatabase.with { database in
             try await TestKakao.with { kakao in try await Self.killAndRestart(database, kakao) }
         }
@@ -26,11 +26,11 @@ import Testing
         var pushes: [String] = []
         try await RunningProgram.with(environment: environment) { process, api in
             try await database.addPhones(1...120)
-            // More than are under way at a time.
+            // More pushes than can be in flight at a time.
             for first in stride(from: Int64(1), to: 120, by: 3) {
                 pushes.append(try await api.push([first, first + 1, first + 2], marker: "m"))
             }
-            try await eventually("sends are under way") { kakao.requests("send") > 0 }
+            try await eventually("sends are in flight") { kakao.requests("send") > 0 }
             process.send(SIGKILL)
             #expect(await process.ended() == .signaled(SIGKILL))
         }
@@ -38,7 +38,7 @@ import Testing
         #expect(try await database.count("\(claimedBatches) WHERE state = 'sending'") > 0)
         kakao.sandbox.removeFaults()
         try await RunningProgram.with(environment: environment) { _, api in
-            // What was under way is taken over when its lease has ended, 20 seconds after it was taken.
+            // The batches in flight are reclaimed when their lease expires, 20 s after they were claimed.
             for push in pushes { try await api.waitUntilDone(push, within: .seconds(60)) }
             let counts = try await api.get(pushes[0]).json?["users"]
             #expect(counts?["sent"] == 3)
@@ -46,7 +46,7 @@ import Testing
         #expect(kakao.sandbox.reached(marker: "m").users == 120)
     }
 
-    @Test("Told to end, a server finishes the requests and sends in hand and exits 0, and its log holds no secret")
+    @Test("On SIGTERM a server finishes the requests and sends in flight and exits with 0; its log contains no secret")
     func terminated() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let environment = RunningProgram.environment(database, kakao)
@@ -55,7 +55,7 @@ import Testing
                 kakao.fail("*", .latency) { $0.milliseconds = 1000 }
                 async let registered = api.register(1, "a-push-token-that-nobody-may-see")
                 let push = try await api.push([2], marker: "m")
-                try await eventually("both are under way") {
+                try await eventually("both are in flight") {
                     kakao.requests("register") == 1 && kakao.requests("send") == 1
                 }
                 process.send(SIGTERM)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("Told to end while Kakao does not answer, a server exits 0 in time and gives back what it has")
+    @Test("On SIGTERM while Kakao does not respond, a server releases its claims and exits with 0 within 10 s")
     func terminatedWithoutKakao() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let environment = RunningProgram.environment(database, kakao)
@@ -80,14 +80,14 @@ import Testing
                 kakao.fail("*", .latency) { $0.milliseconds = 60_000 }
                 async let registered = api.register(1, "token")
                 _ = try await api.push([2], marker: "m")
-                try await eventually("both are under way") {
+                try await eventually("both are in flight") {
                     kakao.requests("register") == 1 && kakao.requests("send") == 1
                 }
                 let start = ContinuousClock.now
                 process.send(SIGTERM)
                 #expect(try await registered.status == 202)
                 #expect(await process.ended() == .exited(0))
-                // As the contract says.
+                // The documented limit.
                 #expect(ContinuousClock.now - start < .seconds(10))
                 #expect(try await database.count("\(claimedBatches) WHERE state = 'waiting' AND lease IS NULL") == 1)
                 #expect(try await database.count("devices WHERE user_id = 1 AND lease IS NULL") == 1)
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test("A server without anything to do, or with a push that waits, leaves the processor alone")
+    @Test("A server uses little processor time when it is idle, and while a push waits")
     func idle() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let environment = RunningProgram.environment(database, kakao)
@@ -106,7 +106,7 @@ import Testing
                     let line = text.split(separator: "\n").first { $0.hasPrefix("process_cpu_seconds_total ") }
                     return try #require(line.flatMap { Double($0.split(separator: " ")[1]) })
                 }
-                /// The share of a core that the server takes over a second.
+                /// Returns the share of a core that the server uses over a second.
                 func load() async throws -> Double {
                     let (start, before) = (ContinuousClock.now, try await processorTime())
                     try await eventually("a second has passed") { start.duration(to: .now) > .seconds(1) }
@@ -119,7 +119,7 @@ import Testing
                 for delivery in ["at_least_once", "at_most_once"] {
                     _ = try await api.create(["everyone": true], gcm(), ["delivery": .string(delivery)])
                 }
-                try await eventually("their batches wait") {
+                try await eventually("the batches wait") {
                     try await database.count("push_batches WHERE state = 'waiting' AND attempts = 1") == 4
                 }
                 #expect(try await load() < 0.3)
@@ -127,22 +127,22 @@ import Testing
         }
     }
 
-    @Test("A server that runs out of descriptors lives on, and serves again when there are some")
+    @Test("A server that runs out of descriptors survives, and serves again when some are free")
     func descriptors() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let environment = RunningProgram.environment(database, kakao)
             try await RunningProgram.with(environment: environment, descriptors: 64) { process, api in
-                // An answer counts for a second.
-                try await eventually("it is ready") { try await api.get("/readyz").status == 200 }
+                // A readiness result is cached for a second.
+                try await eventually("the server is ready") { try await api.get("/readyz").status == 200 }
                 let port = try #require(api.url.split(separator: ":").last.flatMap { UInt16($0) })
                 do {
                     let connections = try IdleConnections(200, port: port)
                     try await eventually("it has no descriptor left") {
-                        process.lines.contains { $0.contains("Not accepting connections") }
+                        process.lines.contains { $0.contains("Accepting paused") }
                     }
                     #expect(connections.count == 200)
                 }
-                try await eventually("it serves again") {
+                try await eventually("the server serves again") {
                     try await api.get("/readyz").status == 200
                 }
                 #expect(try await api.register(1, "token").status == 200)
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test("On SIGHUP a server reads its certificate again; one that cannot be used is logged, and the old one stays")
+    @Test("On SIGHUP a server reloads its certificate; an invalid one is logged, and the old one stays in use")
     func reloadsCertificate() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let folder = try TemporaryFolder.make()
@@ -171,7 +171,7 @@ import Testing
             environment["HTTP_TLS_PRIVATE_KEY_FILE"] = "\(folder)/key.pem"
             let process = try await RunningProgram.start(environment: environment)
             let address = try await process.address()
-            /// Whether a client that trusts only this certificate is answered.
+            /// Returns whether a client that trusts only this certificate gets a response.
             func answers(trusting name: String) async throws -> Bool {
                 let arguments = ["--silent", "--cacert", "\(folder)/\(name)", "https://\(address)/healthz"]
                 let result = try await Subprocess.run(
@@ -182,7 +182,8 @@ import Testing
                 return result.standardOutput == "ok"
             }
             #expect(try await answers(trusting: "first.pem"))
-            // With the settings of `serve`, though the certificate is for another name; the port is in none of them here.
+            // `health` has the settings of `serve` and accepts a certificate for another name. Only the port must be
+            // added, since it is 0 in the settings.
             var health = environment
             health["HTTP_PORT"] = address.split(separator: ":").last.map(String.init)
             let isAlive = try await RunningProgram.start(["health"], environment: health)
@@ -194,15 +195,15 @@ import Testing
             try install(SelfSignedCertificate(), trustedAs: "second.pem")
             #expect(try await !answers(trusting: "second.pem"))
             process.send(SIGHUP)
-            try await eventually("it has read the certificate") {
-                process.lines.contains { $0.contains("The certificate was read again") }
+            try await eventually("the server has reloaded the certificate") {
+                process.lines.contains { $0.contains("Certificate reloaded") }
             }
             #expect(try await answers(trusting: "second.pem"))
             #expect(try await !answers(trusting: "first.pem"))
             try Data("nonsense".utf8).write(to: URL(filePath: "\(folder)/key.pem"))
             process.send(SIGHUP)
-            try await eventually("it has tried to read the certificate") {
-                process.lines.contains { $0.contains("cannot be used") }
+            try await eventually("the server has tried to reload the certificate") {
+                process.lines.contains { $0.contains("Certificate reload failed") }
             }
             #expect(try await answers(trusting: "second.pem"))
             process.send(SIGTERM)
@@ -210,14 +211,14 @@ import Testing
         }
     }
 
-    @Test("On a database of another version dev says which folder to delete")
+    @Test("With a database of another version, dev names the folder to delete")
     func otherVersion() async throws {
         let folder = try TemporaryFolder.make() + "/local"
         let environment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "", "LOG_LEVEL": "notice"]
         let command = ["dev", "--port", "0", "--directory", folder]
         let first = try await RunningProgram.start(command, environment: environment)
         try await first.whileRunning {
-            try await eventually("everything is up: \(first.lines)", within: .seconds(60)) {
+            try await eventually("the development server has started: \(first.lines)", within: .seconds(60)) {
                 FileManager.default.contents(atPath: "\(folder)/dev.env") != nil
             }
             let file = try #require(FileManager.default.contents(atPath: "\(folder)/dev.env"))
@@ -234,13 +235,13 @@ import Testing
         #expect(second.lines.contains { $0.contains(folder) && $0.contains("Delete the folder") }, "\(second.lines)")
     }
 
-    @Test("With migrations switched off a server starts only when they have run, and keys that were made work at once")
+    @Test("With migrations off, a server starts only after migrate; a new key works at once")
     func commands() async throws {
         try await withDatabaseAndKakao(.nothing) { database, kakao in
             var environment = RunningProgram.environment(database, kakao)
             environment["DATABASE_MIGRATE"] = "false"
             environment["LOG_LEVEL"] = "warning"
-            /// Runs a command to its end and returns what it printed.
+            /// Runs a command to its end and returns the lines of its output.
             func run(_ command: [String], expecting code: Int32 = 0) async throws -> [String] {
                 let process = try await RunningProgram.start(command, environment: environment)
                 #expect(await process.ended() == .exited(code), "\(process.lines)")
@@ -262,12 +263,14 @@ import Testing
                 #expect(try await caller.get("/v1/users/1/devices").status == 403)
                 environment["LOG_LEVEL"] = "warning"
                 let listed = try await run(["keys", "list"])
-                #expect(listed.first == "name  scopes   made                  last used  in force")
+                #expect(listed.first == "name  scopes   created               last used  validity")
                 #expect(listed.last?.hasPrefix("me    devices  ") == true)
                 #expect(listed.last?.hasSuffix("never      until revoked") == true)
                 #expect(!listed.contains { $0.contains(key) })
                 #expect(try await run(["keys", "revoke", "--name", "me"]) == ["revoked 1"])
-                try await eventually("it is refused") { try await caller.register(1, "token").status == 401 }
+                try await eventually("the revoked key is refused") {
+                    try await caller.register(1, "token").status == 401
+                }
                 _ = try await run(["keys", "create", "--name", "me", "--scope", "read", "--days", "0"], expecting: 64)
                 #expect(try await run(["health", "--url", "\(api.url)/healthz"]).isEmpty)
                 _ = try await run(["health", "--url", "\(api.url)/nothing"], expecting: 1)
@@ -275,7 +278,7 @@ import Testing
         }
     }
 
-    @Test("A server without its key does not start, says which setting is missing, and exits with 78")
+    @Test("A server without an operator key does not start, names the missing setting, and exits with 78")
     func withoutKey() async throws {
         var environment = ["DATABASE_URL": "postgres://localhost:1/none", "KAKAO_ADMIN_KEY": Keys.admin]
         let process = try await RunningProgram.start(environment: environment)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import push_server
 
-/// What the commands `pushes` print and ask for, without a process.
+/// Tests of the output and the requests of the `pushes` commands, without a process.
 @Suite struct PushProgressTests {
     private static func progress(_ state: PushState, _ users: PushCounts, rate: Double? = nil) -> PushProgress {
         PushProgress(state: state, users: users, rate: rate)
@@ -14,7 +14,7 @@ import Testing
 
     private static let half = PushCounts(total: 10_000, sent: 4490, failed: 10)
 
-    @Test("A line for a log says the state, how far it is, what went wrong, how fast it goes and how long it takes")
+    @Test("A line for a log has the state, the progress, the failures, the rate and the time left")
     func plainLine() {
         #expect(
             Self.progress(.sending, Self.half, rate: 900).line
@@ -28,7 +28,7 @@ import Testing
         )
     }
 
-    @Test("While users are still being added there is no share, and while nothing moves there is no time left")
+    @Test("There is no percentage while users are being added, and no time left while nothing is sent")
     func unknown() {
         #expect(
             Self.progress(.preparing, Self.half, rate: 3.42).line == "preparing 4,490/10,000 users, 10 failed, 3.4/s"
@@ -37,7 +37,7 @@ import Testing
         #expect(Self.progress(.paused, Self.half, rate: 5).line == "paused 4,490/10,000 users, 10 failed")
     }
 
-    @Test("It is 100 % when nobody is left, and not before")
+    @Test("The progress is 100 % only when no user is pending")
     func wholePercent() {
         #expect(Self.progress(.sending, PushCounts(total: 1000, sent: 999)).line.hasPrefix("sending 99%"))
         #expect(Self.progress(.sending, PushCounts(total: 1000, sent: 1000)).line.hasPrefix("sending 100%"))
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(
-        "On a terminal the bar takes the room that is left; what is least important goes first",
+        "On a terminal the bar takes the remaining columns; the least important parts are omitted first",
         arguments: [
             (200, "[##################......................] 45%  4,490/10,000 users  10 failed  900/s  7 s left"),
             (80, "[###########...............] 45%  4,490/10,000 users  10 failed  900/s  7 s left"),
@@ -62,20 +62,20 @@ import Testing
         #expect(progress.line(width: width) == line)
     }
 
-    @Test("No line is wider than its terminal, whatever the terminal and the push", arguments: PushState.allCases)
+    @Test("No line is wider than the terminal, for any width and push", arguments: PushState.allCases)
     func neverTooWide(state: PushState) {
         let large = PushCounts(total: 10_000_000, sent: 5_000_000, failed: 12_345, uncertain: 678, skipped: 9)
         for users in [PushCounts(), Self.half, large] {
             for width in 0...200 {
                 let line = Self.progress(state, users, rate: 12_345.6).line(width: width)
                 #expect(line.count <= width)
-                // Wide enough for the longest of these, and a bar.
+                // 110 columns suffice for the longest of these lines with a bar.
                 #expect(width < 110 || state != .sending || line.hasPrefix("["))
             }
         }
     }
 
-    @Test("A rate is that of the last ten seconds, and starts anew when fewer have been sent to")
+    @Test("The rate is that of the last ten seconds, and restarts when the number of users decreases")
     func rate() {
         let start = ContinuousClock.now
         var meter = RateMeter()
@@ -92,7 +92,7 @@ import Testing
         #expect(meter.perSecond == 2.5)
     }
 
-    @Test("Numbers, rates and times are written for people")
+    @Test("Numbers, rates and durations are formatted for people")
     func formats() {
         #expect(
             [0, 999, 1000, 1_234_567, -1000].map { Text.grouped($0) } == ["0", "999", "1,000", "1,234,567", "-1,000"]
@@ -107,7 +107,7 @@ import Testing
         )
     }
 
-    @Test("A table keeps its columns with Korean in it, and a text cannot command the terminal")
+    @Test("A table with Korean text has aligned columns, and a text cannot control the terminal")
     func table() {
         #expect(
             Text.table([["id", "name", "n"], ["1", "여름 세일", "2"], ["2", "x", "3"]])
@@ -118,7 +118,7 @@ import Testing
 
     // MARK: Requests
 
-    @Test("A request holds what was given and nothing else, and the same arguments make the same bytes")
+    @Test("A request contains only the members that are set, and equal requests have equal bytes")
     func request() throws {
         let message = try JSONValue(parsing: #"{"for_gcm":{"custom_field":{"n":1.0}}}"#)
         var push = PushRequest(audience: .users([1, 2]), message: message)
@@ -142,7 +142,7 @@ import Testing
         #expect(push.body == push.body)
     }
 
-    @Test("Up to 10,000 users of a file are named, more have to be uploaded, and bad lines are told")
+    @Test("Up to 10,000 users of a file are named in the request, more have to be uploaded, and bad lines are reported")
     func userFile() throws {
         func file(_ count: Int) throws -> UserFile { try UserFile(Array((1...count).map { "\($0)\n" }.joined().utf8)) }
         #expect(try file(3) == .few([1, 2, 3]))
@@ -155,7 +155,7 @@ import Testing
     }
 
     @Test(
-        "Whom a push is for is said in exactly one way",
+        "The recipients of a push are specified in exactly one way",
         arguments: [
             ([], false), (["--user", "1", "--user", "2"], true), (["--everyone"], true), (["--audience", "a"], true),
             (["--users-file", "f"], true), (["--users-file", "f", "--audience", "a"], true),
@@ -170,7 +170,7 @@ import Testing
         #expect((options != nil) == isRight)
     }
 
-    @Test("A large file is uploaded under a name that follows from the idempotency key, unless it is given one")
+    @Test("A large file is uploaded under a name made from the idempotency key, unless another one is given")
     func uploadName() throws {
         let path = "\(try TemporaryFolder.make())/users"
         try writeFile(Array((1...10_001).map { "\($0)\n" }.joined().utf8), to: path)

@@ -9,7 +9,7 @@ import SystemPackage
 import TestSupport
 import Testing
 
-/// `push-server pushes …` as a process, against a server over a real socket.
+/// Tests of `push-server pushes …` as a process, against a server over a real socket.
 @Suite(.timeLimit(.minutes(5))) struct PushesCommandTests {
     private static let message = #"{"for_gcm":{"custom_field":{"marker":"m"}}}"#
 
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("Pages of a list follow one another, up to the limit")
+    @Test("A list continues over several pages up to the limit")
     func pages() async throws {
         try await withService { service in
             var ids: [String] = []
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test("A push is paused, resumed and canceled; watching tells by its exit code, and what cannot be done is said")
+    @Test("A push is paused, resumed and canceled; watch reports the state by its exit code, and errors are printed")
     func controls() async throws {
         try await withService { service in
             let pushes = Pushes(service.api.url)
@@ -81,7 +81,7 @@ import Testing
             let paused = try await pushes.run(["watch", id])
             #expect(paused.code == 2)
             #expect(paused.lines == ["paused 0/0 users"])
-            #expect(paused.errors == "The push is paused. To let it go on: push-server pushes resume \(id)\n")
+            #expect(paused.errors == "The push is paused. To resume it: push-server pushes resume \(id)\n")
             #expect(try await pushes.run(["resume", id]).lines == ["scheduled"])
             #expect(try await pushes.run(["cancel", id]).lines == ["canceled"])
             #expect(try await pushes.run(["watch", id]).code == 1)
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("What has failed is sent again by retry, and watch says how")
+    @Test("retry sends the failed batches again, and watch prints the command for it")
     func retry() async throws {
         try await withService { service in
             try await service.database.addPhones([1, 2])
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test("A halted push ends the watching with Kakao's words and the command that lets it go on")
+    @Test("When a push is halted, watch ends with Kakao's message and the command to resume it")
     func halted() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -125,21 +125,21 @@ import Testing
         }
     }
 
-    @Test("A dry run prints how many users and requests, and what Kakao would be sent, and stores nothing")
+    @Test("A dry run prints the numbers of users and requests and the first request, and stores nothing")
     func dryRun() async throws {
         try await withService { service in
             try await service.database.addPhones([1, 2])
             let arguments = ["send", "--message", Self.message, "--everyone", "--dry-run"]
             let answer = try await Pushes(service.api.url).run(arguments)
             #expect(answer.code == 0, "\(answer)")
-            #expect(answer.lines.prefix(2) == ["users     2, of whom 0 would be skipped", "requests  1"])
+            #expect(answer.lines.prefix(2) == ["users     2 (0 would be skipped)", "requests  1"])
             #expect(answer.output.contains("POST \(service.kakao.sandbox.url)/v1/push/send"))
             #expect(!answer.output.contains(Keys.admin))
             #expect(try await service.database.count("pushes") == 0)
         }
     }
 
-    @Test("With --include-unknown users without a device here are sent to as well, which needs a list of users")
+    @Test("--include-unknown also sends to users without a device here, and requires listed users")
     func includeUnknown() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -154,7 +154,7 @@ import Testing
         }
     }
 
-    @Test("More users than a request may name go up as an audience, which goes away when nobody has named it")
+    @Test("More users than a request may name are uploaded as an audience, which is deleted later unless it was named")
     func usersFile() async throws {
         try await withService { service in
             let path = "\(try TemporaryFolder.make())/users"
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test("A message comes from a file or standard input as well, and one that is no JSON is not sent")
+    @Test("A message may come from a file or standard input, and invalid JSON is not sent")
     func messages() async throws {
         try await withService { service in
             let path = "\(try TemporaryFolder.make())/message.json"
@@ -186,10 +186,10 @@ import Testing
             #expect(try await service.database.count("pushes WHERE message = '\(Self.message)'") == 2)
             let broken = try await pushes.run(["send", "--message", #"{"for_gcm":"#] + rest)
             #expect(broken.code == 1)
-            #expect(broken.errors.hasPrefix("push-server: The message is not JSON: "))
+            #expect(broken.errors.hasPrefix("push-server: The message is not valid JSON: "))
             let missing = try await pushes.run(["send", "--message", "/nowhere"] + rest)
             #expect(missing.errors.contains("/nowhere cannot be read"))
-            // What the server refuses, in its own words.
+            // The server rejects this one, with its own message.
             let empty = try await pushes.run(["send", "--message", "{}"] + rest)
             #expect(empty.code == 1)
             #expect(empty.errors.contains("message must be an object with for_apns"))
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test("A send whose answer is lost is made again, and stored once")
+    @Test("A send whose response is lost is retried, and the push is stored once")
     func lostAnswer() async throws {
         try await withService { service in
             let relay = try Relay(to: service.api.url) { number, answer in number > 1 ? answer : nil }
@@ -211,7 +211,7 @@ import Testing
         }
     }
 
-    @Test("Everyone is not sent to by a program that did not say --yes, and the key is no argument")
+    @Test("Without a terminal, --everyone requires --yes, and the key cannot be an argument")
     func unasked() async throws {
         let pushes = Pushes("http://127.0.0.1:1")
         let everyone = try await pushes.run(["send", "--message", Self.message, "--everyone"])
@@ -221,7 +221,7 @@ import Testing
         #expect(try await pushes.run(["show", "0190"]).code == EX_USAGE)
     }
 
-    @Test("Without a server, without a key and with a wrong one, a command fails and says what to do")
+    @Test("Without a server, without a key and with a wrong key, a command fails and prints a remedy")
     func failures() async throws {
         let absent = try await Pushes("http://127.0.0.1:1").run(["list"])
         #expect(absent.code == 1)
@@ -242,7 +242,7 @@ import Testing
         }
     }
 
-    @Test("A server's own certificate is trusted when --ca-file names it, and only then")
+    @Test("A self-signed certificate is trusted only if --ca-file names it")
     func certificate() async throws {
         let folder = try TemporaryFolder.make()
         let certificate = try SelfSignedCertificate()
@@ -262,7 +262,7 @@ import Testing
         }
     }
 
-    @Test("A server that is restarted is waited for, and the push watched to its end")
+    @Test("watch waits for a server that restarts, and follows the push to its end")
     func restarted() async throws {
         try await withDatabaseAndKakao { database, kakao in
             var environment = RunningProgram.environment(database, kakao)
@@ -281,14 +281,18 @@ import Testing
                     ["pushes", "watch", id, "--url", api.url],
                     environment: ["OPERATOR_KEY": Keys.operator]
                 )
-                try await eventually("it is seen") { watching.lines.contains { $0.hasPrefix("sending 0% 0/1") } }
+                try await eventually("watch shows the push") {
+                    watching.lines.contains { $0.hasPrefix("sending 0% 0/1") }
+                }
                 server.send(SIGTERM)
                 _ = await server.ended()
             } catch {
                 first?.send(SIGKILL)
                 throw error
             }
-            try await eventually("it is missed") { watching.lines.contains { $0.contains("waiting for it") } }
+            try await eventually("watch waits for the server") {
+                watching.lines.contains { $0.contains("waiting for it") }
+            }
             kakao.sandbox.removeFaults()
             try await RunningProgram.with(environment: environment) { _, _ in
                 #expect(await watching.ended() == .exited(0), "\(watching.lines)")
@@ -297,7 +301,7 @@ import Testing
         }
     }
 
-    @Test("Ctrl-C ends the watching and not the push, and says so")
+    @Test("Ctrl-C stops the watching but not the push, and prints that")
     func interrupted() async throws {
         try await withService { service in
             let answer = try await Pushes(service.api.url).run([
@@ -308,15 +312,15 @@ import Testing
                 ["pushes", "watch", id, "--url", service.api.url],
                 environment: ["OPERATOR_KEY": Keys.operator]
             )
-            try await eventually("it is seen") { watching.lines.contains { $0.hasPrefix("scheduled") } }
+            try await eventually("watch shows the push") { watching.lines.contains { $0.hasPrefix("scheduled") } }
             watching.send(SIGINT)
             #expect(await watching.ended() == .exited(130))
-            #expect(watching.lines.last?.contains("The push goes on") == true)
+            #expect(watching.lines.last?.contains("The push continues") == true)
             #expect(try await service.api.state("/v1/pushes/\(id)") == "scheduled")
         }
     }
 
-    @Test("On a terminal the progress is drawn in place, no wider than the terminal")
+    @Test("On a terminal the progress is redrawn in one line, no wider than the terminal")
     func terminal() async throws {
         try await withService { service in
             try await service.database.addPhones([1, 2])
@@ -334,7 +338,7 @@ import Testing
         }
     }
 
-    @Test("On a terminal an operator is asked before a push is canceled or everyone is sent to")
+    @Test("On a terminal the operator must confirm a cancel and a send to everyone")
     func asked() async throws {
         try await withService { service in
             let pushes = Pushes(service.api.url)
@@ -356,7 +360,7 @@ import Testing
     }
 }
 
-/// Runs `push-server pushes` against a server.
+/// A runner of `push-server pushes` against a server.
 private struct Pushes {
     struct Result {
         let code: Int32?
@@ -371,17 +375,17 @@ private struct Pushes {
     init(_ url: String, key: String? = Keys.operator) {
         var environment: [Environment.Key: String] = ["SERVER_URL": url, "PATH": "/usr/bin:/bin"]
         environment["OPERATOR_KEY"] = key
-        // A command ends by exit(), and leaves what it has to the kernel.
+        // A command ends with exit() and frees nothing, which is not a leak.
         environment["ASAN_OPTIONS"] = "detect_leaks=0"
         self.environment = environment
     }
 
-    /// Runs it to its end.
+    /// Runs a command to its end.
     func run(_ arguments: [String], input: String = "") async throws -> Result {
         try await run(Program.path("push-server"), ["pushes"] + arguments, input)
     }
 
-    /// The same on a terminal of so many columns, which takes both outputs together.
+    /// Runs a command on a terminal with this number of columns, which combines both outputs.
     func runOnTerminal(_ arguments: [String], columns: Int = 80, input: String = "") async throws -> Result {
         let words = ([try Program.path("push-server"), "pushes"] + arguments).map { "'\($0)'" }
         let command = "stty cols \(columns); exec \(words.joined(separator: " "))"

@@ -10,9 +10,9 @@ import Testing
 
 @testable import PushService
 
-/// `push-server doctor` as a process, against a real database and the sandbox as Kakao.
+/// Tests of `push-server doctor` as a process, against a real database and the sandbox as Kakao.
 @Suite(.timeLimit(.minutes(5))) struct DoctorTests {
-    /// A sandbox with a certificate of its own, and what a server needs to use it to the full.
+    /// Runs `body` with a sandbox that has its own certificate, and with an environment that uses all of its features.
     private static func with(
         _ content: TestDatabase.Content = .schema,
         _ body: (TestDatabase, TestKakao, [String: String]) async throws -> Void
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test("Of a configuration with nothing wrong every line is ok or says why it was skipped, and the exit code is 0")
+    @Test("For a correct configuration every line is ok or skipped, and the exit code is 0")
     func allRight() async throws {
         try await Self.with(.nothing) { database, kakao, environment in
             var environment = environment
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    /// The address of a database, whose sessions have another role.
+    /// Returns the URL of a database with another role for its sessions.
     private static func url(_ database: TestDatabase, as role: String) -> String {
         "\(database.url)\(database.url.contains("?") ? "&" : "?")options=-c%20role%3D\(role)"
     }
@@ -77,7 +77,7 @@ import Testing
             #expect(examination["database.role"]?.state == "warning")
             #expect(examination["database.role"]?.text.contains("is a superuser") == true)
             #expect(examination.code == 0)
-            // A role that may become one.
+            // A role that may become a superuser.
             let role = "member_\(getpid())"
             try await database.pool.write("CREATE ROLE \(role) IN ROLE postgres")
             var environment = environment
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(
-        "A database on another machine is a warning unless TLS verifies who it is",
+        "A database on another machine is a warning unless TLS verifies its identity",
         arguments: [
             ("postgres:///push", false, "prefer"), ("postgres://push@localhost/push", false, "prefer"),
             ("postgres://push@127.0.0.2/push", false, "prefer"), ("postgres://push@[::1]/push", false, "prefer"),
@@ -108,7 +108,7 @@ import Testing
         #expect(state == (isRemote && !mode.hasPrefix("verify") ? .warning : .ok), "\(text)")
     }
 
-    @Test("An Admin key that Kakao refuses is wrong, and nothing else is")
+    @Test("An Admin key that Kakao refuses is the only finding that is wrong")
     func wrongAdminKey() async throws {
         try await Self.with { _, _, environment in
             var environment = environment
@@ -127,21 +127,21 @@ import Testing
         }
     }
 
-    @Test("What Kakao answers to the Admin key is said with what to do, and passing trouble is only a warning")
+    @Test("Kakao's error for the Admin key is reported with a remedy, and a temporary error is only a warning")
     func refusals() async throws {
         let cases: [(status: Int, code: Int?, message: String, state: String, text: String)] = [
             (
                 401, -401, "ip mismatched! callerIp=203.0.113.7. check out registered ips.", "wrong",
                 "from 203.0.113.7: add it"
             ),
-            (403, -3, "NotPermitted", "wrong", "switch push notifications on"),
-            (403, -5, "no permission", "wrong", "switch push notifications on"),
+            (403, -3, "NotPermitted", "wrong", "enable push notifications"),
+            (403, -5, "no permission", "wrong", "enable push notifications"),
             (400, -9, "terminated", "wrong", "kakao.push_version to v2"),
-            (400, -2, "bad", "wrong", "keys of APNs and FCM"),
+            (400, -2, "bad", "wrong", "APNs and FCM keys"),
             (403, -12, "suspended", "wrong", "ask Kakao"),
             (429, -10, "API limit has been exceeded.", "warning", "quota"),
-            (400, -1, "trouble", "warning", "ask again later"),
-            (503, nil, "", "warning", "ask again later"),
+            (400, -1, "trouble", "warning", "try again later"),
+            (503, nil, "", "warning", "try again later"),
             (404, nil, "", "wrong", "kakao.api_url"),
         ]
         try await Self.with { _, kakao, environment in
@@ -157,7 +157,7 @@ import Testing
         }
     }
 
-    @Test("Kakao that is down, and a certificate of Kakao's that is not trusted, are wrong and hide nothing else")
+    @Test("An unreachable Kakao or an untrusted certificate of Kakao is wrong, and the other checks still run")
     func unreachable() async throws {
         try await Self.with { _, _, environment in
             var environment = environment
@@ -182,14 +182,14 @@ import Testing
         }
     }
 
-    @Test("An access token of another app shows that kakao.app_id is wrong; one that is not in force shows nothing")
+    @Test("An access token of another app shows that kakao.app_id is wrong; an invalid one is only a warning")
     func appID() async throws {
         try await Self.with { _, kakao, environment in
             var environment = environment
             environment["KAKAO_ACCESS_TOKEN"] = kakao.sandbox.accessToken(of: 1, appID: 7)
             var examination = try await Examination(environment)
             #expect(examination.wrong == ["kakao.app_id"])
-            #expect(examination["kakao.app_id"]?.text.contains("is of the app 7") == true)
+            #expect(examination["kakao.app_id"]?.text.contains("belongs to app 7") == true)
 
             environment["KAKAO_ACCESS_TOKEN"] = "a-token-that-kakao-does-not-know"
             examination = try await Examination(environment)
@@ -208,10 +208,10 @@ import Testing
         }
     }
 
-    @Test("A clock that is a minute from Kakao's is wrong, in either direction")
+    @Test("A clock that differs from Kakao's by a minute is wrong, in either direction")
     func clock() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            for (seconds, text) in [(64, "behind Kakao's clock"), (-64, "ahead of Kakao's clock"), (1, "goes with")] {
+            for (seconds, text) in [(64, "behind Kakao's clock"), (-64, "ahead of Kakao's clock"), (1, "agrees with")] {
                 let relay = try Relay(to: kakao.sandbox.url) { _, answer in
                     let date = CivilDate(unixSeconds: time(nil) + seconds).httpDate
                     let lines = String(decoding: answer, as: UTF8.self).split(
@@ -235,7 +235,7 @@ import Testing
         }
     }
 
-    @Test("A database that is down is wrong, and hides nothing of Kakao")
+    @Test("An unreachable database is wrong, and the checks of Kakao still run")
     func databaseDown() async throws {
         try await Self.with { _, _, environment in
             var environment = environment
@@ -249,7 +249,7 @@ import Testing
         }
     }
 
-    @Test("Pending migrations are wrong unless serve runs them, and one that was changed is wrong")
+    @Test("Pending migrations are wrong unless serve runs them, and a changed migration is wrong")
     func migrations() async throws {
         try await Self.with(.nothing) { database, _, environment in
             var environment = environment
@@ -276,11 +276,11 @@ import Testing
         }
     }
 
-    @Test("A role that may not write, connections that do not suffice, and a commit that is not awaited are told")
+    @Test("A role without write access, too few connections and asynchronous commits are reported")
     func role() async throws {
         try await Self.with { database, _, environment in
             var environment = environment
-            /// Connects with settings of the session.
+            /// Runs the checks with these options of the database session.
             func examine(_ options: String) async throws -> Examination {
                 let mark = database.url.contains("?") ? "&" : "?"
                 environment["DATABASE_URL"] = "\(database.url)\(mark)options=\(options)"
@@ -294,7 +294,7 @@ import Testing
             for grant in ["SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public", "CREATE ON SCHEMA public"] {
                 try await database.pool.write("GRANT \(grant) TO \(role)")
             }
-            // It may migrate only what is its own.
+            // A role can alter only tables that it owns.
             examination = try await examine("-c%20role%3D\(role)")
             #expect(examination.wrong == ["database.role", "database.connections"])
             environment["DATABASE_MIGRATE"] = "false"
@@ -311,7 +311,7 @@ import Testing
         }
     }
 
-    @Test("A public address is wrong if Kakao cannot call it; whether push-server answers there is told apart")
+    @Test("A public address that Kakao cannot call is wrong; whether push-server responds there is a separate finding")
     func publicURL() async throws {
         try await withService { service in
             var environment = RunningProgram.environment(service.database, service.kakao)
@@ -319,7 +319,7 @@ import Testing
                 environment["HTTP_PUBLIC_URL"] = url
                 return try await Examination(environment)
             }
-            // This machine, but the right server.
+            // An address of this machine, at which the right server responds.
             var examination = try await examine(service.api.url)
             #expect(examination.wrong == ["http.public_url"])
             #expect(examination["http.public_url"]?.text.contains("https:// only") == true)
@@ -328,25 +328,25 @@ import Testing
             // Another server.
             examination = try await examine(service.kakao.sandbox.url)
             #expect(examination.wrong == ["http.public_url", "callbacks"])
-            // No server, or one that is yet to be started.
+            // No server, or one that is not started yet.
             examination = try await examine("https://127.0.0.1:1")
             #expect(examination.wrong == ["http.public_url"])
             #expect(examination["http.public_url"]?.text.contains("cannot reach 127.0.0.1") == true)
             #expect(examination["callbacks"]?.state == "warning")
-            // A name that only a network of its own knows.
+            // A name that resolves only in a private network.
             examination = try await examine("https://push.internal")
             #expect(examination["http.public_url"]?.text.contains("public name") == true)
             #expect(try await service.database.count("link_callbacks") == 0)
         }
     }
 
-    @Test("With a public address come the addresses that have to be entered at Kakao, of what is switched on")
+    @Test("A public address is shown with the callback addresses to enter in Kakao's console")
     func consoleAddresses() async throws {
         var settings = Settings.test("postgres://localhost/none", kakao: "http://127.0.0.1:1")
-        // Numeric, so that no name server is asked.
+        // A numeric host needs no DNS lookup.
         settings.publicURL = .given("https://8.8.8.8/push")
         let checks = AddressChecks(settings: settings, client: try HTTPClient(loop: try Shared.loop))
-        let link = "8.8.8.8; for Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share)"
+        let link = "8.8.8.8; enter in Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share)"
         var finding = await checks.publicURL()
         #expect(finding.state == .ok)
         #expect(finding.text == link)
@@ -355,7 +355,7 @@ import Testing
         #expect(finding.text == "\(link), https://8.8.8.8/push/kakao/unlink (unlink)")
     }
 
-    @Test("Certificate and key are looked at: whose they are, how long they are valid, and who may read the key")
+    @Test("The certificate's host, validity and key are checked, and that other users cannot read the key file")
     func certificate() async throws {
         try await Self.with { _, _, environment in
             let folder = try TemporaryFolder.make()
@@ -372,15 +372,15 @@ import Testing
             #expect(try await examine(days: 30)?.state == "ok")
             #expect(try await examine(days: 30, mode: 0o644)?.state == "warning")
             #expect(try await examine(days: 10)?.state == "warning")
-            #expect(try await examine(days: 0)?.text == "the certificate has ended: renew it")
+            #expect(try await examine(days: 0)?.text == "the certificate has expired: renew it")
             let other = try SelfSignedCertificate().privateKey
-            #expect(try await examine(days: 30, key: other)?.text.contains("not that of the certificate") == true)
+            #expect(try await examine(days: 30, key: other)?.text.contains("does not match the certificate") == true)
             environment["HTTP_PUBLIC_URL"] = "https://127.0.0.2:1"
             #expect(try await examine(days: 30)?.text.contains("not for the host") == true)
         }
     }
 
-    @Test("Settings that cannot be read are the only line, and keys that can be guessed are told")
+    @Test("Invalid settings are the only finding, and keys that can be guessed are wrong")
     func settings() async throws {
         try await Self.with { _, _, environment in
             var environment = environment
@@ -401,7 +401,7 @@ import Testing
         }
     }
 
-    @Test("A journal's directory that cannot be made is wrong, and none is skipped")
+    @Test("A journal directory that cannot be created is wrong; without one the check is skipped")
     func journal() async throws {
         try await Self.with { _, _, environment in
             var environment = environment
@@ -413,7 +413,7 @@ import Testing
         }
     }
 
-    @Test("Fewer descriptors than http.max_connections needs are a warning")
+    @Test("A descriptor limit too low for http.max_connections is a warning")
     func descriptors() async throws {
         try await Self.with { _, _, environment in
             var environment = environment
@@ -425,7 +425,7 @@ import Testing
     }
 }
 
-/// What a run of `push-server doctor` has found.
+/// The findings of a run of `push-server doctor`.
 private struct Examination {
     struct Finding {
         let state: String
@@ -436,7 +436,7 @@ private struct Examination {
     let findings: [Finding]
     let code: Int32?
 
-    /// - Throws: also when a secret of the environment is among the lines.
+    /// Runs the checks. An issue is recorded if the output contains a secret of the environment.
     init(
         _ environment: [String: String],
         _ arguments: [String] = [],
@@ -458,7 +458,7 @@ private struct Examination {
         }
     }
 
-    /// The lines of a run for people.
+    /// Returns the lines of a run without `--json`.
     static func lines(_ arguments: [String], _ environment: [String: String]) async throws -> [String] {
         let process = try await RunningProgram.start(["doctor"] + arguments, environment: environment)
         _ = await process.ended()
@@ -468,7 +468,7 @@ private struct Examination {
 
     subscript(subject: String) -> Finding? { findings.first { $0.subject == subject } }
 
-    /// What is wrong.
+    /// The subjects of the findings that are wrong.
     var wrong: [String] { findings.filter { $0.state == "wrong" }.map(\.subject) }
 
     private static func expectNoSecret(_ lines: [String], _ environment: [String: String]) {

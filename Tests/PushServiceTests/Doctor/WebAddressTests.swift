@@ -2,10 +2,10 @@ import Testing
 
 @testable import PushService
 
-/// Which addresses Kakao can call.
+/// Tests that addresses which Kakao can call are distinguished from others.
 @Suite struct WebAddressTests {
     @Test(
-        "Addresses of the Internet are public",
+        "Addresses that are routed on the Internet are public",
         arguments: [
             "8.8.8.8", "1.1.1.1", "100.63.255.255", "100.128.0.1", "172.15.0.1", "172.32.0.1", "192.167.1.1",
             "211.249.1.1",
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(
-        "Addresses of a network, of a machine, of documents and what is none are not",
+        "Private, loopback and documentation addresses and other text are not public",
         arguments: [
             "0.0.0.0", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "169.254.169.254", "172.16.0.1",
             "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.168.1.1", "198.18.0.1", "198.19.255.255", "198.51.100.1",
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test(
-        "Names that only machines nearby know",
+        "Names that resolve only in a private network are private",
         arguments: [
             ("https://localhost", true), ("https://push", true), ("https://push.local", true),
             ("https://Push.Internal:8443/x", true), ("https://push.home.arpa", true), ("https://push.kakao.com", false),
@@ -41,7 +41,7 @@ import Testing
         #expect(WebAddress(url).isPrivateName == isPrivate)
     }
 
-    @Test("An address has its host, without port, brackets and capitals")
+    @Test("The host of a URL is in lowercase and without port and brackets")
     func host() {
         #expect(WebAddress("https://Push.Example.com:8443/a/b").host == "push.example.com")
         #expect(WebAddress("https://[2001:db8::1]:8443").host == "2001:db8::1")

@@ -8,9 +8,9 @@ import Testing
 
 @testable import PushService
 
-/// What a request's head decides before its body is sent: the credential, its scopes, the limits.
+/// The checks of a request's head before its body is sent: credential, scopes and limits.
 @Suite(.timeLimit(.minutes(5))) struct AccessTests {
-    /// Every endpoint with a body, and the status without a credential.
+    /// The endpoints with a body, and their status without a credential.
     static let endpoints: [(method: String, path: String, status: Int)] = [
         ("POST", "/v1/push/register", 401), ("POST", "/v1/push/tokens", 401), ("POST", "/v1/push/deregister", 401),
         ("POST", "/v1/push/send", 401), ("POST", "/v2/push/register", 401), ("POST", "/v2/push/send", 401),
@@ -34,13 +34,13 @@ import Testing
         return String(try await upload.answer().dropFirst(9).prefix(3))
     }
 
-    @Test("Without a valid credential every endpoint answers before any of the body is sent")
+    @Test("Without a valid credential every endpoint responds before the body is sent")
     func noCredential() async throws {
         try await withService(Self.nameApp) { service in
             for authorization in ["", "Bearer kps_unknown", "KakaoAK wrong"] {
                 for (method, path, status) in Self.endpoints {
                     let answer = try await Self.status(service.api.with(authorization), method, path)
-                    // The sixth unknown key of an address has to wait.
+                    // From the sixth unknown key on, an address gets 429.
                     let isDelayed = answer == "429" && authorization != ""
                     #expect(answer == String(status) || isDelayed, "\(method) \(path) \(authorization)")
                 }
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("A key without the scope is refused before any of the body is sent, also when it is remembered")
+    @Test("A key without the scope is rejected before the body is sent, also if it is cached")
     func missingScope() async throws {
         try await withService { service in
             let keys = OperatorKeyStore(pool: service.database.pool)
@@ -60,12 +60,12 @@ import Testing
                 #expect(try await Self.status(reader, "POST", "/v1/push/register") == "403")
             }
             #expect(try await reader.get("/v1/pushes").status == 200)
-            // Both scopes are wanted of an export.
+            // An export requires both scopes.
             #expect(try await reader.get("/v1/devices/export").status == 403)
         }
     }
 
-    @Test("Phones and Kakao may send 64 KiB, everybody else as much as http.max_body_bytes says")
+    @Test("Bodies of phones and Kakao are limited to 64 KiB, all others to http.max_body_bytes")
     func bodyLimits() async throws {
         try await withService(Self.nameApp) { service in
             let kakao = service.api.with("KakaoAK \(Keys.admin)")
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test("An address that has used its requests up is refused before the body is sent")
+    @Test("An address over its request limit is rejected before the body is sent")
     func addressLimit() async throws {
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao is asked whose a token is, the body's time-out does not run")
+    @Test("The timeout of the body does not run while Kakao verifies a token")
     func slowVerification() async throws {
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
@@ -122,7 +122,7 @@ import Testing
             try await eventually("Kakao is asked") {
                 service.kakao.sandbox.stats.requests["/v1/user/access_token_info"] == 1
             }
-            // The time of a body that is waited for goes by meanwhile.
+            // Meanwhile, the timeout of another request's body expires.
             let late = try request(service.api)
             #expect(try await late.answer().hasPrefix("HTTP/1.1 408 "))
             try upload.send(body)
@@ -131,17 +131,17 @@ import Testing
         }
     }
 
-    @Test("Connections of Kakao do not count towards the limit of their address")
+    @Test("Kakao's connections do not count towards the limit of their address")
     func kakaoConnections() async throws {
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
             settings.http.maximumConnectionsPerAddress = 2
-            // However busy the machine is, no body takes too long.
+            // Long enough that no body times out, even on a busy machine.
             settings.http.bodyTimeout = .seconds(300)
         }
         try await withService(adjust) { service in
             let kakao = service.api.with("KakaoAK \(Keys.admin)")
-            // Each in the middle of its body, so that none could be closed for another.
+            // Each upload is in the middle of its body, so that the server cannot close one in favor of another.
             var uploads: [RawUpload] = []
             for index in 0..<5 {
                 let secret = index.isMultiple(of: 2) ? "/kakao/link/callback" : "/kakao/push/feedback/\(Keys.feedback)"
@@ -150,7 +150,7 @@ import Testing
                 let leave = try #require(await upload.receive(4096))
                 #expect(String(decoding: leave, as: UTF8.self).hasPrefix("HTTP/1.1 100 "))
                 uploads.append(upload)
-                // Another client is served beside them.
+                // Another client is served at the same time.
                 try await eventually("another client is served") {
                     (try? await service.api.get("/healthz").status) == 200
                 }

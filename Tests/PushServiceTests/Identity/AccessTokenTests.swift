@@ -8,7 +8,7 @@ import PushService
 import TestSupport
 import Testing
 
-/// Users' apps that call with a Kakao Login access token.
+/// Calls of users' apps with a Kakao Login access token.
 @Suite(.timeLimit(.minutes(5))) struct AccessTokenTests {
     private static let path = "/v1/user/access_token_info"
 
@@ -37,10 +37,10 @@ import Testing
         service.kakao.sandbox.add(fault)
     }
 
-    /// The body of a registration that leaves the user to the token.
+    /// The body of a registration without a user, which the token determines.
     private static let phone: KeyValuePairs = ["device_id": "phone", "push_type": "gcm", "push_token": "token"]
 
-    @Test("A user registers, lists and deregisters its own devices; who it is is asked of Kakao once")
+    @Test("A user registers, lists and deregisters its own devices, with one token lookup at Kakao")
     func ownDevices() async throws {
         try await Self.withIdentity { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
@@ -50,7 +50,7 @@ import Testing
                 let fields: KeyValuePairs = ["device_id": version, "push_type": type, "push_token": "of \(version)"]
                 #expect(try await app.post("/\(version)/push/register", form: fields).text == "30")
             }
-            // Named, the user is the same.
+            // The request may also name the user.
             #expect(try await app.register(7, "third").status == 200)
             #expect(try await service.kakao.tokens(of: 7).count == 3)
             for query in [[:], ["uuid": "7"], ["uuids": "[7]"], ["uuids": "[\"7\",7]"]]
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test("A user can neither name another one, nor list, register or deregister what is another's")
+    @Test("A user cannot list, register or deregister another user's devices")
     func otherUsers() async throws {
         try await Self.withIdentity { service in
             _ = try await service.api.register(8, "of 8")
@@ -84,16 +84,16 @@ import Testing
             }
             #expect(try await service.kakao.tokens(of: 8) == ["phone gcm of 8"])
             #expect(try await app.get("/v1/push/tokens").text == "[]")
-            // A device of the same name is another one.
+            // A device with the same id belongs to this user, not to the other one.
             let own = try await app.post("/v1/push/deregister", form: ["device_id": "phone", "push_type": "gcm"])
             #expect(own.status == 200)
             #expect(try await service.kakao.tokens(of: 8) == ["phone gcm of 8"])
         }
     }
 
-    @Test("What is an operator's stays so: a user's token is answered 401 there, and as KakaoAK everywhere")
+    @Test("A user's token gets 401 on operators' endpoints, and as KakaoAK on all endpoints")
     func operators() async throws {
-        // An address may present few bad keys.
+        // Requests come from different addresses, because an address may present only a few invalid keys.
         let adjust = { (settings: inout Settings) in
             settings.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
         }
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(
-        "A token that is unknown, expired, of another app or no token is answered 401, and Kakao is asked no more than once"
+        "An unknown, expired or malformed token, or one of another app, gets 401 after at most one lookup at Kakao"
     )
     func refused() async throws {
         try await Self.withIdentity { service in
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao hiccups the answer is 503 with Retry-After and never 401, and a user who is known is let in")
+    @Test("While Kakao fails, the response is 503 with Retry-After, never 401, and a cached token is accepted")
     func kakaoAway() async throws {
         try await Self.withIdentity { service in
             let sandbox = service.kakao.sandbox
@@ -159,7 +159,7 @@ import Testing
                     $0.code = -9798
                     $0.retryAfterSeconds = 9
                 },
-                // A gateway's, not Kakao's word.
+                // Responses of a gateway, not of Kakao.
                 { $0.status = 401 }, { $0.status = 404 },
                 { $0 = Fault(.dropAfterBody) }, { $0 = Fault(.down) },
                 {
@@ -180,14 +180,14 @@ import Testing
                 #expect(try await service.api.with("Bearer \(known)").get("/v1/push/tokens").status == 200)
                 sandbox.removeFaults()
             }
-            // What failed is not remembered, but for the pause that the quota asked for.
+            // Failures are not cached, except for the pause after a rate limit.
             try await eventually("Kakao is asked again") {
                 try await service.api.with("Bearer \(unknown)").get("/v1/push/tokens").status == 200
             }
         }
     }
 
-    @Test("However many requests carry a token at the same moment, over all loops, Kakao is asked once")
+    @Test("Concurrent requests with one token, over all loops, cause one lookup at Kakao")
     func asksOnce() async throws {
         try await Self.withIdentity { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
@@ -206,17 +206,17 @@ import Testing
         }
     }
 
-    @Test("A token is taken for no longer than it lasts")
+    @Test("A token is rejected after it has expired")
     func expiry() async throws {
         try await Self.withIdentity { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7, expiresInSeconds: 2))
             let app = service.api.with("Bearer \(token)")
             #expect(try await app.get("/v1/push/tokens").status == 200)
-            try await eventually("it has expired") { try await app.get("/v1/push/tokens").status == 401 }
+            try await eventually("the token has expired") { try await app.get("/v1/push/tokens").status == 401 }
         }
     }
 
-    @Test("Without the switch no token of a user is accepted, and Kakao is not asked")
+    @Test("Unless access tokens are enabled, none is accepted, and Kakao is not called")
     func off() async throws {
         try await withService { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
@@ -225,7 +225,7 @@ import Testing
         }
     }
 
-    @Test("Of a flood of bad tokens from one address Kakao is asked about few; its users, known or not, are let in")
+    @Test("A flood of invalid tokens from one address causes few lookups, and its valid users are still accepted")
     func flood() async throws {
         let adjust = { (settings: inout Settings) in
             settings.requestsPerMinutePerAddress = nil
@@ -248,18 +248,19 @@ import Testing
                 }
                 #expect(try await Self.status(service, tokens[0]) == 200)
             }
-            // The user's, what was in flight before the first was rejected, the rejections of a minute, and two a second.
+            // One lookup for the user, 32 in flight before the first rejection, 20 rejections of a minute, and two per
+            // second.
             let seconds = Int((ContinuousClock.now - start).components.seconds) + 1
             #expect((22...1 + 32 + 20 + 2 * seconds).contains(Self.questions(service)))
-            // Another address is not concerned, and who shares this one is verified in turn.
+            // Other addresses are not affected, and other tokens of this address are verified in turn.
             #expect(try await Self.status(service, tokens[1], from: "203.0.113.9") == 200)
-            try await eventually("a token that is unknown is verified") {
+            try await eventually("an unknown token is verified") {
                 try await Self.status(service, tokens[2]) == 200
             }
         }
     }
 
-    @Test("Tokens that Kakao accepts are verified as fast as they come, however many share an address")
+    @Test("Valid tokens are verified without delay, even if many share an address")
     func carrier() async throws {
         let adjust = { (settings: inout Settings) in settings.requestsPerMinutePerAddress = nil }
         try await Self.withIdentity(adjust) { service in

@@ -7,18 +7,18 @@ import PushService
 import TestSupport
 import Testing
 
-/// Users' apps that call with a JSON Web Token of the service's own backend.
+/// Calls of users' apps with a JSON Web Token of the service's own backend.
 @Suite(.timeLimit(.minutes(5))) struct BackendTokenTests {
     private static let secret = "secret-of-the-backend-of-the-tests-0123"
 
-    /// - Parameter keys: `nil` for those that the sandbox publishes.
+    /// - Parameter keys: The backend's keys; `nil` for those that the sandbox publishes.
     private static func withBackend(
         _ keys: Settings.Identity.Backend.Keys?,
         _ body: (TestService) async throws -> Void
     ) async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-            // The sandbox's keys stand for those of a backend: their issuer is not Kakao here.
+            // The sandbox's keys serve as those of a backend, whose issuer is not Kakao.
             settings.identity.backend = Settings.Identity.Backend(
                 issuer: kakao.sandbox.url,
                 audience: "push",
@@ -43,7 +43,7 @@ import Testing
         try await service.api.with("Bearer \(token)").get("/v1/push/tokens").status
     }
 
-    @Test("With a shared secret HS256 is accepted for the subject's own devices, and nothing else is")
+    @Test("With a shared secret, only HS256 is accepted, and only for the subject's own devices")
     func sharedSecret() async throws {
         try await Self.withBackend(.secret(Secret(Self.secret))) { service in
             let secret = Array(Self.secret.utf8)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test("With the address of its keys RS256 is accepted, and HS256 with a public key is not")
+    @Test("With the URL of its keys, RS256 is accepted, and HS256 with a public key is rejected")
     func keysAtAddress() async throws {
         try await Self.withBackend(nil) { service in
             let right = try await service.kakao.sandbox.idToken(of: 7, appKey: "push")
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test("With a file of its keys ES256 is accepted, and no signature that is changed, cut short or another key's")
+    @Test("With a file of its keys, ES256 is accepted; changed, truncated or foreign signatures are rejected")
     func keysInFile() async throws {
         let key = try TestP256Key()
         let path = try TemporaryFolder.make() + "/keys.json"
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(
-        "A file without a key that can be used stops the start",
+        "A file without a usable key prevents the start",
         arguments: ["", "{}", #"{"keys":[]}"#, #"{"keys":[{"kty":"oct","kid":"a","k":"AAAA"}]}"#]
     )
     func unusableFile(text: String) async throws {

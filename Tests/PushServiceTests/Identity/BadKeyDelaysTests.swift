@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushService
 
-/// How long an address has to wait that keeps presenting bad keys.
+/// The delays of an address that repeatedly presents invalid keys.
 @Suite struct BadKeyDelaysTests {
     private static let start = MonotonicTime.now
 
@@ -12,7 +12,7 @@ import Testing
         try #require(SocketAddress("10.\(number >> 16 & 255).\(number >> 8 & 255).\(number & 255)")).network
     }
 
-    @Test("Four bad keys cost nothing; from the fifth on the wait doubles from a second to a quarter of an hour")
+    @Test("Four invalid keys cause no delay; from the fifth on it doubles from 1 s to 15 min")
     func grows() throws {
         let delays = BadKeyDelays()
         let address = try Self.network(1)
@@ -31,7 +31,7 @@ import Testing
         #expect(try delays.wait(Self.network(2), at: now) == nil)
     }
 
-    @Test("Keys that were looked up at the same moment count as the one that the wait began with")
+    @Test("Concurrent invalid keys do not extend the delay that the first of them began")
     func simultaneous() throws {
         let delays = BadKeyDelays()
         let address = try Self.network(1)
@@ -39,7 +39,7 @@ import Testing
         #expect(delays.wait(address, at: Self.start) == .seconds(1))
     }
 
-    @Test("An address is forgiven a quarter of an hour after its wait, and not before")
+    @Test("The delays of an address are reset 15 min after its last delay, and not before")
     func quiet() throws {
         let delays = BadKeyDelays()
         let address = try Self.network(1)
@@ -54,7 +54,7 @@ import Testing
         #expect(delays.wait(address, at: now) == .seconds(1))
     }
 
-    @Test("It remembers a bounded number of addresses")
+    @Test("The number of stored addresses is bounded")
     func bounded() throws {
         let delays = BadKeyDelays()
         for number in 0..<50_000 { delays.recordInvalidKey(from: try Self.network(number), at: Self.start) }

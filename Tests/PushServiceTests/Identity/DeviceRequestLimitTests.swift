@@ -7,11 +7,11 @@ import PushService
 import TestSupport
 import Testing
 
-/// How often users' apps may call the device endpoints.
+/// The request limits of users' apps on the device endpoints.
 @Suite(.timeLimit(.minutes(5))) struct DeviceRequestLimitTests {
     private static let path = "/v1/push/tokens"
 
-    /// A server of which Kakao's access tokens are accepted, behind a proxy at 127.0.0.1.
+    /// Runs a server that accepts Kakao's access tokens, behind a proxy at 127.0.0.1.
     private static func withIdentity(
         perUser: Int? = nil,
         perAddress: Int? = nil,
@@ -44,11 +44,11 @@ import Testing
         #expect(answer.json?["code"] == -10)
     }
 
-    @Test("A user who calls too often is told when to come again, on every device endpoint; others are not")
+    @Test("A user over the limit gets Retry-After on every device endpoint; other users are not affected")
     func perUser() async throws {
         try await Self.withIdentity(perUser: 2) { service in
             let sandbox = service.kakao.sandbox
-            // Two tokens, one user.
+            // Two tokens of one user, and one of another user.
             let tokens = try [7, 7, 8].map { try #require(sandbox.accessToken(of: $0)) }
             #expect(try await Self.call(service.api, tokens[0]).status == 200)
             #expect(try await Self.call(service.api, tokens[1]).status == 200)
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test("An address that sends too many tokens is refused before one of them is asked about, wherever its users are")
+    @Test("An address over the limit is rejected before any lookup at Kakao, whichever tokens it sends")
     func perAddress() async throws {
         try await Self.withIdentity(perAddress: 3) { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test("Neither limit is an operator's, with the setting's key or with one that was made")
+    @Test("Neither limit applies to operators, with the key in the settings or a created one")
     func operators() async throws {
         try await Self.withIdentity(perUser: 1, perAddress: 1) { service in
             let made = try await OperatorKeyStore(pool: service.database.pool)
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test("What a client writes into X-Forwarded-For makes it no other address: neither directly nor through a proxy")
+    @Test("A client cannot change its address with X-Forwarded-For, neither directly nor through a proxy")
     func spoofed() async throws {
         try await Self.withIdentity(perAddress: 2, proxies: nil) { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
@@ -116,7 +116,7 @@ import Testing
             for number in 3...5 {
                 Self.expectRefusal(try await Self.call(service.api.from("203.0.113.\(number)"), token))
             }
-            // It may be a proxy that somebody has forgotten to name.
+            // The client may be a proxy that is missing in the settings, so a note is logged.
             let notes = service.log.lines.filter { $0.message.contains("http.trusted_proxies") }
             #expect(notes.count == 1)
             #expect(notes.first?.metadata["remote"] == "127.0.0.1")
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test("Without limits there are none")
+    @Test("Limits can be disabled")
     func unlimited() async throws {
         try await Self.withIdentity { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))

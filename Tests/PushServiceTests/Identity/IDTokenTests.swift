@@ -6,7 +6,7 @@ import PushService
 import TestSupport
 import Testing
 
-/// Users' apps that call with a Kakao ID token.
+/// Calls of users' apps with a Kakao ID token.
 @Suite(.timeLimit(.minutes(5))) struct IDTokenTests {
     private static let path = "/.well-known/jwks.json"
     private static let nativeKey = "native-app-key"
@@ -38,12 +38,12 @@ import Testing
     }
 
     private static func status(_ service: TestService, _ token: String) async throws -> Int {
-        // Kakao is not asked for these.
+        // Listing devices makes no call to Kakao.
         try await service.api.with("Bearer \(token)").get("/v1/devices").status
     }
 
     @Test(
-        "The user of an ID token for any of the app's keys is let in, to its own devices, and the keys are fetched once"
+        "An ID token for any of the app's keys is accepted for the user's own devices, and the keys are fetched once"
     )
     func accepted() async throws {
         try await Self.withIdentity { service in
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test("A token of another app or issuer, expired, not yet valid, or without what it must say, is answered 401")
+    @Test("A token of another app or issuer, an expired or not yet valid one, or one without required claims, gets 401")
     func claims() async throws {
         try await Self.withIdentity { service in
             let now = TestSigner.now
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("A token with another algorithm, a forged or shortened signature, or changed claims is answered 401")
+    @Test("A token with another algorithm, a forged or truncated signature, or changed claims gets 401")
     func forged() async throws {
         try await Self.withIdentity { service in
             let right = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.nativeKey)
@@ -109,9 +109,9 @@ import Testing
                 let signature = Array("signature".utf8)
                 tokens.append(TestSigner.token(header, claims) { _ in [] })
                 tokens.append(TestSigner.token(header, claims) { _ in signature })
-                // The right signature, of other bytes.
+                // The valid signature of other bytes.
                 tokens.append(TestSigner.token(header, claims) { _ in [] } + pieces[2])
-                // Signed with what everybody knows, as if it were the secret.
+                // HMAC with public values as the secret.
                 for secret in [Array(modulus.utf8), published.bytes(), []] {
                     tokens.append(TestSigner.hs256(claims, secret: secret, header: header))
                 }
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test("A token without kid is answered 401, though its signature is right")
+    @Test("A token without kid gets 401, even if its signature is valid")
     func withoutKeyID() async throws {
         try await Self.withIdentity { service in
             let token = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.nativeKey, namesKey: false)
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test(
-        "However many tokens name unknown keys, the keys are fetched once in the interval, and the answer is 503 till then"
+        "Tokens with unknown keys cause one fetch of the keys per interval, and get 503 until then"
     )
     func unknownKeys() async throws {
         try await Self.withIdentity { service in
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    @Test("A token that names a key which Kakao has not got, as it just said, is answered 401")
+    @Test("A token with a key that was missing in a recent fetch gets 401")
     func foreignKey() async throws {
         try await Self.withIdentity { service in
             let right = try await service.kakao.sandbox.idToken(of: 7, appKey: Self.nativeKey)
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test("A key that Kakao has withdrawn is trusted until the next refresh, and for longer while Kakao is away")
+    @Test("A key that Kakao has withdrawn is trusted until the next refresh, or longer while Kakao is down")
     func withdrawnKey() async throws {
         try await Self.withIdentity(interval: .milliseconds(50), refresh: .milliseconds(100)) { service in
             let sandbox = service.kakao.sandbox
@@ -195,21 +195,21 @@ import Testing
             try await eventually("a refresh has failed") {
                 let status = try await Self.status(service, token)
                 #expect(status == 200)
-                return service.log.messages.contains { $0.contains("keys of tokens cannot be fetched") }
+                return service.log.messages.contains { $0.contains("Token key fetch failed") }
             }
-            // The last key stays published, the one before it does not.
+            // After two rotations the original key is no longer published.
             for _ in 1...2 { try await sandbox.rotateKeys() }
             #expect(try await Self.status(service, token) == 200)
             sandbox.removeFault(try #require(down))
-            try await eventually("the key is trusted no more") {
+            try await eventually("the key is no longer trusted") {
                 try await [401, 503].contains(Self.status(service, token))
             }
-            try await eventually("Kakao has not got it") { try await Self.status(service, token) == 401 }
+            try await eventually("the key is missing at Kakao") { try await Self.status(service, token) == 401 }
         }
     }
 
     @Test(
-        "A key that Kakao changes to is fetched when a token names it, and tokens of the one before go on being accepted"
+        "A new key of Kakao is fetched when a token names it, and tokens of the previous key stay valid"
     )
     func rotation() async throws {
         try await Self.withIdentity(interval: .milliseconds(50)) { service in
@@ -223,7 +223,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao is down the keys that are known serve, and a token of an unknown one is answered 503, never 401")
+    @Test("While Kakao is down, tokens of known keys are accepted, and those of unknown keys get 503, never 401")
     func kakaoAway() async throws {
         try await Self.withIdentity(interval: .milliseconds(50)) { service in
             let sandbox = service.kakao.sandbox
@@ -241,7 +241,7 @@ import Testing
             nonsense.status = 200
             for fault in [Fault(.down), nonsense] {
                 let id = sandbox.add(fault)
-                try await eventually("it is tried") { try await Self.status(service, second) == 503 }
+                try await eventually("a fetch has failed") { try await Self.status(service, second) == 503 }
                 #expect(try await Self.status(service, first) == 200)
                 sandbox.removeFault(try #require(id))
             }

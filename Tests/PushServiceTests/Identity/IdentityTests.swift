@@ -7,9 +7,9 @@ import PushService
 import TestSupport
 import Testing
 
-/// Who may call what.
+/// The credentials and scopes of each endpoint.
 @Suite(.timeLimit(.minutes(5))) struct IdentityTests {
-    /// What operators' programs call, and the scope that it takes.
+    /// The operators' endpoints, and the scope that each requires.
     private static let calls: [(path: String, isPost: Bool, scope: Scope)] = [
         ("/v1/push/register", true, .devices), ("/v2/push/register", true, .devices),
         ("/v1/push/tokens", true, .devices), ("/v1/push/tokens", false, .devices),
@@ -27,13 +27,13 @@ import Testing
         isPost ? try await caller.post(path, form: [:]) : try await caller.get(path)
     }
 
-    @Test("Without a key in force, as with a user's token, every call is answered 401 with what is asked for")
+    @Test("Without a valid key, or with a user's token, every call gets 401 with the expected scheme")
     func unauthorized() async throws {
         let wrong = [
             nil, "Bearer wrong", "Bearer", "Bearer ", "Basic \(Keys.operator)", Keys.operator,
             "KakaoAK \(Keys.admin)", "Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "Bearer \(Keys.operator)x",
         ]
-        // Each from an address of its own: one that presents so many bad keys has to wait.
+        // Each key comes from its own address, because an address with many invalid keys is delayed.
         let adjust = { (settings: inout Settings) in
             settings.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
         }
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test("The operator's key passes as Bearer and as KakaoAK, whatever the case of the word")
+    @Test("The operator's key is accepted as Bearer and as KakaoAK, in any case")
     func schemes() async throws {
         try await withService { service in
             for scheme in ["Bearer", "KakaoAK", "bearer", "KAKAOAK"] {
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test("A key that was made allows what its scopes say and nothing else, until it is revoked or ends")
+    @Test("A created key allows only its scopes, until it is revoked or expires")
     func scopes() async throws {
         try await withService { service in
             let store = OperatorKeyStore(pool: service.database.pool)
@@ -70,7 +70,7 @@ import Testing
                 for (path, isPost, needed) in Self.calls {
                     let answer = try await Self.call(service.api.with("Bearer \(key)"), path, isPost: isPost)
                     if scope == needed || scope == .admin {
-                        // Let in, and then told that there is no such push or that a field is missing.
+                        // The call is authorized; it may still fail because the push or a field is missing.
                         #expect([200, 400, 404].contains(answer.status), "\(scope) \(path)")
                     } else {
                         #expect(answer.status == 403, "\(scope) \(path)")
@@ -85,7 +85,7 @@ import Testing
             #expect(try await caller.register(1, "token").status == 200)
             #expect(try await caller.get("/v1/users/1/devices").status == 403)
             #expect(try await store.revoke(name: "both") == 1)
-            try await eventually("it is refused") { try await caller.register(1, "token").status == 401 }
+            try await eventually("the key is rejected") { try await caller.register(1, "token").status == 401 }
             #expect(try await store.revoke(name: "both") == 0)
 
             let ended = try await store.create(name: "ended", scopes: [.admin], expiresAt: Date() - 1)
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("A key is stored as its SHA-256 only")
+    @Test("A key is stored only as its SHA-256")
     func stored() async throws {
         try await withService { service in
             let store = OperatorKeyStore(pool: service.database.pool)

@@ -2,9 +2,9 @@ import Testing
 
 @testable import PushService
 
-/// What is remembered, and how much of it.
+/// The capacity of the cache, and the order of eviction.
 @Suite struct LRUCacheTests {
-    @Test("It never holds more than its limit, whatever it is filled with")
+    @Test("The cache never exceeds its limit")
     func bounded() {
         var values = LRUCache<Int, Int>(limit: 100)
         for key in 0..<10_000 {
@@ -15,7 +15,7 @@ import Testing
         #expect(values.value(0) == nil)
     }
 
-    @Test("What is asked for again and again outlasts a flood of what is not")
+    @Test("A value in frequent use outlasts a flood of unused ones")
     func recent() {
         var values = LRUCache<Int, String>(limit: 100)
         values.set("kept", for: -1)
@@ -26,7 +26,7 @@ import Testing
         #expect(values.count <= 100)
     }
 
-    @Test("A value that is set again or removed is so in both halves")
+    @Test("A value is replaced or removed in both halves")
     func replaced() {
         var values = LRUCache<Int, String>(limit: 4)
         for key in 0..<3 { values.set("old", for: key) }

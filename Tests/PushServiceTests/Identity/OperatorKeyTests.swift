@@ -11,7 +11,7 @@ import Testing
 
 @testable import PushService
 
-/// Operators' keys: how soon they end, when they were used, and what becomes of those who guess.
+/// Operators' keys: revocation, expiry, last use, and delays after invalid keys.
 @Suite(.timeLimit(.minutes(5))) struct OperatorKeyTests {
     private static let path = "/v1/push/tokens"
 
@@ -24,15 +24,15 @@ import Testing
         try await OperatorKeyStore(pool: database.pool).create(name: "made", scopes: [.devices], expiresAt: expiresAt)
     }
 
-    /// How many statements the server has asked its database to run.
+    /// Returns the number of statements that the server has sent to its database.
     private static func statements(_ api: Caller) async throws -> Double {
         let metrics = try Exposition(try await api.get("/metrics").body)
         return try #require(metrics.value("kakao_push_database_statements_total"))
     }
 
-    // MARK: In force
+    // MARK: Validity
 
-    @Test("A key that is revoked is refused within moments by every server on the database, however busy it is there")
+    @Test("A revoked key is soon rejected by every server on the database, even if it is in constant use")
     func revocation() async throws {
         try await withService { service in
             let key = try await Self.makeKey(service.database)
@@ -41,35 +41,35 @@ import Testing
                 let store = OperatorKeyStore(pool: service.database.pool)
                 #expect(try await store.revoke(name: "made") == 1)
                 for api in [service.api, other] {
-                    try await eventually("it is refused") { try await Self.call(api, key).status == 401 }
+                    try await eventually("the key is rejected") { try await Self.call(api, key).status == 401 }
                 }
             }
         }
     }
 
-    @Test("A key ends when it is said to")
+    @Test("A key expires at its expiry time")
     func expiry() async throws {
         try await withService { service in
             let key = try await Self.makeKey(service.database, Date() + 3)
             #expect(try await Self.call(service.api, key).status == 200)
-            try await eventually("it has ended") { try await Self.call(service.api, key).status == 401 }
+            try await eventually("the key has expired") { try await Self.call(service.api, key).status == 401 }
         }
     }
 
-    @Test("A key that is used all the time is not looked up each time")
+    @Test("A key in constant use is not looked up for each request")
     func remembered() async throws {
         try await withService { service in
             let key = try await Self.makeKey(service.database)
             let before = try await Self.statements(service.api)
             for _ in 0..<300 { #expect(try await Self.call(service.api, key).status == 200) }
             let count = try await Self.statements(service.api) - before
-            // One each for the devices that are listed.
+            // Each request runs one statement to list devices.
             #expect(count >= 300)
             #expect(count < 450)
         }
     }
 
-    @Test("Who comes after a key was revoked is not let in by the answer to an older question")
+    @Test("A request after the revocation of a key is not accepted by the result of an older lookup")
     func oldAnswer() async throws {
         try await TestDatabase.with { database in
             let store = OperatorKeyStore(pool: database.pool)
@@ -78,7 +78,7 @@ import Testing
             @Sendable func scopes() async throws -> Set<Scope>? {
                 try await keys.scopes(ofKeyWith: digest, from: address, store, on: loop)
             }
-            // Whoever looks a key up sees it as it is then, and is told when the gate is opened.
+            // A lookup sees the key as of its start, and returns only when the gate is opened.
             try await database.pool.write("ALTER TABLE operator_keys RENAME TO stored_keys")
             try await database.pool.write(
                 "CREATE VIEW operator_keys AS SELECT *, pg_advisory_xact_lock_shared(7)::text AS gate FROM stored_keys"
@@ -93,9 +93,9 @@ import Testing
                 }
                 let start = ContinuousClock.now
                 try await database.pool.write("UPDATE stored_keys SET revoked_at = now()")
-                try await eventually("what was seen is too old") { ContinuousClock.now - start > .milliseconds(1200) }
+                try await eventually("the lookup is too old") { ContinuousClock.now - start > .milliseconds(1200) }
                 async let late = scopes()
-                try await eventually("it waits too") { ContinuousClock.now - start > .milliseconds(1400) }
+                try await eventually("the second lookup waits") { ContinuousClock.now - start > .milliseconds(1400) }
                 try await gate.query("SELECT pg_advisory_unlock(7)")
                 return try await [early, late]
             }
@@ -105,7 +105,7 @@ import Testing
 
     // MARK: Last use
 
-    @Test("The last use of a key is written by the time the server has ended, and is never put back")
+    @Test("The last use of a key is written before the server ends, and never moves back")
     func lastUse() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let log = CollectedLog()
@@ -113,7 +113,7 @@ import Testing
             let (used, unused) = (try await Self.makeKey(database), try await Self.makeKey(database))
             let store = OperatorKeyStore(pool: database.pool)
             for _ in 0..<3 { #expect(try await Self.call(Caller(url: server.url), used).status == 200) }
-            // Not with each request.
+            // Uses are not written with each request.
             #expect(try await store.list().allSatisfy { $0.lastUsedAt == nil })
             try await server.stop()
             let listed = try await store.list()
@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test("A use that cannot be written is logged, and kept until it can be")
+    @Test("A use that cannot be written is logged, and kept for a retry")
     func unwritten() async throws {
         try await TestDatabase.with { database in
             let digest = SHA256Digest.of(try await Self.makeKey(database))
@@ -156,10 +156,10 @@ import Testing
         }
     }
 
-    // MARK: Guessing
+    // MARK: Invalid keys
 
     @Test(
-        "An address that presents bad keys has to wait; keys that are known, the setting's key and users' tokens pass"
+        "An address with invalid keys is delayed; cached keys, the key in the settings and users' tokens are accepted"
     )
     func delay() async throws {
         let adjust = { (settings: inout Settings) in
@@ -175,8 +175,8 @@ import Testing
             for number in 0..<BadKeyDelays.allowance {
                 #expect(try await Self.call(api, "kps_bad-\(number)").status == 401)
             }
-            try await eventually("it has to wait, for all that follows") {
-                // The wait may be over in the middle, and then it is longer the next time.
+            try await eventually("the address is delayed") {
+                // The delay may expire during the checks; the next one is longer.
                 guard try await Self.call(api, "kps_bad").status == 429 else { return false }
                 let unknown = try await Self.makeKey(service.database)
                 let keys = [known, Keys.operator, user, unknown]
@@ -192,14 +192,14 @@ import Testing
                 #expect((1...900).contains(refusal.headerFields[.retryAfter].flatMap { Int($0) } ?? 0))
                 return true
             }
-            // Known keys that are revoked are bad ones as any other.
+            // A cached key that is revoked is invalid like any other.
             let store = OperatorKeyStore(pool: service.database.pool)
             _ = try await store.revoke(name: "made")
-            try await eventually("it is refused") { try await Self.call(api, known).status != 200 }
+            try await eventually("the key is rejected") { try await Self.call(api, known).status != 200 }
         }
     }
 
-    @Test("Ten thousand different bad keys cost the database next to nothing, and a good one passes all the while")
+    @Test("10,000 different invalid keys cause few database lookups, and a valid key is still accepted")
     func flood() async throws {
         try await withService { service in
             let key = try await Self.makeKey(service.database)
@@ -214,12 +214,12 @@ import Testing
                 }
                 #expect(try await Self.call(service.api, key).status == 200)
             }
-            // Those of one moment are looked up together before the first of them is known to be bad.
+            // Concurrent keys are looked up before the first of them is found to be invalid.
             #expect(try await Self.statements(service.api) - before < 2000)
         }
     }
 
-    @Test("Bad keys are not remembered, and of their addresses a bounded number")
+    @Test("Invalid keys are not cached, and a bounded number of their addresses is stored")
     func bounded() async throws {
         try await TestDatabase.with { database in
             let (keys, address, store) = (OperatorKeys(), try Self.network, OperatorKeyStore(pool: database.pool))

@@ -5,7 +5,7 @@ import PushService
 import TestSupport
 import Testing
 
-/// Access tokens of which Kakao tells that they were revoked: what was remembered of them counts no more, on every server.
+/// Access tokens whose revocation Kakao reports. Every server drops them from its cache.
 @Suite(.timeLimit(.minutes(5))) struct RevokedTokenTests {
     private static let path = "/v1/user/access_token_info"
     private static let oauth = "https://schemas.openid.net/secevent/oauth/event-type/"
@@ -35,20 +35,20 @@ import Testing
         #expect(try await service.kakao.sandbox.send(event).status == 202)
     }
 
-    /// Waits until a server has heard of all that was sent so far. Asks Kakao twice.
+    /// Waits until a server has received all notifications sent so far. Causes two lookups at Kakao.
     ///
-    /// - Parameter userID: Nobody else's in the test.
+    /// - Parameter userID: A user that the test does not use otherwise.
     private static func hear(_ service: TestService, _ userID: Int64) async throws {
         let token = try #require(service.kakao.sandbox.accessToken(of: userID))
         #expect(try await status(service.api, token) == 200)
         service.kakao.sandbox.revokeAccessTokens(of: userID)
-        // Notifications come in the order in which they were committed.
+        // Notifications arrive in commit order.
         try await send(service, oauth + "tokens-revoked", of: userID)
-        try await eventually("it is forgotten") { try await status(service.api, token) == 401 }
+        try await eventually("the cached token is dropped") { try await status(service.api, token) == 401 }
     }
 
     @Test(
-        "A user's tokens that are revoked are let in no more, on no server, and nobody else is asked about again",
+        "A user's revoked tokens are rejected by all servers, and other users' tokens are not looked up again",
         arguments: [
             oauth + "tokens-revoked", oauth + "token-revoked", risc + "sessions-revoked", oauth + "user-unlinked",
             risc + "account-purged", risc + "account-disabled",
@@ -65,19 +65,21 @@ import Testing
                     for token in tokens + [somebodyElse] { #expect(try await Self.status(server, token) == 200) }
                 }
                 sandbox.revokeAccessTokens(of: 7)
-                // It is not known yet.
+                // The servers do not know of the revocation yet.
                 for server in servers { #expect(try await Self.status(server, tokens[0]) == 200) }
                 #expect(Self.questions(service) == 6)
                 try await Self.send(service, type)
                 for server in servers {
                     for token in tokens {
-                        try await eventually("it is forgotten") { try await Self.status(server, token) == 401 }
+                        try await eventually("the cached token is dropped") {
+                            try await Self.status(server, token) == 401
+                        }
                     }
                     #expect(try await Self.status(server, somebodyElse) == 200)
                 }
                 #expect(Self.questions(service) == 10)
 
-                // Who has come back is let in, and remembered.
+                // A new token of the user is accepted and cached.
                 let new = try #require(sandbox.accessToken(of: 7))
                 for _ in 0..<3 { #expect(try await Self.status(other, new) == 200) }
                 #expect(Self.questions(service) == 11)
@@ -85,7 +87,7 @@ import Testing
         }
     }
 
-    @Test("An unlink notice has them forgotten too; an event of another kind, and one that comes again, do not")
+    @Test("An unlink notice drops cached tokens as well; other types of event and duplicates do not")
     func notices() async throws {
         try await Self.withIdentity { service in
             let sandbox = service.kakao.sandbox
@@ -105,11 +107,11 @@ import Testing
 
             sandbox.revokeAccessTokens(of: 7)
             #expect(await sandbox.unlink(UnlinkNotice(userID: 7)).status == 200)
-            try await eventually("it is forgotten") { try await Self.status(service.api, token) == 401 }
+            try await eventually("the cached token is dropped") { try await Self.status(service.api, token) == 401 }
         }
     }
 
-    @Test("An answer of Kakao's that was under way when the tokens were revoked is not believed")
+    @Test("A response of Kakao that was in flight when the tokens were revoked is discarded")
     func underWay() async throws {
         try await Self.withIdentity { service in
             let sandbox = service.kakao.sandbox
@@ -124,7 +126,7 @@ import Testing
             sandbox.revokeAccessTokens(of: 7)
             try await Self.send(service, Self.oauth + "tokens-revoked", of: 7)
             try await Self.hear(service, 8)
-            // Kakao had found it in force. An app is not to log its user out, and not let in either.
+            // Kakao had found the token valid. A 401 would log the user out, so the response is 503.
             let answer = try await late
             #expect(answer.status == 503)
             #expect(answer.headerFields[.retryAfter] == "1")
@@ -132,7 +134,7 @@ import Testing
         }
     }
 
-    @Test("When the connection was lost that others are heard on, what is remembered counts no more")
+    @Test("After the notification connection was lost, the cached tokens are dropped")
     func reconnection() async throws {
         try await Self.withIdentity { service in
             let sandbox = service.kakao.sandbox
@@ -149,7 +151,7 @@ import Testing
                 """
             )
             #expect(ended == 1)
-            try await eventually("it is asked again") { try await Self.status(service.api, token) == 401 }
+            try await eventually("the token is looked up again") { try await Self.status(service.api, token) == 401 }
         }
     }
 }

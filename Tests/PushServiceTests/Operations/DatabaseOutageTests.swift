@@ -7,9 +7,9 @@ import PushService
 import TestSupport
 import Testing
 
-/// PostgreSQL away: while the server runs, and when it starts.
+/// Tests with PostgreSQL unavailable, while the server runs and when it starts.
 @Suite(.timeLimit(.minutes(5))) struct DatabaseOutageTests {
-    /// Runs `body` with a PostgreSQL that the test may stop.
+    /// Runs `body` with a PostgreSQL cluster that the test can stop, and its URL.
     private static func withCluster(_ body: (PostgresCluster, String) async throws -> Void) async throws {
         let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
         let url = try await cluster.start()
@@ -22,7 +22,7 @@ import Testing
         await cluster.stop(.immediate)
     }
 
-    /// Expects what is promised of a server without a database.
+    /// Expects the documented behavior of a server without a database.
     private static func expectUnavailable(_ api: Caller) async throws {
         let answers = [
             try await api.register(1, "token"), try await api.deregister(1),
@@ -33,7 +33,7 @@ import Testing
                 "/kakao/link/callback",
                 ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "1"]
             ),
-            // Not "unauthorized": nobody knows whether this key is in force.
+            // Not "unauthorized", since the server cannot check whether this key is valid.
             try await api.with("Bearer some-other-key").register(1, "token"),
         ]
         for answer in answers {
@@ -51,7 +51,7 @@ import Testing
         #expect(ready.json?["checks"]?["journal"] == "none")
     }
 
-    @Test("While PostgreSQL is down everything is answered 503, and when it is back everything goes on by itself")
+    @Test("While PostgreSQL is down requests get 503; when it is back the server resumes by itself")
     func stopped() async throws {
         try await Slots.servers.with {
             try await Self.withCluster { cluster, url in
@@ -71,9 +71,11 @@ import Testing
                         try await eventually("readiness is back") { try await api.get("/readyz").status == 200 }
                         try await api.waitUntilDone(push)
                         #expect(kakao.sandbox.reached(marker: "m").times == 1)
-                        // Each loop's connections come back in their own time.
-                        try await eventually("devices are taken") { try await api.register(3, "third").status == 200 }
-                        try await eventually("what was stored is told") {
+                        // Each event loop reconnects at its own time.
+                        try await eventually("devices can be registered") {
+                            try await api.register(3, "third").status == 200
+                        }
+                        try await eventually("the stored device is registered at Kakao") {
                             try await !kakao.tokens(of: 2).isEmpty
                         }
                     }
@@ -82,7 +84,7 @@ import Testing
         }
     }
 
-    @Test("A server that starts without PostgreSQL answers 503, begins its work when it is there, and can be stopped")
+    @Test("A server that starts without PostgreSQL responds 503, starts work once it is up, and can be stopped")
     func startedWithout() async throws {
         try await Slots.servers.with {
             try await Self.withCluster { cluster, url in
@@ -97,8 +99,10 @@ import Testing
                     let api = Caller(url: second.url)
                     #expect(try await api.get("/readyz").status == 503)
                     try await cluster.start()
-                    try await eventually("it is ready") { try await api.get("/readyz").status == 200 }
-                    try await eventually("it works") { try await api.register(1, "token").status == 200 }
+                    try await eventually("the server is ready") { try await api.get("/readyz").status == 200 }
+                    try await eventually("devices can be registered") {
+                        try await api.register(1, "token").status == 200
+                    }
                     try await second.stop()
                 }
             }

@@ -2,10 +2,10 @@ import CoreMetrics
 import PrometheusMetrics
 import Testing
 
-/// The text that Prometheus reads, read back by the words of its format.
+/// Tests of the Prometheus text, parsed back by the definition of its format.
 @Suite struct ExpositionTests {
     private static func factory(_ names: String...) -> PrometheusFactory {
-        PrometheusFactory(help: Dictionary(uniqueKeysWithValues: names.map { ($0, "What \($0) tells.") }))
+        PrometheusFactory(help: Dictionary(uniqueKeysWithValues: names.map { ($0, "The help of \($0).") }))
     }
 
     private static func exposition(_ factory: PrometheusFactory) throws -> Exposition {
@@ -14,7 +14,7 @@ import Testing
         return try Exposition(text.bytes)
     }
 
-    @Test("A counter is a family with its help, its kind and a sample for each set of labels, sorted")
+    @Test("A counter is a family with its help, its type and a sorted sample for each set of labels")
     func counters() throws {
         let factory = Self.factory("requests_total", "unused_total")
         let second = Counter(label: "requests_total", dimensions: [("b", "2"), ("a", "x")], factory: factory)
@@ -25,7 +25,7 @@ import Testing
         factory.write(to: &text)
         #expect(
             String(decoding: text.bytes, as: UTF8.self) == """
-                # HELP requests_total What requests_total tells.
+                # HELP requests_total The help of requests_total.
                 # TYPE requests_total counter
                 requests_total{a="x",b="1"} 1
                 requests_total{a="x",b="2"} 3
@@ -35,7 +35,7 @@ import Testing
         #expect(ExpositionText.contentType == "text/plain; version=0.0.4; charset=utf-8")
     }
 
-    @Test("Whatever a label's value and a help text hold comes back as it was")
+    @Test("Any label value and help text is parsed back unchanged")
     func escapes() throws {
         let texts = [
             "", "plain", #"a "quoted" word"#, #"back\slash"#, "line\nfeed", #"\n"#, "\\\n\"", "카카오 😀", #"{a="b"} 1"#,
@@ -53,11 +53,11 @@ import Testing
         }
     }
 
-    @Test("A histogram's buckets are cumulative, and the last of them holds as many as its count")
+    @Test("A histogram's buckets are cumulative, and the last one equals its count")
     func histogram() throws {
         let factory = Self.factory("duration_seconds")
         let timer = Timer(label: "duration_seconds", dimensions: [("api", "a")], factory: factory)
-        // On a bound counts as below it.
+        // A value equal to a bound counts in that bucket.
         let milliseconds = [0, 1, 2, 3, 250, 251, 9999, 10_000, 10_001, 60_000]
         for duration in milliseconds { timer.recordMilliseconds(duration) }
         timer.recordNanoseconds(-5)
@@ -77,7 +77,7 @@ import Testing
         #expect(family.samples.first { $0.name == "duration_seconds_count" }?.value == 11)
     }
 
-    @Test("Meters and gauges are gauges, floating counters counters, recorders histograms")
+    @Test("Meters and gauges become gauges, floating-point counters counters, and recorders histograms")
     func kinds() throws {
         let factory = Self.factory("meter", "gauge", "recorder", "floating_total")
         let meter = Meter(label: "meter", factory: factory)
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(
-        "Numbers are written as the format has them, and read back as what they were",
+        "Numbers are formatted as the format defines, and parsed back unchanged",
         arguments: [0, -0.5, 1e-9, 1e300, 123_456_789_012, .infinity, -.infinity, .pi]
     )
     func numbers(value: Double) throws {
@@ -118,7 +118,7 @@ import Testing
         #expect(exposition.value("m", ["n": "nan"])?.isNaN == true)
     }
 
-    @Test("A metric that is made twice counts in one place, and one that was destroyed is gone")
+    @Test("A metric that is created twice has one value, and a destroyed metric disappears")
     func identity() throws {
         let factory = Self.factory("m_total", "t_seconds")
         let first = Counter(label: "m_total", dimensions: [("a", "1"), ("b", "2")], factory: factory)
@@ -132,11 +132,11 @@ import Testing
         Timer(label: "t_seconds", factory: factory).destroy()
         first.destroy()
         #expect(try Self.exposition(factory).families.isEmpty)
-        // Counted to no end, and to no harm.
+        // Incrementing a destroyed metric has no effect.
         second.increment()
     }
 
-    @Test("Nothing is lost when many count at once, and what is read meanwhile is of one piece")
+    @Test("Concurrent increments are not lost, and a concurrent scrape is consistent")
     func concurrent() async throws {
         let factory = Self.factory("m_total", "f_total", "t_seconds")
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test(
-        "A text that is not of the format is not read: the reader of these tests can fail",
+        "The parser of these tests rejects invalid text",
         arguments: [
             "m 1\n", "# TYPE m counter\nm 1\n", "# HELP m h\n# TYPE m counter\nm 1",
             "# HELP m h\n# TYPE m counter\nm{a=\"b\"c=\"d\"} 1\n", "# HELP m h\n# TYPE m counter\nm{a=\"b} 1\n",

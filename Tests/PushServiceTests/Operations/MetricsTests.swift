@@ -12,7 +12,7 @@ import Testing
 @testable import PushService
 
 extension Caller {
-    /// The metrics, read strictly.
+    /// Returns the metrics, parsed strictly.
     func metrics() async throws -> Exposition {
         let answer = try await get("/metrics")
         #expect(answer.status == 200)
@@ -22,19 +22,19 @@ extension Caller {
 }
 
 extension Exposition {
-    /// Calls to Kakao that ended so.
+    /// Returns the number of calls to Kakao with this outcome.
     fileprivate func kakao(_ api: String, _ outcome: String) -> Double? {
         value("kakao_push_kakao_requests_total", ["api": api, "outcome": outcome])
     }
 
-    /// Calls to Kakao that ended in any other way.
+    /// Returns the number of calls to Kakao with any other outcome.
     fileprivate func kakao(_ api: String, otherThan outcomes: Set<String>) -> Double {
         let samples = families["kakao_push_kakao_requests_total"]?.samples ?? []
         return samples.filter { $0.labels["api"] == api && !outcomes.contains($0.labels["outcome"] ?? "") }
             .reduce(0) { $0 + $1.value }
     }
 
-    /// The states that the sender is in: one.
+    /// The states that are set for the sender. A valid exposition has exactly one.
     fileprivate var sender: [String] {
         (families["kakao_push_sender_state"]?.samples ?? []).filter { $0.value == 1 }.compactMap { $0.labels["state"] }
     }
@@ -42,21 +42,22 @@ extension Exposition {
     fileprivate func batches(_ state: String) -> Double? { value("kakao_push_batches", ["state": state]) }
 }
 
-/// `/metrics`, read as Prometheus reads it.
+/// Tests of `/metrics`, parsed as Prometheus does.
 @Suite(.timeLimit(.minutes(5))) struct MetricsTests {
-    /// What is there whatever has happened, and what only while the database answers.
+    /// The metrics that are always present.
     private static let always: Set = [
         "kakao_push_kakao_requests_total", "kakao_push_kakao_request_duration_seconds", "kakao_push_sender_state",
         "kakao_push_sender_failing_seconds",
         "kakao_push_database_up", "kakao_push_database_statements_total", "process_resident_memory_bytes",
         "process_cpu_seconds_total", "process_open_fds", "process_start_time_seconds",
     ]
+    /// The metrics that are present only while the database is available.
     private static let fromDatabase: Set = [
         "kakao_push_pushes", "kakao_push_batches", "kakao_push_oldest_waiting_batch_age_seconds",
         "kakao_push_devices_unsettled",
     ]
 
-    @Test("The counters rise by what Kakao was asked, and every metric is there from the start")
+    @Test("The counters rise with the calls to Kakao, and every metric is present from the start")
     func counters() async throws {
         try await withService { service in
             let before = try await service.api.metrics()
@@ -89,7 +90,7 @@ extension Exposition {
     }
 
     @Test(
-        "A fault of Kakao's is counted under what came of it",
+        "An error of Kakao is counted under its outcome",
         arguments: [
             (500, nil, "retry"), (400, -603, "retry"), (429, nil, "wait"), (400, -10, "wait"), (401, -401, "halt"),
             (403, -5, "halt"), (400, -2, "refused"), (404, nil, "refused"),
@@ -99,14 +100,14 @@ extension Exposition {
         try await withService { service in
             service.kakao.fail("send", status: status, code: code, times: 1)
             _ = try await service.push([1])
-            try await eventually("it is counted") {
+            try await eventually("the outcome is counted") {
                 try await service.api.metrics().kakao("push_send", outcome) == 1
             }
             #expect(try await service.api.metrics().kakao("push_send", otherThan: [outcome, "ok"]) == 0)
         }
     }
 
-    @Test("A call that Kakao does not answer is counted as unreachable, and the device as unsettled")
+    @Test("A call without a response of Kakao is counted as unreachable, and the device as unsettled")
     func unreachable() async throws {
         try await withService { service in
             service.kakao.fail("register", .dropAfterBody)
@@ -118,7 +119,7 @@ extension Exposition {
         }
     }
 
-    @Test("What Kakao answers is one outcome, and so is each way in which it does not")
+    @Test("Each result of a call to Kakao has its outcome")
     func outcomes() {
         func outcome(_ code: HTTPClientError.Code) -> String {
             let error = HTTPClientError(code: code, bodyBytesLeft: true, message: "m")
@@ -133,7 +134,7 @@ extension Exposition {
         #expect(ServerMetrics.KakaoOutcome(nil).label == "ok")
     }
 
-    @Test("While a quota is used up the sender is said to wait, and its batches to be waiting, for longer and longer")
+    @Test("While a quota is exhausted, the sender and its batches are waiting, and the batches' age grows")
     func waiting() async throws {
         try await withService { service in
             service.kakao.fail("send", status: 429)
@@ -151,7 +152,7 @@ extension Exposition {
         }
     }
 
-    @Test("While Kakao refuses the key the sender is said to be halted, and why is not among the metrics")
+    @Test("While Kakao refuses the key, the sender is halted, and the metrics do not contain the reason")
     func halted() async throws {
         try await withService { service in
             service.kakao.fail("send", status: 401, code: -401) { $0.message = "words of Kakao" }
@@ -167,7 +168,7 @@ extension Exposition {
         }
     }
 
-    @Test("Two servers of one process count each for itself")
+    @Test("Two servers in one process have separate metrics")
     func twoServers() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -181,7 +182,7 @@ extension Exposition {
         }
     }
 
-    @Test("However often it is asked, it does not ask the database each time, nor is its answer ever in pieces")
+    @Test("Frequent scrapes do not query the database each time, and every response is complete")
     func cached() async throws {
         try await withService { service in
             let before = try await service.api.metrics().value("kakao_push_database_statements_total") ?? 0
@@ -194,19 +195,19 @@ extension Exposition {
                 try await group.waitForAll()
             }
             let after = try await service.api.metrics().value("kakao_push_database_statements_total") ?? 0
-            // Some of them are what the server's own workers asked meanwhile.
+            // Some of the statements are those of the server's workers.
             #expect(after - before < Double(scrapes) / 2)
         }
     }
 
-    @Test("The process tells what the kernel says of it")
+    @Test("The metrics of the process are those of the kernel")
     func process() async throws {
         try await withService { service in
             let metrics = try await service.api.metrics()
             #expect(metrics.value("process_resident_memory_bytes") ?? 0 > 1_000_000)
             #expect(metrics.value("process_cpu_seconds_total") ?? 0 > 0)
             let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
-            // Other tests open and close some meanwhile.
+            // Concurrent tests open and close descriptors.
             let open = metrics.value("process_open_fds") ?? 0
             #expect(open > 10 && open < Double(descriptors) * 10)
             let start = metrics.value("process_start_time_seconds") ?? 0
@@ -215,7 +216,7 @@ extension Exposition {
         }
     }
 
-    @Test("A key that may read is enough, and another method is not taken")
+    @Test("A key with the scope read is sufficient, and other methods are rejected")
     func access() async throws {
         try await withService { service in
             let key = try await OperatorKeyStore(pool: service.database.pool)
@@ -230,7 +231,7 @@ extension Exposition {
         }
     }
 
-    @Test("With the database down it answers with the rest, to the operator and to who was let in before")
+    @Test("With the database down, the operator and keys used before get the remaining metrics")
     func databaseDown() async throws {
         try await Slots.servers.with {
             let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
@@ -255,13 +256,13 @@ extension Exposition {
             let other = api.with("Bearer \(try await store.create(name: "c", scopes: [.read], expiresAt: nil))")
             _ = try await revoked.metrics()
             #expect(try await store.revoke(name: "a") == 1)
-            try await eventually("it is refused") { try await revoked.get("/metrics").status == 401 }
+            try await eventually("the revoked key is refused") { try await revoked.get("/metrics").status == 401 }
             await pool.shutdown()
             #expect(try await api.register(1, "token").status == 200)
             #expect(try await reader.metrics().value("kakao_push_database_up") == 1)
 
             await cluster.stop(.fast)
-            try await eventually("it is told that the database is away") {
+            try await eventually("the metrics show the database as down") {
                 try await reader.metrics().value("kakao_push_database_up") == 0
             }
             let metrics = try await reader.metrics()
@@ -273,21 +274,21 @@ extension Exposition {
                 #expect(!answer.text.contains("process_"))
             }
             #expect(try await api.with(nil).get("/metrics").status == 401)
-            // The operator's own key is no matter of the database's.
+            // The key of operator.key needs no database.
             #expect(try await api.metrics().value("kakao_push_database_up") == 0)
 
             try await cluster.start()
-            try await eventually("it is told that the database is back") {
+            try await eventually("the metrics show the database as up") {
                 try await api.metrics().value("kakao_push_database_up") == 1
             }
             #expect(Set(try await api.metrics().families.keys) == always.union(fromDatabase))
         }
     }
 
-    @Test("A server that starts without its database tells its metrics before it is ready")
+    @Test("A server that starts without its database serves metrics before it is ready")
     func startedWithout() async throws {
         try await Slots.servers.with {
-            // Port 1 of loopback: nobody listens there.
+            // Nothing listens on port 1 of the loopback address.
             let settings = Settings.test("postgres://nobody@127.0.0.1:1/none", kakao: "http://127.0.0.1:1")
             let server = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
             let api = Caller(url: server.url)

@@ -8,9 +8,9 @@ import Testing
 
 @testable import PushService
 
-/// `/readyz`, which load balancers ask, and `GET /v1/status`, which operators do.
+/// Tests of `/readyz`, which is for load balancers, and of `GET /v1/status`, which is for operators.
 @Suite(.timeLimit(.minutes(5))) struct ReadinessTests {
-    @Test("Readiness is found out once a second on each loop, however often it is asked for, and needs no key")
+    @Test("Readiness is checked at most once a second on each event loop, and needs no key")
     func cached() async throws {
         try await withService { service in
             let caller = service.api.with(nil)
@@ -21,23 +21,23 @@ import Testing
             let start = ContinuousClock.now
             for _ in 0..<150 { #expect(try await caller.get("/readyz").status == 200) }
             let seconds = Double(start.duration(to: .now).components.seconds + 1)
-            // Two loops, three statements each; what runs in the background besides.
+            // Two loops with three statements each. The 40 are for background work.
             #expect(try await statements() - before < 2 * 3 * seconds + 40)
         }
     }
 
-    @Test("While migrations run the server is not ready, whatever its journal; Kakao's calls are taken all the same")
+    @Test("While migrations run, even a server with a journal is not ready, but it accepts Kakao's calls")
     func migrating() async throws {
         try await withDatabaseAndKakao(.nothing) { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
             settings.journal.directory = "\(try TemporaryFolder.make())/journal"
             let lock = "hashtextextended('schema_migrations ' || current_schema(), 0)"
             let server = try await database.pool.withTransaction { transaction in
-                // As another server has it that is migrating.
+                // The lock that another server would hold while it migrates.
                 _ = try await transaction.query("SELECT pg_advisory_xact_lock(\(lock))")
                 let server = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
                 let api = Caller(url: server.url)
-                try await eventually("it knows") {
+                try await eventually("readiness shows the state of the database") {
                     let answer = try await api.get("/readyz")
                     #expect(answer.status == 503)
                     return answer.json?["checks"]?["database"] == "migrating"
@@ -51,13 +51,13 @@ import Testing
                 return server
             }
             let api = Caller(url: server.url)
-            try await eventually("it is ready") { try await api.get("/readyz").status == 200 }
+            try await eventually("the server is ready") { try await api.get("/readyz").status == 200 }
             try await eventually("the call is stored") { try await database.count("link_callbacks") == 1 }
             try await server.stop()
         }
     }
 
-    @Test("A server that the database refuses from its start is not ready, whatever its journal")
+    @Test("A server that the database refuses from the start is not ready, even with a journal")
     func refused() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let name = try await database.text("SELECT current_database()::text")
@@ -66,9 +66,9 @@ import Testing
             settings.journal.directory = "\(try TemporaryFolder.make())/journal"
             let server = try await RunningServer.start(settings, log: CollectedLog(), awaitsDatabase: false)
             let api = Caller(url: server.url)
-            try await eventually("it knows") {
+            try await eventually("readiness shows the state of the database") {
                 let answer = try await api.get("/readyz")
-                // Nothing has been heard of the database before the first attempt to connect ends.
+                // The state is unknown until the first attempt to connect has ended.
                 guard answer.json?["checks"]?["database"] == "refused" else { return false }
                 return answer.status == 503
             }
@@ -76,20 +76,20 @@ import Testing
         }
     }
 
-    @Test("A server beside which a newer one has migrated stays ready")
+    @Test("A server stays ready after a newer one has migrated the database")
     func newerSchema() async throws {
         try await withService { service in
             try await service.database.pool.write(
                 "INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, 'of_a_newer_server', '')"
             )
-            // Longer than an answer counts.
+            // Longer than a result is cached.
             let end = ContinuousClock.now + .seconds(1.5)
             while ContinuousClock.now < end { #expect(try await service.api.get("/readyz").status == 200) }
         }
     }
 
     @Test(
-        "The status shows the sender, what waits, the journal, the database, Kakao and the server, to keys that may read"
+        "The status shows sender, backlog, journal, database, Kakao and servers to keys with the scope read"
     )
     func status() async throws {
         try await withService { service in

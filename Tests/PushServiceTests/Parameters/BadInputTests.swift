@@ -4,20 +4,20 @@ import JSON
 import KakaoSandbox
 import Testing
 
-/// What must not be taken: 400, the name of the field, nothing stored and nothing told to Kakao.
+/// Tests of invalid input. The response is 400 with the name of the field, nothing is stored, and Kakao is not called.
 @Suite(.timeLimit(.minutes(5))) struct BadInputTests {
     private static let limit = Int64.max
     private static let wrongIDs: [String] = [
         "0", "-1", "9223372036854775808", "18446744073709551617", "1.0", "1e3", "01", "+1", "-0", "", " 1", "1 ",
         "0x1", "１", "null", "true", "[1]",
     ]
-    /// The same as JSON: numbers and texts.
+    /// Invalid user ids as JSON, both numbers and texts.
     private static let wrongJSONIDs: [String] = [
         "0", "-1", "9223372036854775808", "1.0", "1e3", "1E0", "\"01\"", "\"1.0\"", "\"-1\"", "\"0\"", "\"\"", "null",
         "true", "[1]", "{}", "\"9223372036854775808\"",
     ]
 
-    /// A request and the field that its answer must name.
+    /// A request and the field that its response must name.
     private struct Case {
         let path: String
         let body: String
@@ -26,7 +26,7 @@ import Testing
         var status = 400
     }
 
-    /// Sends every case, then sees that nothing has come of any of them.
+    /// Sends every request and expects that each is rejected, that nothing is stored and that Kakao is not called.
     private static func refuses(_ cases: [Case]) async throws {
         try await withService { service in
             for item in cases {
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    /// A JSON object as text, with one member replaced by another JSON text, or left out.
+    /// Returns a JSON object as text, with one member replaced by `value`, or omitted if that is `nil`.
     private static func object(_ members: KeyValuePairs<String, String>, _ name: String, _ value: String?) -> String {
         var parts: [String] = []
         for (member, text) in members {
@@ -70,7 +70,7 @@ import Testing
     ]
     private static let send: KeyValuePairs = ["uuids": "[1]", "push_message": "{}"]
 
-    @Test("A user's number that is none is refused by every call that takes one, as JSON and as a form")
+    @Test("Every endpoint rejects an invalid user id, in JSON and in a form")
     func userIDs() async throws {
         var cases: [Case] = []
         for id in wrongIDsAsForm {
@@ -94,7 +94,7 @@ import Testing
         try await Self.refuses(cases)
     }
 
-    /// Percent-encoded.
+    /// The invalid user ids, percent-encoded.
     private var wrongIDsAsForm: [String] {
         Self.wrongIDs.map { id in
             var form = FormBody()
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test("A user's number in the path or the query is looked at as closely")
+    @Test("An invalid user id in the path or the query is rejected too")
     func userIDsElsewhere() async throws {
         try await withService { service in
             for id in wrongIDsAsForm where !id.isEmpty {
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test("Lists of users that are empty, too long or no lists are refused; a hundred users are not")
+    @Test("Lists of users that are empty, too long or not lists are rejected; a hundred users are accepted")
     func lists() async throws {
         let hundredAndOne = "[\((1...101).map(String.init).joined(separator: ","))]"
         var cases: [Case] = []
@@ -144,7 +144,7 @@ import Testing
         }
     }
 
-    @Test("A push_message that is no object is refused")
+    @Test("A push_message that is not an object is rejected")
     func messages() async throws {
         var cases: [Case] = []
         for message in ["[]", "1", "true", "\"text\"", "\"[]\"", "\"{\"", "\"\"", "null", nil] {
@@ -164,7 +164,7 @@ import Testing
         try await Self.refuses(cases)
     }
 
-    @Test("Fields of a registration that are missing, empty, too long, of another kind or unknown are refused")
+    @Test("Missing, empty, too long, unknown or mistyped values in a registration are rejected")
     func registrations() async throws {
         var cases: [Case] = []
         func add(_ field: String, _ values: [String?]) {
@@ -197,7 +197,7 @@ import Testing
         try await Self.refuses(cases)
     }
 
-    @Test("What is as long as it may be is taken")
+    @Test("Values of the maximum length are accepted")
     func longest() async throws {
         try await withService { service in
             let device = String(repeating: "가", count: 64)
@@ -208,7 +208,7 @@ import Testing
         }
     }
 
-    @Test("A field that is given twice is refused by name, in a form and in a query")
+    @Test("A duplicate field is rejected, in a form and in JSON")
     func twice() async throws {
         let form = "application/x-www-form-urlencoded"
         try await Self.refuses([
@@ -223,7 +223,7 @@ import Testing
         ])
     }
 
-    @Test("A body that is no JSON object is refused, with the place where it stops being one")
+    @Test("A body that is not a JSON object is rejected")
     func notJSON() async throws {
         let bodies = [
             "", " ", "{", "[]", "1", "\"text\"", "null", "{\"uuid\":}", "{\"uuid\":1,}", "{'uuid':1}", "{\"uuid\":01}",
@@ -239,7 +239,7 @@ import Testing
         )
     }
 
-    @Test("Bytes that are not UTF-8 are refused, in JSON, in a form, in a query and in a path")
+    @Test("Bytes that are not UTF-8 are rejected, in JSON, in a form, in a query and in a path")
     func notUTF8() async throws {
         try await withService { service in
             let all: [[UInt8]] = [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xE2, 0x82]]
@@ -265,7 +265,7 @@ import Testing
         }
     }
 
-    @Test("A body of another media type is refused with 415, and one that is too large with 413")
+    @Test("A body of another media type is rejected with 415, and one that is too large with 413")
     func mediaTypeAndSize() async throws {
         let body = Self.object(Self.registration, "", nil)
         var cases = ["text/plain", "application/xml", "multipart/form-data; boundary=a", "application/jsonp", ""].map {
@@ -288,7 +288,7 @@ import Testing
 }
 
 extension String {
-    /// The same registration with another type of phone.
+    /// Returns a registration with another push type.
     fileprivate func replacingType(_ type: String) -> String {
         split(separator: "\"gcm\"", omittingEmptySubsequences: false).joined(separator: "\"\(type)\"")
     }

@@ -6,7 +6,7 @@ import PushService
 import TestSupport
 import Testing
 
-/// How settings are read: the file, the environment over it, secrets from files, and what is said of mistakes.
+/// Tests of reading settings: the file, the environment that overrides it, secrets from files, and errors.
 struct SettingsTests {
     private static let required = [
         "DATABASE_URL": "postgres://push:database-password@localhost/push", "OPERATOR_KEY": Keys.operator,
@@ -29,7 +29,7 @@ struct SettingsTests {
 
     private struct NoSuchFile: Error {}
 
-    /// The error of settings that cannot be used.
+    /// Returns the error of invalid settings.
     private static func error(
         _ environment: [String: String] = [:],
         yaml: String? = nil,
@@ -41,7 +41,7 @@ struct SettingsTests {
         }
     }
 
-    @Test("Without anything but what is required, every setting has the default of the design")
+    @Test("With only the required settings, every other setting has its default")
     func defaults() throws {
         let settings = try Self.read()
         #expect(settings.http.host == "127.0.0.1")
@@ -72,7 +72,7 @@ struct SettingsTests {
         #expect(settings.logFormat == .text)
     }
 
-    @Test("Access tokens are accepted when the app's number is known, unless told otherwise, and not without it")
+    @Test("Access tokens require the app id, and are accepted with it unless switched off")
     func accessTokens() throws {
         #expect(try !Self.read().identity.acceptsKakaoAccessTokens)
         #expect(try Self.read(["KAKAO_APP_ID": "5"]).identity.acceptsKakaoAccessTokens)
@@ -83,7 +83,7 @@ struct SettingsTests {
         #expect(Self.error(["KAKAO_APP_ID": "five"])?.message.contains("kakao.app_id") == true)
     }
 
-    @Test("ID tokens are accepted when one of the app's keys is known, unless told otherwise, and not without one")
+    @Test("ID tokens require one of the app's keys, and are accepted with it unless switched off")
     func idTokens() throws {
         #expect(try !Self.read(["KAKAO_APP_ID": "5"]).identity.acceptsKakaoIDTokens)
         for key in ["KAKAO_REST_API_KEY", "KAKAO_NATIVE_APP_KEY", "KAKAO_JAVASCRIPT_KEY"] {
@@ -93,7 +93,7 @@ struct SettingsTests {
         #expect(Self.error(["IDENTITY_KAKAO_ID_TOKEN": "true"])?.message.contains("kakao.native_app_key") == true)
     }
 
-    @Test("A backend's tokens need an issuer, an audience and one kind of key")
+    @Test("A backend's tokens require an issuer, an audience and exactly one source of keys")
     func backendTokens() throws {
         let secret = "secret-of-the-backend-of-the-tests-0123"
         let names = ["IDENTITY_JWT_ISSUER": "https://api.example.com", "IDENTITY_JWT_AUDIENCE": "push"]
@@ -108,8 +108,8 @@ struct SettingsTests {
             #expect(backend?.audience == "push")
             #expect(Self.error([name: value])?.message.contains("identity.jwt.issuer is required") == true)
         }
-        #expect(Self.error(names)?.message.contains("needs one of") == true)
-        #expect(Self.error(names.merging(keys) { $1 })?.message.contains("and no more") == true)
+        #expect(Self.error(names)?.message.contains("needs exactly one of") == true)
+        #expect(Self.error(names.merging(keys) { $1 })?.message.contains("needs exactly one of") == true)
         let short = Self.error(names.merging(["IDENTITY_JWT_SECRET": "short"]) { $1 })
         #expect(short?.message.contains("at least 32") == true)
         let nobody = Self.error(["IDENTITY_JWT_ISSUER": "https://api.example.com", "IDENTITY_JWT_SECRET": secret])
@@ -120,7 +120,7 @@ struct SettingsTests {
         #expect(Self.error(kakao)?.message.contains("must not be Kakao's") == true)
     }
 
-    @Test("Every setting of the design's table is read from the environment")
+    @Test("Settings are read from the environment")
     func environment() throws {
         let settings = try Self.read([
             "HTTP_HOST": "::1", "HTTP_PORT": "1", "HTTP_PUBLIC_URL": "https://push.example.com/",
@@ -177,7 +177,7 @@ struct SettingsTests {
         #expect(settings.logFormat == .json)
     }
 
-    @Test("The environment overrides the file, and an empty variable is as good as none")
+    @Test("The environment overrides the file, and an empty variable counts as unset")
     func precedence() throws {
         let yaml = "http:\n  port: 1111\n  host: 0.0.0.0\nlog.level: error\n"
         let settings = try Self.read(["HTTP_PORT": "2222", "HTTP_HOST": ""], yaml: yaml)
@@ -187,14 +187,14 @@ struct SettingsTests {
     }
 
     @Test(
-        "A file of which everything is commented out, or that is empty, gives nothing",
+        "An empty file, or one in which everything is commented out, sets nothing",
         arguments: ["", "# a\n", "http:\n"]
     )
     func emptyFile(yaml: String) throws {
         #expect(try Self.read(yaml: yaml).http.port == 8080)
     }
 
-    @Test("A secret may come from a file, named in the environment or in the settings' file")
+    @Test("A secret may come from a file that the environment or the settings file names")
     func secretFiles() throws {
         let files = ["/run/key": Keys.operator + "\n", "/run/url": "postgres://other/\r\n"]
         let fromEnvironment = try Self.read(["OPERATOR_KEY_FILE": "/run/key"], without: "OPERATOR_KEY", files: files)
@@ -209,12 +209,12 @@ struct SettingsTests {
         let unreadable = Self.error(["OPERATOR_KEY_FILE": "/run/none"], without: "OPERATOR_KEY", files: files)
         #expect(unreadable?.place == "OPERATOR_KEY_FILE in the environment")
         #expect(unreadable?.message.contains("/run/none") == true)
-        // What is no secret does not come from a file.
+        // Only a secret may come from a file.
         #expect(Self.error(yaml: "http:\n  host_file: /run/key\n")?.place == "config/push-server.yaml:2")
     }
 
     @Test(
-        "A setting that is required and missing is named, as in the file and as in the environment",
+        "The error of a missing required setting names the setting and its environment variable",
         arguments: [
             ("DATABASE_URL", "database.url"), ("OPERATOR_KEY", "operator.key"), ("KAKAO_ADMIN_KEY", "kakao.admin_key"),
         ]
@@ -227,7 +227,7 @@ struct SettingsTests {
     }
 
     @Test(
-        "A mistake in the file is told with its line",
+        "An error in the file is reported with its line",
         arguments: [
             ("http:\n  port: 8080\n  prot: 8081\n", 3, "http.prot"),
             ("# a\n\nhtpp:\n  port: 1\n", 3, "htpp"),
@@ -249,7 +249,7 @@ struct SettingsTests {
     }
 
     @Test(
-        "A file that is not YAML is told with a line, and never quoted: it may hold a secret",
+        "Invalid YAML is reported with its line and never quoted, since it may contain a secret",
         arguments: [
             "operator:\n  key: \"\(Keys.operator)\n", "operator:\n  key: [\(Keys.operator)\n",
             "operator:\n\tkey: \(Keys.operator)\n", "operator:\n  key: \(Keys.operator)\n  key: \(Keys.operator)\n",
@@ -263,7 +263,7 @@ struct SettingsTests {
     }
 
     @Test(
-        "A file says each thing once, written out, and in one document",
+        "A duplicate setting, an alias, a file that is not a mapping and a second document are rejected",
         arguments: [
             ("http:\n  port: 1\n  port: 2\n", 3, "http.port is given twice"),
             ("http:\n  port: 1\nhttp:\n  host: ::1\n", 3, "http is given twice"),
@@ -285,7 +285,7 @@ struct SettingsTests {
     }
 
     @Test(
-        "YAML may be written in any of its ways",
+        "All styles of YAML are accepted",
         arguments: [
             "http: {port: 1111}", "%YAML 1.1\n---\nhttp:\n  port: 1111\n...\n", "\u{FEFF}http:\n  port: '1111'\n",
             "\"http\":\r\n  ? port\r\n  : !!str \"11\\x311\"\r\n", "http: &a\n  port: >-\n    1111\n",
@@ -296,17 +296,19 @@ struct SettingsTests {
         #expect(try Self.read(yaml: yaml).http.port == 1111)
     }
 
-    @Test("A NUL is refused, as it is and by its escape")
+    @Test("A NUL is rejected, whether literal or escaped")
     func nul() throws {
         let raw = try #require(Self.error(yaml: "http:\n  # ten\n  host: a\u{0}b\n"))
         #expect(raw.place == "config/push-server.yaml:3")
-        #expect(raw.message == "This is not YAML: control characters are not allowed.")
+        #expect(raw.message == "Invalid YAML: control characters are not allowed.")
         let escaped = try #require(Self.error(yaml: "http:\n  host: \"a\\0b\"\n"))
-        #expect(escaped == SettingsError(place: "config/push-server.yaml:2", message: "http.host must not hold a NUL."))
+        #expect(
+            escaped == SettingsError(place: "config/push-server.yaml:2", message: "http.host must not contain a NUL.")
+        )
     }
 
     @Test(
-        "However deep a file is nested, it is refused where it stops being settings",
+        "A deeply nested file is rejected where it stops being settings",
         arguments: ["[", "{", "- ", "? ", "{a: ", "[{", "&a [", "!!seq ["]
     )
     func depth(opening: String) throws {
@@ -315,12 +317,12 @@ struct SettingsTests {
         #expect(Self.error(yaml: "http:\n  tls:\n    " + nested)?.place == "config/push-server.yaml:3")
     }
 
-    @Test("A file of any bytes gives settings or an error with its line")
+    @Test("A file of arbitrary bytes gives settings or an error with its line")
     func anyBytes() throws {
         let valid = "http: &a\n  port: 1 # one\n  host: \"::1\"\nlog: {level: 'info'}\nfeedback.secret_file: |\n  a\n"
         var random = SplitMix64(seed: 77)
         for round in 0..<3000 {
-            // Either bytes alone, or a good file with some of them in it.
+            // Either random bytes alone, or a valid file with some random bytes in it.
             var text = round.isMultiple(of: 2) ? Array(valid.utf8) : random.bytes(upTo: 40)
             for _ in 0..<Int.random(in: 0...6, using: &random) {
                 let place = Int.random(in: 0...text.count, using: &random)
@@ -340,7 +342,7 @@ struct SettingsTests {
     }
 
     @Test(
-        "A value that may not be is told with its place and with what is allowed",
+        "The error of an invalid value names its place, and never quotes a secret",
         arguments: [
             ("HTTP_PORT", "65536"), ("HTTP_PORT", "-1"), ("HTTP_PORT", "+80"), ("HTTP_PORT", "80 "),
             ("HTTP_MAX_BODY_BYTES", "1"), ("HTTP_MAX_HEADER_BYTES", "99999999"), ("HTTP_IDLE_TIMEOUT_SECONDS", "0"),
@@ -361,13 +363,13 @@ struct SettingsTests {
         if ["FEEDBACK_SECRET", "OPERATOR_KEY"].contains(variable) { #expect(!error.description.contains(value)) }
     }
 
-    @Test("A certificate without its key is refused, and the other way round")
+    @Test("A certificate without its private key is rejected, and a private key without its certificate")
     func halfTLS() throws {
         #expect(Self.error(["HTTP_TLS_CERTIFICATE_FILE": "/c"])?.message.contains("private_key_file") == true)
         #expect(Self.error(["HTTP_TLS_PRIVATE_KEY_FILE": "/k"])?.message.contains("certificate_file") == true)
     }
 
-    @Test("However settings are printed, their secrets are not")
+    @Test("Printing settings never reveals a secret")
     func masked() throws {
         let settings = try Self.read(["FEEDBACK_SECRET": Keys.feedback])
         var dumped = ""
@@ -381,7 +383,7 @@ struct SettingsTests {
         #expect("\(settings.operatorKey)" == "***")
     }
 
-    @Test("A secret matches itself alone")
+    @Test("A secret matches only itself")
     func matching() {
         let secret = Secret(Keys.operator)
         #expect(secret.matches(Keys.operator))

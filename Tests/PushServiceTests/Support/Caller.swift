@@ -7,20 +7,20 @@ import PushService
 import TestSupport
 import Testing
 
-/// The keys that the tests' servers have.
+/// The keys of the test servers.
 enum Keys {
     static let `operator` = "operator-key-of-the-tests-0123456789"
-    /// As Kakao's look: 32 hexadecimal digits.
+    /// An Admin key in the form of Kakao's: 32 hexadecimal digits.
     static let admin = "0123456789abcdef0123456789abcdef"
     static let feedback = "feedback-secret-of-the-tests"
 }
 
-/// Calls a server as the program of an operator, of an app's backend or of Kakao does.
+/// A client of a server, in the role of an operator, an app's backend or Kakao.
 struct Caller: Sendable {
     let url: String
     var authorization: String? = "Bearer \(Keys.operator)"
     var headerFields = HTTPFields()
-    /// A file of certificates to trust.
+    /// The file of certificates to trust; `nil` for those of the system.
     var caCertificateFile: String?
 
     private static let client = Result { try makeClient(caCertificateFile: nil) }
@@ -34,14 +34,14 @@ struct Caller: Sendable {
         return try HTTPClient(settings: settings, loop: try Shared.loop)
     }
 
-    /// The same with another `Authorization`.
+    /// Returns a copy with another `Authorization`.
     func with(_ authorization: String?) -> Caller {
         var caller = self
         caller.authorization = authorization
         return caller
     }
 
-    /// The same as a proxy passes it on, from an address.
+    /// Returns a copy whose requests have an address in `X-Forwarded-For`, as a proxy sends them.
     func from(_ address: String) -> Caller {
         var caller = self
         caller.headerFields[.forwardedFor] = address
@@ -81,10 +81,11 @@ struct Caller: Sendable {
         var request = request
         request.headerFields.append(contentsOf: headerFields)
         request.headerFields[.authorization] = authorization
-        // A connection for each call: they spread over the server's loops, and none is left to hold up its end.
+        // Each call has its own connection, so the calls spread over the server's loops, and no open connection delays
+        // its shutdown.
         request.headerFields[.connection] = "close"
         guard let caCertificateFile else { return try await Self.client.get().send(request) }
-        // Shuts itself down when it is dropped.
+        // The client shuts down when it is released.
         return try await Self.makeClient(caCertificateFile: caCertificateFile).send(request)
     }
 
@@ -104,7 +105,7 @@ extension HTTPClientResponse {
     var field: String? { json?["field"]?.string }
 }
 
-// What the service's own endpoints are called with most often.
+// The most frequent calls of the service's endpoints.
 extension Caller {
     /// Registers a device.
     func register(
@@ -142,7 +143,7 @@ extension Caller {
         return path
     }
 
-    /// The state of a push.
+    /// Returns the state of a push.
     func state(_ push: String) async throws -> String {
         try await get(push).json?["state"]?.string ?? ""
     }

@@ -1,13 +1,13 @@
 import TestSupport
 
-/// What `curl` got.
+/// A response that `curl` received.
 struct CurlAnswer {
     let status: String
     let head: String
     let body: String
 }
 
-/// Runs `curl` with the operator's key and returns the answer's status, head and body.
+/// Runs `curl` with the operator key and returns the response's status, head and body.
 func curl(_ arguments: [String]) async throws -> CurlAnswer {
     let common = ["-sS", "-i", "-w", "\n%{http_code}", "-H", "Authorization: Bearer \(Keys.operator)"]
     let output = try await Program.run(["curl"] + common + arguments, environment: [:]).text

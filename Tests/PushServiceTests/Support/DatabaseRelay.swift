@@ -4,7 +4,7 @@ import Glibc
 import Locking
 import TestSupport
 
-/// Stands between a server and PostgreSQL and passes bytes on, unless a test has it lose the answers.
+/// A relay between a server and PostgreSQL, which can drop the responses on request.
 final class DatabaseRelay: Sendable {
     private struct State {
         var losesAnswers = false
@@ -12,12 +12,12 @@ final class DatabaseRelay: Sendable {
         var sockets: Set<Int32> = []
     }
 
-    /// The server's own URL with this address in the place of PostgreSQL's.
+    /// The database's URL with the relay's address instead of PostgreSQL's.
     let url: String
     private let listener: Int32
     private let state = Locked(State())
 
-    /// - Parameter url: A URL that names PostgreSQL's socket directory as `host` in its query.
+    /// - Parameter url: A database URL with PostgreSQL's socket directory as `host` in its query.
     init(to url: String) throws {
         let query = url.split(separator: "?", maxSplits: 1).dropFirst().first ?? ""
         func parameter(_ name: String) -> String? {
@@ -30,7 +30,7 @@ final class DatabaseRelay: Sendable {
         let base = url.split(separator: "?", maxSplits: 1)[0]
         self.url = "\(base)?host=127.0.0.1&port=\(own)&sslmode=disable"
         let state = state
-        // Threads of their own: each of these blocks.
+        // Separate threads, since these calls block.
         startThread {
             while true {
                 let client = accept(listener, nil, nil)
@@ -41,12 +41,12 @@ final class DatabaseRelay: Sendable {
         }
     }
 
-    /// Has what PostgreSQL answers from now on be dropped: commits happen, and the server does not learn of it.
+    /// Drops PostgreSQL's responses from now on, so that commits happen without the server's knowledge.
     func loseAnswers() {
         state.withLock { $0.losesAnswers = true }
     }
 
-    /// Cuts all connections, and passes on everything of later ones.
+    /// Closes all connections. Later ones are relayed completely.
     func reset() {
         state.withLock { state in
             state.losesAnswers = false

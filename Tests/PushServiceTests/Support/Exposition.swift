@@ -1,5 +1,6 @@
-/// A text of Prometheus's format 0.0.4, read by the letter (Prometheus, "Exposition formats"), and stricter than that: every family has
-/// its help, its kind and then its samples, once.
+/// A text in Prometheus's format 0.0.4, parsed strictly (Prometheus, "Exposition formats").
+///
+/// It is stricter than the format: every family appears once, with its help, its type and then its samples.
 struct Exposition {
     struct Sample {
         let name: String
@@ -13,7 +14,7 @@ struct Exposition {
         var samples: [Sample] = []
     }
 
-    /// What is wrong, and with which line.
+    /// The problem of an invalid text, and its line.
     struct Malformed: Error {
         let reason: String
         let line: String
@@ -21,7 +22,7 @@ struct Exposition {
 
     private(set) var families: [String: Family] = [:]
 
-    /// - Throws: ``Malformed``.
+    /// - Throws: ``Malformed`` for an invalid text.
     init(_ bytes: [UInt8]) throws {
         guard bytes.isEmpty || bytes.last == UInt8(ascii: "\n") else {
             throw Malformed(reason: "no line feed at the end", line: "")
@@ -41,7 +42,7 @@ struct Exposition {
         }
     }
 
-    /// The value of a sample with these labels and no others.
+    /// Returns the value of the sample with exactly these labels.
     func value(_ name: String, _ labels: [String: String] = [:]) -> Double? {
         for family in families.values {
             if let sample = family.samples.first(where: { $0.name == name && $0.labels == labels }) {
@@ -58,19 +59,19 @@ struct Exposition {
         let help = try reader.escaped(until: "\n", allowing: #"\n"#)
         try reader.take("# TYPE \(name) ")
         guard let kind = ["counter", "gauge", "histogram"].first(where: { reader.skip("\($0)\n") }) else {
-            throw reader.refusal("no kind of metric")
+            throw reader.refusal("an unknown type of metric")
         }
-        guard families[name] == nil else { throw reader.refusal("a family twice") }
+        guard families[name] == nil else { throw reader.refusal("a duplicate family") }
         var family = Family(help: help, kind: kind)
         while !reader.bytes.isEmpty, reader.bytes.first != UInt8(ascii: "#") {
             let sample = try reader.sample()
             let names = kind == "histogram" ? ["_bucket", "_sum", "_count"].map { name + $0 } : [name]
             guard names.contains(sample.name) else { throw reader.refusal("a sample of another family") }
             guard !family.samples.contains(where: { $0.name == sample.name && $0.labels == sample.labels }) else {
-                throw reader.refusal("a sample twice")
+                throw reader.refusal("a duplicate sample")
             }
             guard kind == "gauge" || sample.value >= 0 || sample.name.hasSuffix("_sum") else {
-                throw reader.refusal("a count below zero")
+                throw reader.refusal("a negative count")
             }
             family.samples.append(sample)
         }
@@ -79,7 +80,8 @@ struct Exposition {
         families[name] = family
     }
 
-    /// Buckets are in order and cumulative, the last is `+Inf` and as large as the count, and there is a sum.
+    /// Returns the fault of a histogram, or `nil` if it is valid: its buckets are ordered and cumulative, the last one
+    /// is `+Inf` and equals the count, and there is a sum.
     private static func histogramFault(_ name: String, _ samples: [Sample]) -> String? {
         let series = Dictionary(grouping: samples) { sample in sample.labels.filter { $0.key != "le" } }
         for samples in series.values {
@@ -88,15 +90,15 @@ struct Exposition {
             let counts = buckets.map(\.value)
             guard !zip(bounds, bounds.dropFirst()).contains(where: { !($0 < $1) }) else { return "bounds not in order" }
             guard !zip(counts, counts.dropFirst()).contains(where: { $0 > $1 }) else { return "buckets not cumulative" }
-            guard bounds.last == .infinity else { return "no bucket for all" }
+            guard bounds.last == .infinity else { return "no bucket +Inf" }
             let count = samples.filter { $0.name == name + "_count" }
-            guard count.count == 1, count[0].value == counts.last else { return "count and last bucket differ" }
+            guard count.count == 1, count[0].value == counts.last else { return "the count and the last bucket differ" }
             guard samples.filter({ $0.name == name + "_sum" }).count == 1 else { return "no sum" }
         }
         return nil
     }
 
-    /// Takes the text apart from its beginning.
+    /// A parser that consumes the text from its start.
     private struct Reader {
         struct Refusal: Error {
             let reason: String
@@ -114,7 +116,7 @@ struct Exposition {
         }
 
         mutating func take(_ text: String) throws(Refusal) {
-            guard skip(text) else { throw refusal("no \(text)") }
+            guard skip(text) else { throw refusal("expected \(text)") }
         }
 
         mutating func name() throws(Refusal) -> String {
@@ -124,12 +126,13 @@ struct Exposition {
                 default: false
                 }
             }
-            guard let first = name.first, !(0x30...0x39).contains(first) else { throw refusal("no name") }
+            guard let first = name.first, !(0x30...0x39).contains(first) else { throw refusal("expected a name") }
             bytes = bytes[name.endIndex...]
             return String(decoding: name, as: UTF8.self)
         }
 
-        /// A text up to `end`, which is taken too. After a backslash stands another, or one of `allowing`.
+        /// Consumes and returns a text up to `end`, and `end` itself. A backslash must precede another one or one of
+        /// `escapes`.
         mutating func escaped(until end: Character, allowing escapes: String) throws(Refusal) -> String {
             var text: [UInt8] = []
             while let octet = bytes.popFirst() {
@@ -149,7 +152,7 @@ struct Exposition {
                     text.append(octet)
                 }
             }
-            throw refusal("a text without end")
+            throw refusal("an unterminated text")
         }
 
         mutating func sample() throws(Refusal) -> Sample {
@@ -160,13 +163,13 @@ struct Exposition {
                     let label = try self.name()
                     try take("=\"")
                     let value = try escaped(until: "\"", allowing: #"n""#)
-                    guard labels.updateValue(value, forKey: label) == nil else { throw refusal("a label twice") }
+                    guard labels.updateValue(value, forKey: label) == nil else { throw refusal("a duplicate label") }
                 } while skip(",")
                 try take("}")
             }
             try take(" ")
             let text = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
-            guard let value = Self.number(text) else { throw refusal("no number") }
+            guard let value = Self.number(text) else { throw refusal("expected a number") }
             bytes = bytes.dropFirst(text.utf8.count)
             try take("\n")
             return Sample(name: name, labels: labels, value: value)
@@ -177,7 +180,7 @@ struct Exposition {
             case "+Inf": .infinity
             case "-Inf": -.infinity
             case "NaN": .nan
-            // Digits first: no other spelling of Swift's.
+            // A number must have a digit, which excludes Swift's other spellings.
             default: text.contains(where: \.isNumber) ? Double(text) : nil
             }
         }

@@ -10,18 +10,18 @@ import Testing
 
 @testable import PushService
 
-/// A message for Android with a marker, by which the sandbox tells pushes apart.
+/// Returns a message for Android with a marker, by which the sandbox distinguishes pushes.
 func gcm(_ marker: String = "m") -> JSONValue { ["for_gcm": ["custom_field": ["marker": .string(marker)]]] }
 
 extension Caller {
-    /// The same with an `Idempotency-Key`.
+    /// Returns a copy with an `Idempotency-Key`.
     func with(idempotencyKey: String) -> Caller {
         var caller = self
         caller.headerFields[.idempotencyKey] = idempotencyKey
         return caller
     }
 
-    /// Asks for a push and returns its path.
+    /// Creates a push and returns its path.
     func create(
         _ audience: JSONValue = ["everyone": true],
         _ message: JSONValue = gcm(),
@@ -34,7 +34,7 @@ extension Caller {
         return path
     }
 
-    /// A push as it is shown.
+    /// Returns the JSON of a push.
     func shown(_ push: String) async throws -> JSONValue {
         let answer = try await get(push)
         guard answer.status == 200, let json = answer.json else {
@@ -43,10 +43,10 @@ extension Caller {
         return json
     }
 
-    /// What became of a push's users.
+    /// Returns the counts of a push's users.
     func users(_ push: String) async throws -> JSONValue? { try await shown(push)["users"] }
 
-    /// Has an operator do something with a push, and returns the status.
+    /// Performs an operation on a push and returns the response's status.
     func control(_ push: String, _ control: String) async throws -> Int {
         try await post("\(push)/\(control)").status
     }
@@ -60,14 +60,14 @@ extension HTTPField.Name {
     static let idempotencyKey = unvalidated("Idempotency-Key")
 }
 
-/// The body of `POST /v1/pushes`.
+/// Returns the body of `POST /v1/pushes`.
 func pushBody(_ audience: JSONValue, _ message: JSONValue = gcm(), _ more: JSONObject = [:]) -> JSONValue {
     var body: JSONObject = ["audience": audience, "message": message]
     for (name, value) in more.members { body[name] = value }
     return .object(body)
 }
 
-/// Users or batches as they are counted.
+/// Returns the JSON of the counts of users or batches.
 func counts(
     _ total: Int,
     sent: Int = 0,
@@ -82,24 +82,24 @@ func counts(
     ]
 }
 
-/// An audience of the users that are named.
+/// Returns an audience of these users.
 func uuids(_ ids: some Sequence<Int64>) -> JSONValue { ["uuids": .array(ids.map { .integer($0) })] }
 
-/// So many seconds from now, as it is written in requests.
+/// Returns the time this number of seconds from now, in the form of requests.
 func time(in seconds: Double) -> JSONValue { .string((Date() + seconds).rfc3339) }
 
 extension TestDatabase {
-    /// The time has come for all that waits to be tried again.
+    /// Makes all waiting batches due for their next attempt.
     func hurry() async throws {
         try await pool.write("UPDATE push_batches SET next_attempt_at = now() WHERE state = 'waiting'")
     }
 
-    /// The leases of all servers end, as those of servers do that are dead.
+    /// Expires the leases of all servers, as if the servers had crashed.
     func endLeases() async throws {
         try await pool.write("UPDATE push_leases SET ends_at = now()")
     }
 
-    /// Notes down each change of a column of `pushes` in the table `noted`.
+    /// Records each change of a column of `pushes` in the table `noted`.
     func note(_ column: String) async throws {
         try await pool.write("CREATE TABLE noted (value text)")
         try await pool.write(
@@ -122,7 +122,7 @@ extension TestDatabase {
 }
 
 extension TestKakao {
-    /// How many sends there were of each marker's users: each of them once.
+    /// Returns whether each of these users was reached exactly once by the pushes with this marker.
     func reachedOnce(_ userIDs: some Sequence<Int64>, marker: String = "m") -> Bool {
         userIDs.allSatisfy { sandbox.timesReached($0, marker: marker) == 1 }
     }

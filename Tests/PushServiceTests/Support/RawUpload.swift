@@ -3,15 +3,15 @@ import EventLoop
 import Glibc
 import TestSupport
 
-/// An upload whose bytes a test sends as it likes: one by one, half of them, or none for a while.
+/// An upload whose bytes a test sends in pieces, partly, or with pauses.
 ///
 /// Used by one task at a time.
 final class RawUpload: Sendable {
     private let descriptor: Int32
 
-    /// Connects and sends the head of a request with a body of so many bytes.
+    /// Connects and sends the head of a request with a body of `length` bytes.
     ///
-    /// - Parameter asksFirst: Whether the server is asked for leave to send the body (`Expect: 100-continue`).
+    /// - Parameter asksFirst: Whether the head has `Expect: 100-continue`.
     init(
         _ api: Caller,
         _ path: String,
@@ -20,7 +20,7 @@ final class RawUpload: Sendable {
         type: String = "text/plain",
         asksFirst: Bool = false
     ) throws {
-        // Each piece in a packet of its own.
+        // Each piece is sent in a separate packet.
         descriptor = try LoopbackSocket.connect(to: api.url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0)
         let head = [
             "\(method) \(path) HTTP/1.1", "Host: test", "Authorization: \(api.authorization ?? "")",
@@ -34,24 +34,24 @@ final class RawUpload: Sendable {
         close(descriptor)
     }
 
-    /// Sends bytes; few enough for the socket to take them at once.
+    /// Sends bytes, which must be few enough to fit into the socket's buffer.
     func send(_ bytes: [UInt8]) throws {
         guard sendAll(bytes, to: descriptor) else { throw SystemError(call: "send") }
     }
 
-    /// Goes away in the middle.
+    /// Shuts the connection down before the upload is complete.
     func abandon() {
         shutdown(descriptor, Int32(SHUT_RDWR))
     }
 
-    /// The whole answer, up to the end of the connection.
+    /// Returns the complete response, up to the end of the connection.
     func answer() async throws -> String {
         var answer: [UInt8] = []
         while let piece = await receive(4096) { answer += piece }
         return String(decoding: answer, as: UTF8.self)
     }
 
-    /// What comes next of the answer, up to so many bytes; `nil` at its end.
+    /// Returns the next bytes of the response, at most `limit`, or `nil` at its end.
     func receive(_ limit: Int) async -> [UInt8]? {
         await withCheckedContinuation { continuation in
             EventLoop.blocking.async {

@@ -3,8 +3,10 @@ import JSON
 import TestSupport
 import Testing
 
-/// Expects what operators see while Kakao rejects the Admin key: the status says why and what to do; readiness, which needs no key, is true and
-/// says neither, or a load balancer would drop every server.
+/// Expects the status and the readiness of a service while Kakao rejects the Admin key.
+///
+/// The status has the reason and the remedy. Readiness, which needs no key, has neither and stays true, or a load
+/// balancer would drop every server.
 func expectHalted(
     _ service: TestService,
     _ words: String,
@@ -17,7 +19,7 @@ func expectHalted(
     #expect(sender?["reason"]?.string?.contains(words) == true, sourceLocation: sourceLocation)
     #expect(sender?["remedy"]?.string?.contains("kakao.admin_key") == true, sourceLocation: sourceLocation)
     #expect(status.json?["kakao"]?["state"] == "refusing", sourceLocation: sourceLocation)
-    // An answer counts for a second.
+    // A readiness result is cached for a second.
     try await eventually("readiness shows the sender", sourceLocation: sourceLocation) {
         let ready = try await service.api.get("/readyz")
         #expect(ready.status == 200, sourceLocation: sourceLocation)

@@ -4,27 +4,29 @@ import Glibc
 import Locking
 import TestSupport
 
-/// Stands before a server and hands each request on, one a connection, and the answer back as a test wants it.
+/// A relay before a server that forwards one request per connection, and returns the response as a test changes it.
 final class Relay: Sendable {
-    /// Makes what the client gets of the server's answer, the first of which has the number 1; `nil` to hang up instead.
+    /// Returns the bytes for the client instead of a response of the server, or `nil` to close the connection. The
+    /// first response has the number 1.
     typealias Change = @Sendable (_ number: Int, _ answer: [UInt8]) -> [UInt8]?
 
-    /// Its own address.
+    /// The URL of the relay.
     let url: String
     private let listener: Int32
     private let count = Locked(0)
 
-    /// The requests that the server has answered.
+    /// The number of requests that the server has responded to.
     var requests: Int { count.withLock { $0 } }
 
-    /// - Parameter url: The server's, at 127.0.0.1.
+    /// - Parameter url: The URL of the server, which listens on 127.0.0.1.
     init(to url: String, _ change: @escaping Change) throws {
         let port = url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0
         let (listener, own) = try LoopbackSocket.listen(backlog: 8)
         self.listener = listener
         self.url = "http://127.0.0.1:\(own)"
         let count = count
-        // Ends when the listener is shut down. It blocks, so that it has no place among the tasks: they share a few threads.
+        // The loop ends when the listener is shut down. It blocks, so it must not run as a task, which shares a few
+        // threads.
         EventLoop.blocking.async {
             while true {
                 let client = accept(listener, nil, nil)
@@ -40,7 +42,7 @@ final class Relay: Sendable {
         shutdown(listener, Int32(SHUT_RDWR))
     }
 
-    /// One request of a connection, and its answer.
+    /// Relays one request of a connection and its response.
     private static func relay(_ client: Int32, _ port: UInt16, _ count: Locked<Int>, _ change: Change) {
         guard let server = try? LoopbackSocket.connect(to: port) else { return }
         defer { close(server) }
@@ -51,7 +53,7 @@ final class Relay: Sendable {
             request += piece
         }
         guard sendAll(request, to: server) else { return }
-        // The server writes a short answer at once.
+        // The server writes a short response in one piece.
         let answer = receive(server)
         let number = count.withLock { count in
             count += 1

@@ -3,13 +3,14 @@ import KakaoSandbox
 import TestSupport
 import Testing
 
-/// `push-server` as a process of its own, with nothing but environment variables.
+/// `push-server` as a separate process, configured only by environment variables.
 extension RunningProgram {
-    /// Starts it.
+    /// Starts `push-server`.
     ///
     /// - Parameters:
-    ///   - command: What comes after the program's name.
-    ///   - descriptors: `ulimit -n`; `nil` for what the tests have.
+    ///   - command: The arguments.
+    ///   - environment: The environment variables.
+    ///   - descriptors: The limit of open files (`ulimit -n`); `nil` for that of the tests.
     static func start(
         _ command: [String] = ["serve"],
         environment: [String: String],
@@ -18,7 +19,7 @@ extension RunningProgram {
         try await start("push-server", command, environment: environment, descriptors: descriptors)
     }
 
-    /// Waits until it listens, and returns the address.
+    /// Waits until the server listens, and returns its address.
     func address() async throws -> String {
         let name = "address="
         var address: Substring?
@@ -29,7 +30,7 @@ extension RunningProgram {
         return String(address?.dropFirst(name.count) ?? "")
     }
 
-    /// Waits until it can do its work, and returns its URL.
+    /// Waits until the server is ready, and returns its URL.
     func url() async throws -> String {
         let url = "http://\(try await address())"
         try await eventually("the server is ready: \(lines)") {
@@ -38,7 +39,7 @@ extension RunningProgram {
         return url
     }
 
-    /// Runs `body` with it, and sees to it that it is gone afterwards.
+    /// Runs `body` with a server process, which has ended afterwards.
     static func with(
         environment: [String: String],
         descriptors: Int? = nil,
@@ -48,7 +49,7 @@ extension RunningProgram {
         try await process.whileRunning { try await body(process, Caller(url: process.url())) }
     }
 
-    /// The variables of a server, by the names in the design's table of settings.
+    /// Returns the environment variables of a server.
     static func environment(_ database: TestDatabase, _ kakao: TestKakao) -> [String: String] {
         [
             "DATABASE_URL": database.url,

@@ -6,9 +6,9 @@ import PrivatePostgres
 import Synchronization
 import TestSupport
 
-/// The server that the databases of the tests are on.
+/// The PostgreSQL server with the databases of the tests.
 enum TestServer {
-    /// Administers the databases.
+    /// The connections that create and drop the databases.
     static var admin: (url: String, pool: PostgresPool) {
         get async throws { try await started.value }
     }
@@ -19,21 +19,21 @@ enum TestServer {
     }
 }
 
-/// A database of one test's own, and a way to look into it.
+/// A database for a single test, with queries of its contents.
 struct TestDatabase: Sendable {
     let url: String
     let pool: PostgresPool
 
     private static let count = Atomic<Int>(0)
 
-    /// What a database holds at first.
+    /// The initial contents of a database.
     enum Content {
         case nothing
-        /// The tables of this version, all of them empty.
+        /// The empty tables of this version.
         case schema
     }
 
-    /// The database that those with the schema are copied from: the migrations run once.
+    /// The template of the databases with the schema, so that the migrations run only once.
     private static let template = Task.detached {
         let admin = try await TestServer.admin
         let name = "push_service_test_\(getpid())_template"
@@ -46,7 +46,7 @@ struct TestDatabase: Sendable {
         return name
     }
 
-    /// Runs `body` with a database of its own, and drops it afterwards.
+    /// Runs `body` with a new database, and drops it afterwards.
     static func with(_ content: Content = .schema, _ body: (TestDatabase) async throws -> Void) async throws {
         let admin = try await TestServer.admin
         let name = "push_service_test_\(getpid())_\(count.add(1, ordering: .relaxed).newValue)"
@@ -66,7 +66,9 @@ struct TestDatabase: Sendable {
         try await admin.pool.write("DROP DATABASE \(name) WITH (FORCE)")
     }
 
-    /// Registers an Android phone for each of these users, which Kakao is taken to know already.
+    /// Stores a phone for each of these users, as if Kakao already had its token.
+    ///
+    /// - Parameter type: The push type, by default that of Android.
     func addPhones(_ userIDs: some Sequence<Int64> & Sendable, type: String = "fcm") async throws {
         try await pool.write(
             """
@@ -79,25 +81,25 @@ struct TestDatabase: Sendable {
         )
     }
 
-    /// Runs `body` as in the time before a user's devices were limited: it may store any number of them.
+    /// Runs `body` without the limit of devices per user, as before that limit was introduced.
     func withoutDeviceLimit(_ body: () async throws -> Void) async throws {
         try await pool.write("ALTER TABLE devices DISABLE TRIGGER USER")
         try await body()
         try await pool.write("ALTER TABLE devices ENABLE TRIGGER USER")
     }
 
-    /// The rows of a table, or of a part of it: `devices`, `push_batches WHERE state = 'sent'`.
+    /// Returns the number of rows of a table or a part of it, such as `push_batches WHERE state = 'sent'`.
     func count(_ table: String) async throws -> Int {
         try await Int(integer("SELECT count(*) FROM \(table)"))
     }
 
-    /// The one integer that a query returns.
+    /// Returns the integer that is the only result of a query.
     func integer(_ sql: String) async throws -> Int64 {
         guard let row = try await pool.read(sql).first else { throw NoRow(sql: sql) }
         return try row.decode(Int64.self)
     }
 
-    /// The one text that a query returns.
+    /// Returns the text that is the only result of a query.
     func text(_ sql: String) async throws -> String {
         guard let row = try await pool.read(sql).first else { throw NoRow(sql: sql) }
         return try row.decode(String.self)
@@ -107,7 +109,7 @@ struct TestDatabase: Sendable {
         let sql: String
     }
 
-    /// The URL of another database of the same server.
+    /// Returns the URL of another database on the same server.
     private static func url(_ url: String, database: String) -> String {
         let query = url.firstIndex(of: "?") ?? url.endIndex
         let authority = url.firstRange(of: "://")?.upperBound ?? url.startIndex
@@ -116,7 +118,7 @@ struct TestDatabase: Sendable {
     }
 }
 
-/// Every batch that has been claimed, with a row of its own or without one, in the place of a table.
+/// A subquery with every batch that was claimed, whether it has its own row or not.
 let claimedBatches = """
     (
         SELECT push_id, number, users, state, attempts, lease, may_repeat, user_ids
@@ -130,7 +132,7 @@ let claimedBatches = """
     ) AS batch
     """
 
-/// What all tests have in common: a loop, and what lives on it.
+/// The event loop that all tests share, and pools on it.
 enum Shared {
     static var loop: EventLoop {
         get throws { try loops.get().loops[0] }
@@ -138,7 +140,7 @@ enum Shared {
 
     private static let loops = Result { try EventLoopGroup(count: 1) }
 
-    /// A pool that waits as long as a busy machine needs.
+    /// Returns a pool with timeouts that are long enough for a busy machine.
     static func pool(_ url: String) async throws -> PostgresPool {
         var settings = try PostgresSettings(url: url)
         settings.statementTimeout = nil

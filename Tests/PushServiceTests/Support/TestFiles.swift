@@ -1,6 +1,6 @@
-/// Where the repository is.
+/// The paths of the repository.
 enum TestFiles {
-    /// The folder of the package that these tests are of.
+    /// The root folder of the package.
     static let repository = {
         let folders = #filePath.split(separator: "/").dropLast(4)
         return "/\(folders.joined(separator: "/"))"

@@ -5,11 +5,11 @@ import KakaoSandbox
 import PushService
 import TestSupport
 
-/// A sandbox of one test's own, as the test looks at it.
+/// A sandbox for a single test, with its log.
 struct TestKakao: Sendable {
     let sandbox: KakaoSandbox
     let log: CollectedLog
-    /// Where its certificate stands, if it serves HTTPS.
+    /// The file of the sandbox's certificate if it serves HTTPS.
     let certificateFile: String?
 
     static func with(
@@ -32,7 +32,7 @@ struct TestKakao: Sendable {
         await sandbox.shutdown()
     }
 
-    /// What Kakao knows of a user's phones: `phone gcm token`.
+    /// Returns the tokens of a user that Kakao has, each in the form `phone gcm token`.
     func tokens(of userID: Int64) async throws -> [String] {
         var caller = Caller(url: sandbox.url, authorization: "KakaoAK \(Keys.admin)")
         caller.caCertificateFile = certificateFile
@@ -43,7 +43,8 @@ struct TestKakao: Sendable {
         }
     }
 
-    /// The calls that Kakao has answered, in order: `register 200`. Look-ups are the tests' own.
+    /// The calls that Kakao has responded to, in order, such as `register 200`. Look-ups, which the tests make, are
+    /// excluded.
     var calls: [String] {
         log.messages.compactMap { message in
             guard let range = message.firstRange(of: "/push/"), message.hasPrefix("POST ") else { return nil }
@@ -51,12 +52,12 @@ struct TestKakao: Sendable {
         }
     }
 
-    /// How many requests came for a call of version 1, whatever became of them.
+    /// Returns the number of requests for a call of version 1, including failed ones.
     func requests(_ call: String) -> Int {
         sandbox.stats.requests["/v1/push/\(call)"] ?? 0
     }
 
-    /// Has calls go wrong from now on. Returns what ``KakaoSandbox/removeFault(_:)`` takes.
+    /// Makes calls fail from now on. Returns the id of the fault for ``KakaoSandbox/removeFault(_:)``.
     @discardableResult
     func fail(
         _ call: String,
@@ -77,7 +78,7 @@ struct TestKakao: Sendable {
 }
 
 extension Sequence {
-    /// `map` for what takes its time, one after the other.
+    /// Maps the elements with an asynchronous function, sequentially.
     func asyncMap<Result>(_ transform: (Element) async throws -> Result) async rethrows -> [Result] {
         var results: [Result] = []
         for element in self { results.append(try await transform(element)) }

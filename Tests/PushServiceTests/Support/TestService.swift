@@ -7,7 +7,7 @@ import PushService
 import ServiceLifecycle
 import TestSupport
 
-/// A server that runs in this process, as `push-server serve` would run it.
+/// A server in this process, as `push-server serve` runs it.
 final class RunningServer: Sendable {
     let url: String
     private let group: ServiceGroup
@@ -22,8 +22,10 @@ final class RunningServer: Sendable {
     /// Starts a server.
     ///
     /// - Parameters:
+    ///   - settings: The settings of the server.
     ///   - intervals: The intervals of its sender.
-    ///   - awaitsDatabase: Whether to wait until it can do its work; else it is only listening.
+    ///   - log: The destination of the server's log.
+    ///   - awaitsDatabase: Whether to wait until the server is ready; else it only listens.
     static func start(
         _ settings: Settings,
         intervals: SenderIntervals = SenderIntervals(),
@@ -31,7 +33,7 @@ final class RunningServer: Sendable {
         awaitsDatabase: Bool = true
     ) async throws -> RunningServer {
         let (ready, continuation) = AsyncStream<Void>.makeStream()
-        // Two loops, however many cores there are: connections to PostgreSQL are dear.
+        // Two loops regardless of the number of cores, since connections to PostgreSQL are expensive.
         let server = try PushServer(
             settings: settings,
             migrations: TestFiles.migrations,
@@ -48,19 +50,19 @@ final class RunningServer: Sendable {
         }
         if awaitsDatabase {
             var iterator = ready.makeAsyncIterator()
-            // Nothing comes when it has ended instead: its task says why.
+            // The stream ends without an element if the server has ended instead. Its task then throws the reason.
             if await iterator.next() == nil { try await task.value }
         }
         return RunningServer(url: "http://127.0.0.1:\(server.port)", group: group, task: task)
     }
 
-    /// Ends it as SIGTERM does, and waits until it has ended.
+    /// Stops the server as SIGTERM does, and waits until it has ended.
     func stop() async throws {
         await group.triggerGracefulShutdown()
         try await task.value
     }
 
-    /// Runs `body` with a server, and stops it.
+    /// Runs `body` with a server, and stops the server afterwards.
     static func with(
         _ settings: Settings,
         intervals: SenderIntervals = SenderIntervals(),
@@ -79,7 +81,7 @@ final class RunningServer: Sendable {
 }
 
 extension Settings {
-    /// Settings as the tests want them: a port of the kernel's choice, the sandbox as Kakao.
+    /// Returns the settings of a test server, which has a port of the kernel's choice and the sandbox as Kakao.
     static func test(_ database: String, kakao: String) -> Settings {
         var settings = Settings(
             databaseURL: Secret(database),
@@ -95,27 +97,27 @@ extension Settings {
 }
 
 extension Slots {
-    /// For tests with a server: each has loops and connections to PostgreSQL of its own.
+    /// The slots of tests with a server. Each server has its own event loops and connections to PostgreSQL.
     static let servers = Slots(6)
 }
 
-/// The house that a test has to itself: a database, Kakao, and a server between them.
+/// The environment of a single test: a database, a sandbox as Kakao, and a server.
 struct TestService: Sendable {
     let database: TestDatabase
     let kakao: TestKakao
     let settings: Settings
-    /// Calls the server with the operator's key.
+    /// A client of the server with the operator key.
     let api: Caller
     let log: CollectedLog
 
-    /// Sends to users, each of whom has a phone, and returns the path of the push.
+    /// Adds a phone for each of these users, sends to them, and returns the path of the push.
     func push(_ userIDs: [Int64], marker: String = "", version: String = "v1") async throws -> String {
         try await database.addPhones(userIDs)
         return try await api.push(userIDs, marker: marker, version: version)
     }
 }
 
-/// Runs `body` with a database and a sandbox, and no server yet.
+/// Runs `body` with a database and a sandbox, but without a server.
 func withDatabaseAndKakao(
     _ content: TestDatabase.Content = .schema,
     sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
@@ -128,7 +130,7 @@ func withDatabaseAndKakao(
     }
 }
 
-/// Runs `body` with a server, its database and its Kakao.
+/// Runs `body` with a server, its database and its sandbox.
 func withService(
     _ adjust: (inout Settings) -> Void = { _ in },
     intervals: SenderIntervals = SenderIntervals(),
@@ -141,7 +143,7 @@ func withService(
         let log = CollectedLog()
         try await RunningServer.with(settings, intervals: intervals, log: log) { api in
             kakao.sandbox.sendCallbacks(to: api.url)
-            // A fault that is left on would hold up the server's end.
+            // A remaining fault would delay the server's shutdown.
             defer { kakao.sandbox.removeFaults() }
             try await body(
                 TestService(database: database, kakao: kakao, settings: settings, api: api, log: log)

@@ -4,15 +4,15 @@ import JSON
 import TestSupport
 import Testing
 
-/// Makes JSON Web Tokens: right ones, and such as an attacker would make.
+/// A maker of JSON Web Tokens, both valid ones and those of an attacker.
 enum TestSigner {
-    /// A token of any header and claims; `sign` is given the bytes to be signed.
+    /// Returns a token with any header and claims. `sign` is called with the bytes to sign.
     static func token(_ header: JSONObject, _ claims: JSONObject, _ sign: ([UInt8]) -> [UInt8]) -> String {
         let text = [header, claims].map { base64URL(JSONValue.object($0).bytes()) }.joined(separator: ".")
         return text + "." + base64URL(sign(Array(text.utf8)))
     }
 
-    /// A token that is signed with HS256.
+    /// Returns a token that is signed with HS256.
     static func hs256(
         _ claims: JSONObject,
         secret: [UInt8],
@@ -26,7 +26,7 @@ enum TestSigner {
         }
     }
 
-    /// The header and claims of a token.
+    /// Returns the header and claims of a token.
     static func parts(of token: String) throws -> (header: JSONObject, claims: JSONObject) {
         func object(_ part: Substring) throws -> JSONObject {
             var text = String(part).replacing("-", with: "+").replacing("_", with: "/")
@@ -51,11 +51,11 @@ enum TestSigner {
         )
     }
 
-    /// Seconds since 1970.
+    /// The current time in seconds since 1970.
     static var now: Int64 { Int64(Date().timeIntervalSince1970) }
 }
 
-/// A key of the curve P-256, with which ES256 is signed.
+/// A key of the curve P-256, which signs with ES256.
 final class TestP256Key {
     private let key: OpaquePointer
 
@@ -66,7 +66,7 @@ final class TestP256Key {
 
     deinit { EVP_PKEY_free(key) }
 
-    /// A set of this key alone.
+    /// Returns a key set that contains only this key.
     func jwks(keyID: String) -> [UInt8] {
         let item: JSONValue = [
             "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": .string(keyID),
@@ -75,7 +75,7 @@ final class TestP256Key {
         return JSONValue.object(["keys": [item]]).bytes()
     }
 
-    /// Both numbers of a signature, of 32 octets each.
+    /// Returns a signature as its two numbers of 32 octets each.
     func sign(_ bytes: [UInt8]) -> [UInt8] {
         let context = EVP_MD_CTX_new()
         defer { EVP_MD_CTX_free(context) }
@@ -83,7 +83,7 @@ final class TestP256Key {
         var signature = [UInt8](repeating: 0, count: length)
         _ = EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key)
         _ = EVP_DigestSign(context, &signature, &length, bytes, bytes.count)
-        // SEQUENCE, INTEGER r, INTEGER s, each shorter than 128 octets.
+        // The signature is a SEQUENCE of INTEGER r and INTEGER s, each shorter than 128 octets.
         let first = Int(signature[3])
         let second = Int(signature[5 + first])
         return Self.fixed(signature[4..<4 + first]) + Self.fixed(signature[6 + first..<6 + first + second])

@@ -5,17 +5,17 @@ import Testing
 
 @testable import PushService
 
-/// Devices, a line each: what is read of a text, whole or cut anywhere.
+/// The parsing of devices, one per line, from a text that may be split anywhere.
 @Suite struct DeviceLinesTests {
     private struct Reading: Equatable {
-        /// Written again, each with the number of its line.
+        /// The devices in a canonical form, each with the number of its line.
         var devices: [String] = []
         var badLines: [Int64] = []
         var reasons: [String] = []
     }
 
     private static let now = Date(timeIntervalSince1970: 1_795_000_000)
-    /// The required four.
+    /// The four required members.
     private static let device = #""user_id":1,"device_id":"phone","push_type":"fcm","push_token":"t""#
 
     private static func read(_ pieces: [[UInt8]], _ format: TransferFormat) -> Reading {
@@ -34,7 +34,7 @@ import Testing
         return reading
     }
 
-    /// Reads a text whole, octet by octet, and cut in two at every place: all have to agree.
+    /// Parses a text at once, octet by octet, and split at every offset. All results must agree.
     private static func read(_ text: String, _ format: TransferFormat) -> Reading {
         let bytes = Array(text.utf8)
         let whole = read([bytes], format)
@@ -43,7 +43,7 @@ import Testing
         return whole
     }
 
-    @Test("Lines of NDJSON that end with LF, with CR LF or with the text are read, and empty ones passed over")
+    @Test("Lines of NDJSON may end with LF, CR LF or the end of the text, and empty lines are skipped")
     func ndjson() {
         let one = "{\(Self.device)}"
         let text = "\u{FEFF}\(one)\r\n\r\n\n{\"locale\":null,\(Self.device)}\n \(one) \n\(one)"
@@ -52,7 +52,7 @@ import Testing
         #expect(reading == Reading(devices: [1, 4, 5, 6].map { "\($0) \(written)" }))
     }
 
-    @Test("A line of NDJSON may say all that is known of a device")
+    @Test("A line of NDJSON may have all fields of a device")
     func everything() {
         let line = #"""
             {"tags":["a b","여행","\"q\",;|"],"user_id":"9223372036854775807","device_id":"전화 + &","push_type":"gcm","push_token":"a:b/c=",
@@ -68,7 +68,7 @@ import Testing
         #expect(Self.read(line, .ndjson) == Reading(devices: [written]))
     }
 
-    @Test("CSV is read by the columns that its header names, quoted or not, with LF or CR LF")
+    @Test("CSV is parsed by the columns in its header, quoted or not, with LF or CR LF")
     func csv() {
         let text =
             "\u{FEFF}push_token,\"tags\",user_id,expires_at,device_id,push_type\r\n"
@@ -87,7 +87,7 @@ import Testing
         )
     }
 
-    @Test("What is written as CSV reads back as the same")
+    @Test("CSV that is written is parsed back unchanged")
     func written() throws {
         let line =
             #"{"user_id":5,"device_id":" a\"b,c ","push_type":"apns","push_token":"t","tags":["x,y","\"","z "],"expires_at":"never"}"#
@@ -107,10 +107,10 @@ import Testing
     private static let long = String(repeating: "x", count: 5000)
 
     @Test(
-        "A line of NDJSON that is no device is named by its number and what is wrong with it, and nothing of it",
+        "An invalid line of NDJSON is reported by its number and reason, without its content",
         arguments: [
             ("x", "JSON"), ("{", "JSON"), ("[]", "object"), ("7", "object"), ("{\(device)}x", "JSON"),
-            ("{\(device),\"user_id\":2}", "JSON"), ("{\(device),\"expire_at\":\"never\"}", "members"),
+            ("{\(device),\"user_id\":2}", "JSON"), ("{\(device),\"expire_at\":\"never\"}", "unknown member"),
             ("{\(device),\"locale\":{}}", "locale"), ("{\(device),\"locale\":[[[]]]}", "JSON"),
             ("{}", "user_id"), (#"{"user_id":0}"#, "user_id"), (#"{"user_id":1.0}"#, "user_id"),
             (#"{"user_id":9223372036854775808}"#, "user_id"), (#"{"user_id":"+1"}"#, "user_id"),
@@ -140,9 +140,9 @@ import Testing
     }
 
     @Test(
-        "A line of CSV that is no device is named by its number and what is wrong with it",
+        "An invalid line of CSV is reported by its number and reason",
         arguments: [
-            ("1,phone,fcm", "as many fields"), ("1,phone,fcm,t,", "as many fields"), ("1,pho\"ne,fcm,t", "quotes"),
+            ("1,phone,fcm", "number of fields"), ("1,phone,fcm,t,", "number of fields"), ("1,pho\"ne,fcm,t", "quote"),
             ("1,\"phone\"x,fcm,t", "comma"), ("1,phone,fcm,\"t", "end on its line"),
             ("1,phone,fcm,\"t\"\"", "end on its line"),
             (",phone,fcm,t", "user_id"), ("01,phone,fcm,t", "user_id"), ("1,,fcm,t", "device_id"),
@@ -158,16 +158,16 @@ import Testing
         #expect(reading.reasons.allSatisfy { $0.contains(reason) }, "\(reading.reasons)")
     }
 
-    @Test("Octets that are not UTF-8 are refused in both formats")
+    @Test("Octets that are not UTF-8 are rejected in both formats")
     func notUTF8() {
         let json = Array(#"{"user_id":1,"device_id":""#.utf8) + [0xC3, 0x28] + Array(#""}"#.utf8)
         #expect(Self.read([json], .ndjson).badLines == [1])
         let csv = Array("user_id,device_id,push_type,push_token\n1,".utf8) + [0xFF] + Array(",fcm,t\n".utf8)
-        #expect(Self.read([csv], .csv) == Reading(badLines: [2], reasons: ["it must be UTF-8"]))
+        #expect(Self.read([csv], .csv) == Reading(badLines: [2], reasons: ["invalid UTF-8"]))
     }
 
     @Test(
-        "Without a header that says what the columns are nothing of a CSV is read",
+        "A CSV without a valid header is not parsed",
         arguments: [
             "", "\n", "1,phone,fcm,t", "user_id,device_id,push_type", "user_id,device_id,push_type,push_token,",
             "user_id,device_id,push_type,push_token,user_id", "User_id,device_id,push_type,push_token",
@@ -181,7 +181,7 @@ import Testing
         #expect(reading.devices.isEmpty)
     }
 
-    @Test("A line that is longer than any device is bad, costs no more memory, and the next one is read")
+    @Test("A line beyond the maximum length is invalid and not buffered, and the next one is parsed")
     func endless() {
         var lines = DeviceLines(.ndjson, now: Self.now)
         var devices = 0
@@ -195,7 +195,7 @@ import Testing
         #expect(lines.isHopeless)
     }
 
-    @Test("The longest device there is fits into a line, however it is escaped")
+    @Test("The longest possible device fits into a line, even if it is escaped")
     func longest() {
         func escaped(_ count: Int) -> String { String(repeating: "\\ud83d\\ude00", count: count) }
         let tags = (0..<50).map { _ in "\"\(escaped(64))\"" }.joined(separator: ",")
@@ -206,7 +206,7 @@ import Testing
         #expect(Self.read([Array(line.utf8)], .ndjson).devices.count == 1)
     }
 
-    @Test("The first ten bad lines are named, and after them it is hopeless")
+    @Test("The first ten invalid lines are reported; then the rest is not worth parsing")
     func hopeless() {
         var lines = DeviceLines(.ndjson, now: Self.now)
         lines.read(Array(String(repeating: "x\n\n", count: 9).utf8)) { _, _ in }

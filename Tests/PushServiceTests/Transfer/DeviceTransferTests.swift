@@ -9,16 +9,16 @@ import Testing
 
 @testable import PushService
 
-/// `/v1/devices/import` and `/v1/devices/export`: all devices at once, from one system to another.
+/// `/v1/devices/import` and `/v1/devices/export`, which move all devices from one system to another.
 @Suite(.timeLimit(.minutes(5))) struct DeviceTransferTests {
     private static let ndjson = "application/x-ndjson"
 
-    /// A line of NDJSON; `more` are further members.
+    /// Returns a line of NDJSON. `more` contains further members.
     private static func line(_ userID: Int, _ token: String, device: String = "phone", _ more: String = "") -> String {
         #"{"user_id":\#(userID),"device_id":"\#(device)","push_type":"fcm","push_token":"\#(token)"\#(more.isEmpty ? "" : ",\(more)")}"#
     }
 
-    /// So long ago, as `updated_at` of a line.
+    /// Returns the member `updated_at` of a line for a time in the past.
     private static func updated(minutesAgo minutes: Double) -> String {
         #""updated_at":"\#((Date() - minutes * 60).rfc3339Microseconds)""#
     }
@@ -39,21 +39,21 @@ import Testing
             .joined(separator: " ")
     }
 
-    /// All devices as lines.
+    /// Exports all devices as lines.
     private static func exported(_ api: Caller, _ format: String = "ndjson") async throws -> String {
         let answer = try await api.get("/v1/devices/export", ["format": format])
         #expect(answer.status == 200)
         return answer.text
     }
 
-    /// Everything in the table of devices, as one number.
+    /// Returns a digest of the whole table of devices.
     private static func digest(_ database: TestDatabase) async throws -> String {
         try await database.text(
             "SELECT md5(string_agg(devices::text, ' ' ORDER BY user_id, device_id, push_type)) FROM devices"
         )
     }
 
-    /// The devices that are not withdrawn: `user device token`.
+    /// Returns the devices that are not withdrawn, as `user device token`.
     private static func live(_ database: TestDatabase) async throws -> [String] {
         let rows = try await database.pool.read(
             """
@@ -67,14 +67,14 @@ import Testing
     }
 
     private static func settled(_ database: TestDatabase) async throws {
-        try await eventually("Kakao was told of everything") {
+        try await eventually("the calls to Kakao are done") {
             try await database.count("devices WHERE kakao_revision < revision") == 0
         }
     }
 
     // MARK: Round trip
 
-    @Test("What is exported as NDJSON or as CSV and imported elsewhere is the same there")
+    @Test("An export as NDJSON or CSV yields the same devices after an import")
     func roundTrip() async throws {
         let lines = [
             #"{"user_id":"1","device_id":"a","push_type":"fcm","push_token":"t1"}"#,
@@ -92,7 +92,7 @@ import Testing
             service.kakao.fail("*", .down)
             #expect(try await Self.importing(service.api, lines.reversed()) == "4 0 0 0")
             first = try await Self.exported(service.api)
-            // The times that a line does not give are those of the import.
+            // Times that a line does not have are set to the time of the import.
             let shown = first.split(separator: "\n").map(String.init)
             #expect(shown.count == 4)
             #expect(shown[1] == lines[1])
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test("An export is in the format that the request asks for, and leaves out what was withdrawn")
+    @Test("An export is in the requested format, and omits withdrawn devices")
     func formats() async throws {
         try await withService { service in
             #expect(try await Self.exported(service.api).isEmpty)
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("To import takes a key with devices; to export, which shows whole tokens, one with read as well")
+    @Test("An import requires the scope devices; an export, which contains whole tokens, also requires read")
     func scopes() async throws {
         try await withService { service in
             let store = OperatorKeyStore(pool: service.database.pool)
@@ -160,9 +160,9 @@ import Testing
         }
     }
 
-    // MARK: What Kakao is told
+    // MARK: Calls to Kakao
 
-    @Test("Kakao is told of devices without expires_at, and not of those which it has already")
+    @Test("Only devices without expires_at are registered at Kakao, because it has the others already")
     func kakao() async throws {
         try await withService { service in
             let lines = [
@@ -183,20 +183,20 @@ import Testing
         }
     }
 
-    @Test("A registration that Kakao refuses is withdrawn, as if its app had asked for it")
+    @Test("An imported device that Kakao rejects is removed, like one that its app registered")
     func refused() async throws {
         try await withService { service in
             service.kakao.fail("register", status: 400, code: -2, times: 1)
             #expect(try await Self.importing(service.api, [Self.line(1, "token")]) == "1 0 0 0")
-            try await eventually("it is gone") { try await service.database.count("devices") == 0 }
+            try await eventually("the device is removed") { try await service.database.count("devices") == 0 }
         }
     }
 
     @Test(
-        "Imported devices get their turn behind what is due anyway, and a withdrawal of a token before its registration"
+        "Imported devices are released after those that are due anyway, and a token's withdrawal before its registration"
     )
     func turns() async throws {
-        // No server is at work: the turns would be its own.
+        // Without a server, which would release devices itself.
         try await TestDatabase.with { database in
             let renewal = RenewalTime(daysBeforeExpiry: 7)
             let store = DeviceImportStore(pool: database.pool, renewal: renewal)
@@ -210,7 +210,7 @@ import Testing
                 """
             )
             let count = try await store.release().count
-            // With the withdrawals that belong to them.
+            // The released devices include the withdrawals of their tokens.
             #expect((201...400).contains(count))
             let released = "devices WHERE next_attempt_at < 'infinity'"
             #expect(try await database.count("\(released) AND withdrawn") == count - 200)
@@ -229,7 +229,7 @@ import Testing
             #expect(try await database.count(blocked) == 0)
             let second = try await store.release()
             #expect(second == (0, true))
-            // Those whose turn has not come hold up no renewal.
+            // Devices that are not released yet do not delay renewals.
             try await database.pool.write("DELETE FROM devices WHERE next_attempt_at < 'infinity'")
             #expect(try await database.count("devices") > 1200)
             try await database.addPhones(1...5)
@@ -238,11 +238,11 @@ import Testing
         }
     }
 
-    @Test("What an app asks for is told to Kakao at once, also of a device whose turn has not come")
+    @Test("An app's request is sent to Kakao at once, even for a device that is not released yet")
     func overtaken() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
-            // With so many to be told of, each by somebody else, no imported device gets its turn.
+            // With this many pending devices, all leased by other servers, no imported device is released.
             try await database.pool.write(
                 """
                 INSERT INTO devices (
@@ -264,9 +264,9 @@ import Testing
         }
     }
 
-    // MARK: What counts
+    // MARK: Precedence
 
-    @Test("The same import again changes nothing, whether its lines give a time or not")
+    @Test("A repeated import changes nothing, whether its lines have a time or not")
     func again() async throws {
         try await withService { service in
             let lines = [
@@ -274,12 +274,12 @@ import Testing
                 Self.line(4, "d", #"\#(Self.updated(minutesAgo: 6)),"expires_at":"2099-01-01T00:00:00Z","tags":["x"]"#),
                 Self.line(5, "a"), Self.line(6, "c", Self.updated(minutesAgo: 4)),
             ]
-            // Of two lines with one token the first one, or the one that is later by its time.
+            // If two lines have one token, the one with the later time counts, or else the first.
             #expect(try await Self.importing(service.api, lines) == "4 0 2 0")
             let expected = ["1 phone a", "2 phone b", "4 phone d", "6 phone c"]
             #expect(try await Self.live(service.database) == expected)
-            // What waits for Kakao changes by itself.
-            try await eventually("Kakao has been told") {
+            // Pending calls to Kakao would change rows.
+            try await eventually("the calls to Kakao are done") {
                 try await service.database.count("devices WHERE kakao_revision < revision OR lease IS NOT NULL") == 0
             }
             let digest = try await Self.digest(service.database)
@@ -292,7 +292,7 @@ import Testing
         }
     }
 
-    @Test("A line changes a device only if it is newer than what an app has asked for here")
+    @Test("A line changes a device only if it is newer than the device's last change here")
     func newer() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
@@ -301,10 +301,10 @@ import Testing
                 "UPDATE devices SET updated_at = now() - interval '1 hour', created_at = now() - interval '1 day', failures = 2"
             )
             let lines = [
-                // Older, or without a time.
+                // Lines that are older, or have no time.
                 Self.line(1, "other-1", Self.updated(minutesAgo: 61)), Self.line(2, "other-2"),
                 Self.line(5, "own-1", Self.updated(minutesAgo: 61)), Self.line(5, "own-2", device: "b"),
-                // Newer: another token, and only other tags.
+                // Newer lines, one with another token and one with other tags only.
                 Self.line(3, "other-3", Self.updated(minutesAgo: 59)),
                 Self.line(4, "own-4", #""tags":["new"],\#(Self.updated(minutesAgo: 59))"#),
             ]
@@ -315,7 +315,7 @@ import Testing
                 ]
             )
             try await Self.settled(database)
-            // Kakao knows the token of user 4 as it is.
+            // Kakao has the token of user 4 already, so only user 3 causes another call.
             #expect(service.kakao.requests("register") == 5)
             #expect(try await service.kakao.tokens(of: 3) == ["phone gcm other-3"])
             let changed = """
@@ -327,7 +327,7 @@ import Testing
                 """
             #expect(try await database.count(changed) == 2)
             #expect(try await database.count("devices WHERE tags = '{new}'") == 1)
-            // Kakao is taken to have this token already.
+            // A line with `expires_at` means that Kakao has this token already.
             let known = Self.line(1, "known", #"\#(Self.updated(minutesAgo: 1)),"expires_at":"2099-01-01T00:00:00Z""#)
             #expect(try await Self.importing(api, [known]) == "0 1 0 0")
             let state = "devices WHERE push_token = 'known' AND revision = kakao_revision AND expires_at > '2098-01-01'"
@@ -337,7 +337,7 @@ import Testing
     }
 
     @Test(
-        "A token that a newer line gives to another device is withdrawn from the one that had it, first of all at Kakao"
+        "A token that a newer line moves to another device is first withdrawn from its old device, also at Kakao"
     )
     func displaced() async throws {
         try await withService { service in
@@ -347,10 +347,10 @@ import Testing
             let lines = [
                 Self.line(11, "token-1", Self.updated(minutesAgo: 10)),
                 Self.line(12, "token-2", #"\#(Self.updated(minutesAgo: 10)),\#(Self.never)"#),
-                // Two devices that have changed tokens with each other.
+                // Two devices that have swapped tokens.
                 Self.line(3, "token-4", Self.updated(minutesAgo: 10)),
                 Self.line(4, "token-3", Self.updated(minutesAgo: 10)),
-                // And one that takes a token of its own after it has lost the former one.
+                // A device that has a new token after losing its old one.
                 Self.line(1, "token-5", Self.updated(minutesAgo: 9)),
             ]
             #expect(try await Self.importing(api, lines) == "2 3 0 1")
@@ -370,7 +370,7 @@ import Testing
         }
     }
 
-    @Test("Lines of one device or one token, far apart in a file or close together: the newest of them counts")
+    @Test("Of several lines for one device or token, near or far apart in a file, the newest counts")
     func sameInFile() async throws {
         try await withService { service in
             let filler = (1...2500).map { Self.line($0 + 100, "filler-\($0)", Self.never) }
@@ -379,7 +379,7 @@ import Testing
                 [
                     Self.line(user, "a-\(user)", "\(older),\(Self.never)"),
                     Self.line(user, "b-\(user)", "\(newer),\(Self.never)"),
-                    // Takes the token that the other has given up since.
+                    // One token for two users.
                     Self.line(user + 10, "c-\(user)", "\(older),\(Self.never)"),
                     Self.line(user + 20, "c-\(user)", "\(newer),\(Self.never)"),
                 ]
@@ -397,7 +397,7 @@ import Testing
         }
     }
 
-    @Test("A withdrawn device comes back by a line that is newer than its withdrawal, and by no other")
+    @Test("A withdrawn device is restored only by a line that is newer than its withdrawal")
     func withdrawn() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
@@ -408,7 +408,7 @@ import Testing
             let lines = [
                 Self.line(1, "token-1", Self.updated(minutesAgo: 61)), Self.line(2, "token-2", Self.never),
                 Self.line(3, "token-3", Self.updated(minutesAgo: 59)),
-                // The phone has been signed out since this line was written.
+                // The phone was deregistered after this line was written.
                 Self.line(5, "token-4", Self.updated(minutesAgo: 61)),
             ]
             #expect(try await Self.importing(api, lines) == "0 1 3 0")
@@ -421,7 +421,7 @@ import Testing
         }
     }
 
-    @Test("A token that has failed since a line was written is not brought back by it; another token is")
+    @Test("A line does not restore a token that has failed since, but it does add another token")
     func failed() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
@@ -446,14 +446,14 @@ import Testing
         }
     }
 
-    @Test("A device of which Kakao is being told at the moment is told again of what an import makes of it")
+    @Test("An import that changes a device during a call to Kakao causes a second call")
     func leased() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
             service.kakao.fail("register", .latency, times: 2) { $0.milliseconds = 2000 }
             async let first = api.register(1, "first").text
             async let second = api.register(2, "second").text
-            try await eventually("Kakao is at it") { service.kakao.requests("register") == 2 }
+            try await eventually("the calls to Kakao are in flight") { service.kakao.requests("register") == 2 }
             try await database.pool.write("UPDATE devices SET updated_at = now() - interval '1 hour'")
             let lines = [
                 Self.line(1, "newer", "\(Self.updated(minutesAgo: 1)),\(Self.never)"),
@@ -469,14 +469,14 @@ import Testing
         }
     }
 
-    @Test("A registration whose transaction overlaps an import, each unseen by the other, keeps its token")
+    @Test("A registration in a transaction that overlaps an import keeps its token")
     func overlapping() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
             _ = try await api.register(2, "own")
             var registration: Task<String, any Error>?
             try await database.pool.withTransaction { transaction in
-                // Held up before its commit, and after it has looked who else has the token.
+                // Blocks the registration after its search for other devices with the token, and before its commit.
                 try await transaction.query("SELECT FROM devices WHERE user_id = 2 FOR UPDATE")
                 registration = Task { try await api.register(2, "shared").text }
                 try await transaction.execute(script: DeviceTests.waitUntilAwaited)
@@ -490,7 +490,7 @@ import Testing
         }
     }
 
-    @Test("Two devices that a race has left with one token are one after an import that names it")
+    @Test("If a race left one token on several devices, an import of the token leaves it on one")
     func contested() async throws {
         try await withService { service in
             try await service.database.pool.write(
@@ -505,7 +505,7 @@ import Testing
         }
     }
 
-    @Test("An import gives way to whoever has a row for long, and goes on when it is free")
+    @Test("An import yields to a transaction that locks a row for long, and continues afterwards")
     func givesWay() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
@@ -517,7 +517,8 @@ import Testing
                 try await transaction.query("SELECT FROM devices WHERE user_id = 2 FOR UPDATE")
                 imported = Task { try await Self.importing(api, lines) }
                 try await transaction.execute(script: DeviceTests.waitUntilAwaited)
-                // Which the import has locked, since it goes by the key: one of both has to give way, and it is not this one.
+                // The import has locked this row, because it proceeds by key. One transaction must yield, and it is not
+                // this one.
                 try await transaction.query("UPDATE devices SET locale = 'ko' WHERE user_id = 1")
             }
             #expect(try await imported?.value == "0 2 0 0")
@@ -527,7 +528,7 @@ import Testing
 
     // MARK: Uploads
 
-    @Test("Bad lines are named by their numbers with what is wrong, and nothing is imported")
+    @Test("Invalid lines are reported by number and reason, and no line is imported")
     func badLines() async throws {
         try await withService { service in
             let api = service.api
@@ -541,7 +542,7 @@ import Testing
             )
             #expect(answer.json?["detail"]?.string?.contains("5 (user_id must be") == true)
             #expect(!answer.text.contains("secret-token"))
-            // After many good ones, some of which PostgreSQL has already.
+            // An invalid line after many valid ones, some of which PostgreSQL has received already.
             let many = (1...5000).map { Self.line($0, "token-\($0)") } + ["x"]
             #expect(try await Self.send(api, many).json?["lines"] == [5001])
             let csv = try await api.post("/v1/devices/import", Array("1,phone,fcm,token\n".utf8), type: "text/csv")
@@ -556,14 +557,14 @@ import Testing
         }
     }
 
-    /// A raw import, of which the test sends the body.
+    /// Begins an import whose body the test sends itself.
     private static func upload(_ api: Caller, length: Int) throws -> RawUpload {
         try RawUpload(api, "/v1/devices/import", length: length, method: "POST", type: ndjson)
     }
 
-    /// Waits until so many imports are in their `COPY`.
+    /// Waits until `count` imports are in their `COPY`.
     private static func isUnderWay(_ service: TestService, _ count: Int64) async throws {
-        try await eventually("\(count) imports are under way") {
+        try await eventually("\(count) imports are in progress") {
             try await service.database.integer(
                 """
                 SELECT count(*)
@@ -576,7 +577,7 @@ import Testing
         }
     }
 
-    @Test("A client that goes away in the middle imports nothing, and its place is free again")
+    @Test("A client that disconnects during an import imports nothing, and its slot becomes free")
     func interrupted() async throws {
         try await withService { service in
             let body = Array((1...5000).map { Self.line($0, "token-\($0)") + "\n" }.joined().utf8)
@@ -588,13 +589,13 @@ import Testing
                 try await Self.isUnderWay(service, 0)
             }
             #expect(try await service.database.count("devices") == 0)
-            try await eventually("there is a place") {
+            try await eventually("a slot is free") {
                 try await Self.importing(service.api, [Self.line(1, "a", Self.never)]) == "1 0 0 0"
             }
         }
     }
 
-    @Test("A server takes one import at a time, and a hopeless one is answered before its end")
+    @Test("A server accepts one import at a time, and rejects one with too many invalid lines before its end")
     func places() async throws {
         try await withService { service in
             let body = Array(Self.line(1, "a", Self.never).utf8)
@@ -616,7 +617,7 @@ import Testing
         }
     }
 
-    @Test("A database that goes away in the middle is answered with 503, and nothing is imported")
+    @Test("If the database fails during an import, the response is 503 and nothing is imported")
     func databaseLost() async throws {
         try await withService { service in
             let body = Array(Self.line(1, "a", Self.never).utf8)
@@ -635,7 +636,7 @@ import Testing
             let answer = try await upload.answer()
             #expect(answer.hasPrefix("HTTP/1.1 503 "))
             #expect(try await service.database.count("devices") == 0)
-            try await eventually("it works again") {
+            try await eventually("the database works again") {
                 try await Self.importing(service.api, [Self.line(1, "a", Self.never)]) == "1 0 0 0"
             }
         }
@@ -643,7 +644,7 @@ import Testing
 
     // MARK: Large
 
-    @Test("A hundred thousand lines and apps that register the same devices and tokens meanwhile: nothing is lost")
+    @Test("An import of many lines loses no concurrent registration of the same devices and tokens")
     func large() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
@@ -652,7 +653,7 @@ import Testing
             let file = "\(try TemporaryFolder.make())/devices.ndjson"
             let body = (1...count).map { Self.line($0, "token-\($0)", "\(time),\(Self.never)") + "\n" }.joined()
             try writeFile(Array(body.utf8), to: file)
-            // Half of the users are here already, with another token.
+            // Half of the users exist already, with another token.
             try await database.addPhones((1...Int64(count)).filter { $0 % 2 == 0 })
             try await database.pool.write(
                 "UPDATE devices SET push_token = 'old-' || user_id, updated_at = now() - interval '1 hour'"
@@ -663,7 +664,7 @@ import Testing
                     "\(api.url)/v1/devices/import",
                 ])
             }
-            // Its own device with a new token, and another's token: of every kind of user, all over the file.
+            // Registers users' devices with new tokens, and next users' tokens for other devices, all over the file.
             var registered = 0
             var isOver = false
             let ending = Task { _ = try await imported.value }
@@ -681,16 +682,16 @@ import Testing
             #expect(answer.status == "200", "\(answer.body)")
             let json = try JSONValue(parsing: answer.body)
             #expect(json["lines"]?.integer == Int64(count))
-            try await eventually("nothing is left to tell", within: .seconds(60)) {
+            try await eventually("no call to Kakao is pending", within: .seconds(60)) {
                 try await database.count("devices WHERE kakao_revision < revision") == 0
             }
-            // Who registered has the token that it registered.
+            // A registered device has its registered token.
             let users = (0..<registered).map { 1 + $0 * 331 % count }
             var expected: [Int64: String] = [:]
             for user in 1...count { expected[Int64(user)] = "token-\(user)" }
             for user in users {
                 expected[Int64(user)] = "app-\(user)"
-                // Its token is another's now; unless it has registered one of its own.
+                // The next user has lost the token, unless that user has registered a new one.
                 if !users.contains(user + 1) { expected[Int64(user + 1)] = nil }
                 expected[Int64(user) + 1_000_000] = "token-\(user + 1)"
             }
@@ -701,7 +702,7 @@ import Testing
                 live[user] = token
             }
             #expect(live.count == rows.count)
-            // Whose token was taken before its line came keeps what it had.
+            // A device whose new token was taken before its line was imported keeps its old token.
             #expect(live.filter { expected[$0.key] != $0.value && $0.value != "old-\($0.key)" }.isEmpty)
             #expect(expected.filter { live[$0.key] != $0.value }.isEmpty)
             let shared = "(SELECT push_token FROM devices GROUP BY push_token HAVING count(*) > 1) AS shared"
@@ -709,7 +710,7 @@ import Testing
         }
     }
 
-    @Test("An export waits for a client that reads slowly, and is whole all the same")
+    @Test("An export to a slow client waits, and is complete")
     func slowReader() async throws {
         try await withService { service in
             let count = 60_000
@@ -722,7 +723,8 @@ import Testing
             )
             let reader = try RawUpload(service.api, "/v1/devices/export?format=csv", length: 0, method: "GET")
             var text = await reader.receive(1000) ?? []
-            // More than 30 MB have yet to come, far more than lies in the sockets: the server cannot be at the end of the table.
+            // More than 30 MB are missing, far more than fits into the sockets, so the server cannot have read the
+            // whole table.
             #expect(try await service.api.register(.max, "last").status == 200)
             while let piece = await reader.receive(1 << 16) { text += piece }
             let lines = String(decoding: text, as: UTF8.self).split(separator: "\r\n").filter {

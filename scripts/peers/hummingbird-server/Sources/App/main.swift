@@ -1,9 +1,9 @@
-// The two routes of `scripts/bench http`, as one writes them with Hummingbird 2.
+// The two routes of `scripts/bench http`, implemented with Hummingbird 2.
 
 import Hummingbird
 import Logging
 
-/// What an app sends to register a device, and gets back.
+/// The body of a registration, which is also its response.
 struct Registration: ResponseCodable {
     let userID: Int64
     let deviceID: String
@@ -25,9 +25,9 @@ struct Registration: ResponseCodable {
     }
 }
 
-/// Serves on the port that is the program's one argument.
+/// Serves on the port given as the only argument.
 ///
-/// Nonisolated: handlers that are formed at the top level of a script would run on the main actor, one at a time.
+/// Nonisolated, since handlers that are created at the top level of a script run on the main actor, one at a time.
 nonisolated func serve() async throws {
     guard let port = CommandLine.arguments.dropFirst().first.flatMap(Int.init) else { fatalError("usage: App PORT") }
     let router = Router()
