@@ -31,13 +31,13 @@ struct RejectRegistration: PostgresStatement {
     var parameters: [PostgresValue] { device.leasedRevision }
 }
 
-/// Schedules the next attempt to renew a token a day later, unless the device was leased since.
+/// Schedules the next attempt to renew a token a day later, unless the device was changed or leased since.
 struct RejectRenewal: PostgresStatement {
     static let sql: SQL = """
         UPDATE devices
-        SET kakao_revision = $5,
-            renew_at = now() + interval '1 day',
-            attempts = 0,
+        SET kakao_revision = CASE WHEN revision = $5 AND renewal_revision = $5 THEN revision ELSE kakao_revision END,
+            renew_at = CASE WHEN revision = $5 AND renewal_revision = $5 THEN now() + interval '1 day' ELSE renew_at END,
+            attempts = CASE WHEN revision = $5 AND renewal_revision = $5 THEN 0 ELSE attempts END,
             lease = NULL,
             lease_ends_at = NULL
         WHERE (user_id, device_id, push_type) = ($1, $2, $3)

@@ -1,0 +1,71 @@
+/// The state of a batch.
+///
+/// A batch that was not tried before is a place in a row of `push_parts`, and while it is sent at its first attempt a bit in a row of `push_claims`.
+/// ``SettleBatches`` marks it as sent there, or gives it a row of its own in `push_batches` for any other event.
+package enum BatchState: String, Sendable, CaseIterable {
+    /// To be sent, now or after a delay.
+    case waiting
+    /// Claimed by a server under its lease.
+    case sending
+    /// Kakao has accepted it.
+    case sent
+    /// Kakao has rejected it, or it has used up its attempts.
+    case failed
+    /// Its response was lost, and its push is sent at most once.
+    case uncertain
+}
+
+/// An event that changes batches, by a statement in this folder.
+///
+/// A batch in flight changes only under the lease and for the claim that its request belongs to, and counts in `push_counts` when it ends.
+enum BatchEvent: CaseIterable, Sendable {
+    /// A server claims the batch: ``ClaimBatches``.
+    case claim
+    /// Kakao accepts the batch: ``RecordBatchResults``.
+    case accept
+    /// The batch is tried again after a delay: ``RecordBatchResults``.
+    case postpone
+    /// The batch was claimed and not sent: ``RecordBatchResults``.
+    case release
+    /// Kakao rejects the batch, or it has used up its attempts: ``RecordBatchResults``.
+    case fail
+    /// The response is lost, and the push is sent at most once: ``RecordBatchResults``.
+    case loseResponse
+    /// Kakao rejects the batch for one of its users: ``SplitBatch``.
+    case split
+    /// The server's lease expires: ``ReclaimBatches``.
+    case reclaim
+    /// The server's lease expires, and the push is sent at most once: ``ReclaimBatches``.
+    case abandon
+    /// An operator retries the failed batches of the push: ``RetryBatches``.
+    case retry
+    /// An operator retries the failed and uncertain batches of the push: ``RetryBatches``.
+    case retryUncertain
+
+    /// The states in which the event changes a batch, and the states that it leads to. In any other state its statement changes nothing.
+    var transitions: [BatchState: BatchState] {
+        switch self {
+        case .claim: [.waiting: .sending]
+        case .accept: [.sending: .sent]
+        case .postpone, .release, .split, .reclaim: [.sending: .waiting]
+        case .fail: [.sending: .failed]
+        case .loseResponse, .abandon: [.sending: .uncertain]
+        case .retry: [.failed: .waiting]
+        case .retryUncertain: [.failed: .waiting, .uncertain: .waiting]
+        }
+    }
+
+    /// The columns that the event sets.
+    var columns: Set<String> {
+        let answer: Set = ["kakao_status", "kakao_code", "kakao_message"]
+        return switch self {
+        case .claim: ["state", "attempts", "claims", "lease"]
+        case .accept, .fail, .loseResponse: answer.union(["state", "finished_at", "lease", "may_repeat"])
+        case .postpone: answer.union(["state", "next_attempt_at", "lease", "may_repeat", "finished_at"])
+        case .release: answer.union(["state", "next_attempt_at", "lease", "attempts", "finished_at"])
+        case .split: answer.union(["state", "next_attempt_at", "lease", "attempts", "origin", "user_ids", "users"])
+        case .reclaim, .abandon: answer.union(["state", "next_attempt_at", "lease", "finished_at", "may_repeat"])
+        case .retry, .retryUncertain: ["state", "attempts", "next_attempt_at", "finished_at", "may_repeat"]
+        }
+    }
+}

@@ -1,0 +1,231 @@
+import EventLoop
+import FoundationEssentials
+import KakaoAPI
+import Postgres
+import TestSupport
+import Testing
+
+@testable import PushService
+
+/// Every statement of the service, prepared against the migrated schema.
+@Suite struct StatementTests {
+    @Test("Every statement of the service is prepared under its name, and runs, on the migrated schema")
+    func all() async throws {
+        try await TestDatabase.with { database in
+            let page = try #require(
+                try await AudiencePage.read(.everyone, from: 0, platforms: [], database.pool)
+            )
+            let statements = try Self.samples(page)
+            let names = statements.map { type(of: $0).name }
+            #expect(try names.sorted() == Self.declaredNames())
+            #expect(names.allSatisfy { $0.utf8.count <= 63 })
+            try await database.pool.withConnection { session in
+                for statement in statements {
+                    try await session.execute(script: "BEGIN")
+                    try await session.execute(script: DeviceImportStore.stagingTable)
+                    try await session.execute(script: "CREATE TEMPORARY TABLE audience_upload AS SELECT 1::bigint AS user_id")
+                    await #expect(throws: Never.self, "\(type(of: statement).name)") {
+                        try await Self.run(statement, on: session)
+                    }
+                    try await session.execute(script: "ROLLBACK")
+                }
+                let prepared = try await session.query("SELECT name FROM pg_prepared_statements")
+                    .map { try $0.decode(String.self) }
+                #expect(Set(names).subtracting(prepared).isEmpty)
+            }
+        }
+    }
+
+    private static func run<Statement: PostgresStatement>(
+        _ statement: Statement,
+        on session: PostgresSession
+    ) async throws {
+        do {
+            _ = try await session.query(statement) as [Statement.Row]
+        } catch let error as PostgresError where error.code == .decoding && Statement.Row.self == Never.self {
+            // It returns rows that are of no interest.
+        }
+    }
+
+    /// The names of the types that the sources of the service declare as statements.
+    private static func declaredNames() throws -> [String] {
+        let sources = "\(TestFiles.repository)/Sources/PushService"
+        var names: [String] = []
+        let files = try #require(try? FileManager.default.subpathsOfDirectory(atPath: sources))
+        for file in files where file.hasSuffix(".swift") {
+            let text = try String(contentsOfFile: "\(sources)/\(file)", encoding: .utf8)
+            for line in text.split(separator: "\n") {
+                let words = line.split { $0 == " " || $0 == ":" }
+                guard words.first == "struct", words.count > 2 else { continue }
+                if words[2] == "PostgresStatement" || words[2] == "CoalescedStatement" { names.append(String(words[1])) }
+            }
+        }
+        return names.sorted()
+    }
+
+    // A value of each statement.
+    private static func samples(_ page: AudiencePage) throws -> [any PostgresStatement] {
+        let (id, now) = (UUID(), Date())
+        let name = try #require(AudienceName("a"))
+        let key = DeviceKey(userID: 1, deviceID: "d", pushType: .fcm)
+        let registration = DeviceRegistration(key: key, pushToken: "t")
+        let device = PendingDevice(key: key, pushToken: "t", isWithdrawn: false, revision: 1, lease: id)
+        let confirmation = DeviceConfirmation(device: device, expiresAt: now, renewAt: nil)
+        let token = PushToken(userID: 1, deviceID: "d", pushType: .fcm, pushToken: "t", createdAt: "", updatedAt: "")
+        let failure = TokenFailure(userID: 1, pushToken: "t", date: now, receivedAt: now)
+        let error = KakaoError(kind: .refused(status: 400, code: nil, message: ""))
+        let claim = BatchClaim(
+            pushID: id,
+            number: 1,
+            userIDs: [1, 2],
+            attempts: 1,
+            claims: 1,
+            origin: nil,
+            lease: id,
+            shared: 1..<3
+        )
+        let push = NewPush(audience: .users([1]), message: PushMessage(text: "{}", version: .v1))
+        let idempotency = PushStore.Idempotency(
+            key: "k",
+            operatorKeyID: [],
+            digest: [UInt8](repeating: 0, count: 32)
+        )
+        let preparation = PreparationStore.Preparation(
+            pushID: id,
+            audience: .everyone,
+            platforms: [],
+            isRetry: false,
+            position: 0
+        )
+        let devices: [any PostgresStatement] = [
+            RegisterDevices(registrations: [registration]),
+            RepeatRegistrations(items: [.requested(registration), .confirmed(confirmation)]),
+            ConfirmDevices(confirmations: [confirmation]),
+            WithdrawDevice(key: key),
+            WithdrawUserDevices(userID: 1),
+            AddWithdrawnDevices(tokens: [token]),
+            ClaimPendingDevices(limit: 1),
+            PostponeDevice(device: device, delay: .seconds(1)),
+            RejectRegistration(device: device),
+            RejectRenewal(device: device),
+            RenewDevices(activeWithinDays: 1),
+            ReconcileDevices(userID: 1, listed: [token]),
+            RecordTokenFailure(failure: failure, limit: 1),
+            LookUpDevices(userIDs: [1]),
+            FindUnknownUsers(userIDs: [1]),
+            ListPushTokens(userIDs: [1], after: key, limit: 1),
+            ListDevices(userID: 1, after: nil, limit: 1),
+            FindDevices(userID: 1, deviceID: "d"),
+            ListDevicesForExport(after: nil, limit: 1),
+            ReadTransactionTime(),
+            ApplyImportedDevices(after: 0, limit: 1, start: now),
+            FindContestedTokens(after: 0, last: 1, limit: 1),
+            WithdrawContestedDevices(tokens: ["t"]),
+            ReleaseImportedDevices(limit: 1, perSecond: 1, seconds: 1),
+        ]
+        let pushes: [any PostgresStatement] = [
+            CreatePush(push: push, idempotency: idempotency, response: [], now: now),
+            FindIdempotentRequest(idempotency: idempotency),
+            PausePush(id: id),
+            ResumePush(id: id),
+            CancelPush(id: id),
+            RetryPush(id: id, includesUncertain: true),
+            ReadPush(id: id),
+            ListPushes(state: nil, before: nil, limit: 1),
+            ListPushBatches(pushID: id, state: nil, after: 0, limit: 1),
+            CheckPushExists(id: id),
+            ListPreparations(limit: 1),
+            StorePushPart(preparation: preparation, page: page, users: 1, ids: UserIDBytes([1])),
+            RetryBatches(pushID: id, limit: 1),
+            FindAudienceParts(name: name),
+            ReadListedPhones(after: 0, limit: 1, platforms: ["fcm"], userIDs: [1], pushID: nil),
+            ReadPartPhones(after: 0, limit: 1, platforms: ["fcm"], partsID: id),
+            ListAudienceParts(partsID: id, after: 0, limit: 1),
+            ReadPhoneRange(partsID: id, end: 1, users: 1...2, platforms: ["fcm"], limit: 1),
+            ReadPhones(after: 0, limit: 1, platforms: ["fcm"]),
+            ReadTaggedPhones(after: 0, limit: 1, platforms: ["fcm"], tags: ["t"], isAll: true),
+            ListActivePushes(known: [id]),
+            ClaimBatches(shares: [BatchStore.Share(pushID: id, batches: 1)], lease: id),
+            RecordBatchResults(items: [RecordBatchResults.Item(claim: claim, result: .failed(error))], slot: 1),
+            SettleBatches(items: [SettleBatches.Item(claim: claim, isSent: true)], slot: 1),
+            SplitBatch(claim: claim, result: .split(error), isMessageInDoubt: false),
+            EndProbe(pushID: id),
+            HaltPush(claim: claim, reason: ""),
+            LockPush(id: id),
+            HaltRejectedPush(id: id, reason: ""),
+            FinishPushes(ids: [id]),
+            ExpirePush(id: id),
+            FindExpiredLeases(own: id),
+            DeleteExpiredLeases(leases: [id]),
+            FindDeletedLeases(leases: [id]),
+            AddRowsOfSharedBatches(leases: [id]),
+            ReclaimBatches(leases: [id]),
+            AcquireLease(id: id, duration: .seconds(1)),
+            RenewLease(id: id, duration: .seconds(1)),
+            LockLease(id: id),
+            ReleaseLease(id: id),
+            ListOpenBatches(lease: id),
+            PickExpiredPush(retentionDays: 1),
+            DeletePushBatches(pushID: id, limit: 1),
+            DeletePushClaims(pushID: id, limit: 1),
+            DeletePushParts(pushID: id, limit: 1),
+            DeletePush(id: id),
+            SendPushNotice(serverID: ""),
+        ]
+        let event = KakaoEvent(
+            id: id,
+            key: "k",
+            type: "unlink",
+            userID: 1,
+            referrerType: nil,
+            payload: Array("{}".utf8),
+            receivedAt: now
+        )
+        let callback = LinkCallback(
+            id: id,
+            resourceID: nil,
+            chatType: "",
+            hashChatID: "",
+            templateID: nil,
+            args: Array("{}".utf8),
+            receivedAt: now
+        )
+        let others: [any PostgresStatement] = [
+            InsertAudienceParts(partsID: id),
+            UpsertAudience(name: name, partsID: id, users: 1),
+            FindAudience(name: name),
+            ListAudiences(after: nil, limit: 1),
+            DeleteAudience(name: name),
+            DeleteUnusedAudienceParts(limit: 1),
+            InsertLinkCallbacks(callbacks: [callback]),
+            RemoveUserFromLinkCallbacks(userID: 1, argument: "", after: id, limit: 1),
+            ListLinkCallbacks(filter: LinkCallbackStore.Filter(), limit: 1),
+            InsertEvents(events: [event], now: now),
+            DeleteEvents(userID: 1),
+            ListEvents(storedSince: nil, before: nil, limit: 1),
+            ListEventsOfType(type: "unlink", storedSince: nil, before: nil, limit: 1),
+            FindValidOperatorKey(sha256: []),
+            RecordOperatorKeyUses(uses: [[]: now]),
+            InsertOperatorKey(
+                sha256: [UInt8](repeating: 0, count: 32),
+                name: "",
+                scopes: [],
+                expiresAt: nil
+            ),
+            ListOperatorKeys(),
+            RevokeOperatorKeys(name: ""),
+            ReadQueueDepth(limit: 1),
+            CountUnfinishedPushes(),
+            ReadServerVersion(),
+            PingDatabase(),
+            ReadDatabaseClock(),
+            ReadWritability(),
+            ReadRolePrivileges(),
+            CheckSuperuser(),
+            ReadConnectionLimit(),
+            ListDisabledDurabilitySettings(),
+            ListDisabledVacuumSettings(),
+        ]
+        return devices + pushes + others
+    }
+}
