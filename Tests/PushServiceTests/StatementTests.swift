@@ -23,7 +23,9 @@ import Testing
                 for statement in statements {
                     try await session.execute(script: "BEGIN")
                     try await session.execute(script: DeviceImportStore.stagingTable)
-                    try await session.execute(script: "CREATE TEMPORARY TABLE audience_upload AS SELECT 1::bigint AS user_id")
+                    try await session.execute(
+                        script: "CREATE TEMPORARY TABLE audience_upload AS SELECT 1::bigint AS user_id"
+                    )
                     await #expect(throws: Never.self, "\(type(of: statement).name)") {
                         try await Self.run(statement, on: session)
                     }
@@ -57,7 +59,9 @@ import Testing
             for line in text.split(separator: "\n") {
                 let words = line.split { $0 == " " || $0 == ":" }
                 guard words.first == "struct", words.count > 2 else { continue }
-                if words[2] == "PostgresStatement" || words[2] == "CoalescedStatement" { names.append(String(words[1])) }
+                if words[2] == "PostgresStatement" || words[2] == "CoalescedStatement" {
+                    names.append(String(words[1]))
+                }
             }
         }
         return names.sorted()

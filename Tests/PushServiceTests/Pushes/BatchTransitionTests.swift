@@ -35,7 +35,10 @@ import Testing
             for later in ["lease = gen_random_uuid()", "claims = claims + 1"] {
                 let batch = StoredBatch(store: BatchStore(pool: database.pool))
                 try await batch.insert(.sending, of: event)
-                try await database.pool.write("UPDATE push_batches SET \(later) WHERE push_id = $1", [.uuid(batch.pushID)])
+                try await database.pool.write(
+                    "UPDATE push_batches SET \(later) WHERE push_id = $1",
+                    [.uuid(batch.pushID)]
+                )
                 let before = try await batch.columns()
                 try await batch.run(event)
                 #expect(try await batch.columns() == before, "\(event) after \(later)")
