@@ -1,0 +1,28 @@
+import FoundationEssentials
+import TestSupport
+import Testing
+
+@Suite struct ContributingTests {
+    @Test("The Swift examples of docs/contributing.md are code of this repository")
+    func examples() throws {
+        let page = try String(contentsOfFile: "\(TestFiles.repository)/docs/contributing.md", encoding: .utf8)
+        let examples = page.split(separator: "```").filter { $0.hasPrefix("swift\n") }.map {
+            Self.normalized($0.dropFirst(6))
+        }
+        #expect(examples.count == 3)
+        var code = ""
+        for folder in ["Sources/PushService", "Tests/PushServiceTests"] {
+            let root = "\(TestFiles.repository)/\(folder)"
+            let files = try #require(try? FileManager.default.subpathsOfDirectory(atPath: root))
+            for file in files where file.hasSuffix(".swift") {
+                code += Self.normalized(try String(contentsOfFile: "\(root)/\(file)", encoding: .utf8)[...])
+            }
+        }
+        for example in examples { #expect(code.contains(example)) }
+    }
+
+    /// The lines of a text without their indentation.
+    private static func normalized(_ text: Substring) -> String {
+        text.split(separator: "\n").map { $0.drop { $0 == " " } + "\n" }.joined()
+    }
+}
