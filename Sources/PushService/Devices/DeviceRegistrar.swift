@@ -40,7 +40,12 @@ struct DeviceRegistrar: Sendable {
     /// - Returns: How long Kakao keeps the token; `nil` if the registration is stored and pending.
     /// - Throws: ``Problem`` in Kakao's words if Kakao rejects the registration; ``PostgresError``.
     func register(_ registration: DeviceRegistration) async throws -> TokenLifetime? {
-        var pending = try await store.register(registration)[...]
+        var pending: ArraySlice<PendingDevice>
+        if let repetition = try await store.registerAgain(registration) {
+            pending = repetition[...]
+        } else {
+            pending = try await store.register(registration)[...]
+        }
         while let device = pending.popFirst() {
             guard !device.mustWait else {
                 try await postpone(device)

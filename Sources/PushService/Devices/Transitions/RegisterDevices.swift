@@ -11,7 +11,6 @@ extension DeviceStore {
     ///   another request or server is calling Kakao about the device, and will go on with this registration.
     /// - Throws: ``Problem`` 503 if the user has unlinked the app since the access token was verified. ``PostgresError``.
     func register(_ registration: DeviceRegistration) async throws -> [PendingDevice] {
-        if let repetition = try await `repeat`(registration) { return repetition }
         guard let pending = try await registrations.submit(registration) else {
             throw Problem.identityUnavailable(retrySeconds: 1)
         }

@@ -10,7 +10,7 @@ extension DeviceStore {
     ///
     /// - Returns: The device to call Kakao about; none while another request calls Kakao about the same registration. `nil`, with nothing
     ///   stored, for any other registration.
-    func `repeat`(_ registration: DeviceRegistration) async throws -> [PendingDevice]? {
+    func registerAgain(_ registration: DeviceRegistration) async throws -> [PendingDevice]? {
         guard let repetition = try await repetitions.submit(.requested(registration)) else { return nil }
         guard repetition.isOurs, let lease = repetition.lease else { return [] }
         return [
