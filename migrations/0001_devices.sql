@@ -1,7 +1,7 @@
--- The devices of the service's users, and the changes that Kakao has yet to be told of.
+-- The devices of the service's users, and their changes that are pending at Kakao.
 
 CREATE TABLE devices (
-    -- Kakao's `uuid`, from 1 to 2^63-1: the service's own number for the user.
+    -- The service's own id of the user, from 1 to 2^63-1. Kakao calls it `uuid`.
     user_id             bigint      NOT NULL CHECK (user_id > 0),
     device_id           text        NOT NULL,
     -- Version 1 of Kakao's Push API calls `fcm` `gcm`.
@@ -14,55 +14,59 @@ CREATE TABLE devices (
     created_at          timestamptz NOT NULL DEFAULT now(),
     updated_at          timestamptz NOT NULL DEFAULT now(),
 
-    -- Withdrawn by its app or by the server. The row is deleted once Kakao has deregistered the device.
+    -- Whether the app or the server has withdrawn the device. The row is deleted once Kakao has deregistered the
+    -- device.
     withdrawn           boolean     NOT NULL DEFAULT false,
-    -- Counts the changes of the device. `kakao_revision` is the last change that Kakao has confirmed; a lower one means a pending change.
+    -- The number of changes of the device. `kakao_revision` is the last change that Kakao has confirmed; a lower one
+    -- means a pending change.
     revision            bigint      NOT NULL DEFAULT 1,
     kakao_revision      bigint      NOT NULL DEFAULT 0,
-    -- Held by the request or server that calls Kakao about the device, so that calls follow one another.
+    -- The lease of the request or server that is calling Kakao about the device, so that these calls never overlap.
     lease               uuid,
     lease_ends_at       timestamptz,
     attempts            integer     NOT NULL DEFAULT 0,
-    -- Of the next call to Kakao; `infinity` for an imported device whose turn has not come.
+    -- The time of the next call to Kakao; `infinity` for an imported device whose call is not scheduled yet.
     next_attempt_at     timestamptz NOT NULL DEFAULT now(),
 
-    -- The time at which Kakao deletes the token unless it is renewed; NULL for never, and before Kakao has confirmed the device.
+    -- The time at which Kakao deletes the token unless it is renewed; NULL for never, and before Kakao has confirmed
+    -- the device.
     expires_at          timestamptz,
     -- The time at which the server renews the token; NULL for never, and while a renewal is pending.
     renew_at            timestamptz,
-    -- The revision by which the server, and not the app, renews the token.
+    -- The revision with which the server, and not the app, renews the token.
     renewal_revision    bigint,
 
-    -- Failures of the token that Kakao has reported since its registration.
+    -- The number of failures of the token that Kakao has reported since its registration.
     failures            integer     NOT NULL DEFAULT 0,
     last_failure_at     timestamptz,
-    -- The dates of the failures that `failures` counts, to recognize a report that is stored again. Meaningless while `failures` is 0, and
-    -- never longer than the number of failures after which a device is withdrawn.
+    -- The times of the failures that `failures` counts, to recognize a duplicate report. Meaningless while `failures`
+    -- is 0. Never has more elements than the number of failures after which a device is withdrawn.
     failure_dates       timestamptz[],
 
     -- The time at which the access token of the latest registration was verified; NULL for an operator's registration.
     authorized_at       timestamptz
 ) WITH (
-    -- Apps repeat their registration at each start. Such an update changes no indexed column, and with room on the page it touches no index
-    -- at all (HOT).
+    -- Apps repeat their registration at each start. Such an update changes no indexed column, and if the page has room,
+    -- it updates no index at all (HOT).
     fillfactor = 85
 );
 
--- With `withdrawn` in the index, preparing a push to everyone reads only the index.
+-- `withdrawn` is included so that preparing a push to everyone reads only the index.
 CREATE UNIQUE INDEX devices_pkey ON devices (user_id, device_id, push_type) INCLUDE (withdrawn);
 ALTER TABLE devices ADD PRIMARY KEY USING INDEX devices_pkey;
 
--- Finds the other devices with a token. Only for equality, and tokens may be long: hence a hash index.
+-- Finds the devices with a token. It is a hash index because tokens are only compared for equality, and may be long.
 CREATE INDEX devices_push_token ON devices USING hash (push_token);
 
--- The pending changes.
+-- The devices with a pending change.
 CREATE INDEX devices_unsettled ON devices (next_attempt_at) WHERE kakao_revision < revision;
 
 CREATE INDEX devices_renew_at ON devices (renew_at) WHERE renew_at IS NOT NULL;
 
--- The columns of a device that is withdrawn: the one definition, for each statement that withdraws devices.
+-- Returns the columns of a device that is withdrawn. Every statement that withdraws devices uses this definition.
 --
--- `withdrawn_at` becomes `updated_at`: an older line of an import does not bring the device back. If `applies` is false, the columns stay as they are.
+-- `updated_at` becomes `withdrawn_at`, so that an older line of an import does not register the device again. If
+-- `applies` is false, the columns stay as they are.
 CREATE FUNCTION withdrawal(device devices, withdrawn_at timestamptz DEFAULT now(), applies boolean DEFAULT true)
 RETURNS TABLE (withdrawn boolean, revision bigint, updated_at timestamptz, attempts integer, next_attempt_at timestamptz)
 LANGUAGE sql STABLE
@@ -74,13 +78,15 @@ BEGIN ATOMIC
         CASE WHEN applies THEN now() ELSE device.next_attempt_at END;
 END;
 
--- A user has at most 100 devices. A further one withdraws the user's oldest, by the time of the last registration.
+-- A user has at most 100 devices. A further registration withdraws the user's oldest device, by the time of the last
+-- registration.
 --
--- Triggers enforce the limit, so that it holds for registrations and imports alike. They run at the end of a statement and see all that is
--- committed by then, not only what was committed when the statement began.
+-- Triggers enforce the limit for registrations and imports alike. They run at the end of a statement and see everything
+-- that is committed by then, not only what was committed when the statement began.
 --
--- Concurrent statements do not see each other's devices, so that one has to wait for the other. A user with fewer than four devices, as nearly
--- all have, needs no lock: only more than thirty concurrent statements could exceed the limit, and the next registration would restore it.
+-- Concurrent statements do not see each other's devices, so one must wait for the other. A user with fewer than four
+-- devices needs no lock, and nearly all users have fewer. More than thirty concurrent statements would be needed to
+-- exceed the limit, and the next registration would restore it.
 
 CREATE FUNCTION withdraw_oldest_devices(owner bigint, added bigint) RETURNS void
 LANGUAGE plpgsql
@@ -88,7 +94,7 @@ SET search_path FROM CURRENT
 AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(16, hashint8(owner));
-    -- At most a hundred devices more than were added are withdrawn at a time.
+    -- Withdraws at most a hundred devices more than were added.
     WITH oldest AS (
         SELECT device_id, push_type
         FROM devices
@@ -116,7 +122,7 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    -- In ascending order, as all statements lock users.
+    -- Users are locked in ascending order, as by all statements.
     PERFORM withdraw_oldest_devices(user_id, devices)
     FROM (SELECT user_id, count(*) AS devices FROM added WHERE NOT withdrawn GROUP BY user_id ORDER BY user_id) AS owner
     WHERE EXISTS (SELECT FROM devices WHERE devices.user_id = owner.user_id AND NOT withdrawn OFFSET 3);
@@ -136,7 +142,7 @@ BEGIN
 END
 $$;
 
--- Only for inserted rows: a repeated registration costs nothing more.
+-- Fires only for inserted rows, so that a repeated registration costs nothing more.
 CREATE TRIGGER devices_added AFTER INSERT ON devices
 REFERENCING NEW TABLE AS added
 FOR EACH STATEMENT EXECUTE FUNCTION limit_added_devices();

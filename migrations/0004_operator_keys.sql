@@ -1,4 +1,5 @@
--- Keys of operators and backends beside the first one, which is a setting. A key itself is shown once and stored nowhere.
+-- Keys of operators and backends. The first key is a setting and is not stored here. A key itself is shown once and
+-- stored nowhere.
 
 CREATE TABLE operator_keys (
     sha256              bytea       PRIMARY KEY CHECK (octet_length(sha256) = 32),
@@ -7,6 +8,6 @@ CREATE TABLE operator_keys (
     created_at          timestamptz NOT NULL DEFAULT now(),
     expires_at          timestamptz,
     revoked_at          timestamptz,
-    -- To about a minute; NULL for never.
+    -- The time of the last use, to about a minute; NULL for never.
     last_used_at        timestamptz
 );

@@ -1,19 +1,19 @@
 -- Events that Kakao reports about its users, such as an unlink of the app.
 
 CREATE TABLE events (
-    -- The kind of event and Kakao's id of the notice; the row's own id for a notice without one.
+    -- The type of event and Kakao's id of the notice; the row's own id for a notice without one.
     key                 text        PRIMARY KEY,
-    -- UUID version 7: sorts by the time of receipt, so that lists are paged by it.
+    -- UUID version 7. It sorts by the time of receipt, so that lists are paged by it.
     id                  uuid        NOT NULL,
     type                text        NOT NULL,
     -- NULL for an event that names no user.
     user_id             bigint,
-    -- The reason, as Kakao names it. Kakao may add further ones.
+    -- The reason as Kakao names it. Kakao may add others.
     referrer_type       text,
     -- The other members of the notice.
     payload             jsonb       NOT NULL,
     received_at         timestamptz NOT NULL,
-    -- `received_at` by the database's clock, like the times of devices.
+    -- The time of receipt by the database's clock, like the times of devices.
     happened_at         timestamptz NOT NULL,
     -- Long after `received_at` for a notice that waited in the journal during an outage of the database.
     stored_at           timestamptz NOT NULL DEFAULT now()
@@ -21,14 +21,16 @@ CREATE TABLE events (
 
 CREATE INDEX events_id ON events (id);
 CREATE INDEX events_user_id ON events (user_id);
--- Lists of the events of one type: the few of a rare one among very many.
+-- Lists the events of one type: a few rare ones among very many.
 CREATE INDEX events_type ON events (type, id);
--- Rows lie in the order in which they are stored, so that a summary of each range of pages is enough, and an insert costs nothing more.
+-- Rows lie in the order in which they were stored, so a summary of each range of pages is enough, and inserts cost
+-- nothing more.
 CREATE INDEX events_stored_at ON events USING brin (stored_at);
 
--- A registration authorized before its user left the app must not survive, however late it or the notice is stored.
+-- A registration that was authorized before its user left the app must not survive, however late it or the notice is
+-- stored.
 
--- The types for which `KakaoEvent.effect` is `userGone`.
+-- Returns whether an event means that its user has left the app: the types for which `KakaoEvent.effect` is `userGone`.
 CREATE FUNCTION is_departure(event_type text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path FROM CURRENT
@@ -41,8 +43,8 @@ AS $$
     )
 $$;
 
--- Whether a user has left the app since a time. Locked until the transaction ends, so that of a concurrent registration and notice the second
--- sees the first.
+-- Returns whether a user has left the app since a time. Takes a lock until the end of the transaction, so that if a
+-- registration and a notice are concurrent, the second one sees the first.
 CREATE FUNCTION user_has_left(owner bigint, since timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path FROM CURRENT

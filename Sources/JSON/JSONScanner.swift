@@ -121,7 +121,7 @@ struct JSONScanner {
         throw error("unterminated string")
     }
 
-    /// Returns the string in `content`. Throws if it is not UTF-8: overlong forms, surrogates, or code points above
+    /// Returns the string in `content`. Throws for invalid UTF-8: overlong forms, surrogates, or code points above
     /// U+10FFFF.
     private mutating func text(in content: Range<Int>, hasEscapes: Bool) throws(JSONError) -> String {
         do {

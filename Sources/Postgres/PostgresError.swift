@@ -1,44 +1,45 @@
-/// Why something that was asked of the database did not happen.
+/// The failure of a database operation.
 ///
-/// `description` is safe to show to anyone. What the server said and the text of the statement are in ``detail`` and
-/// ``statement``, for the log, and in `debugDescription`. Neither ever holds a parameter's value or a password of ours.
+/// `description` is safe to show to anyone. ``detail`` has the message of the server and ``statement`` the statement;
+/// both are for the log and for `debugDescription`. Neither ever contains a parameter's value or a password.
 package struct PostgresError: Error, Sendable, Equatable {
-    /// What kind of failure it is: stable, for programs to decide by.
+    /// The kind of a failure. The raw values are stable, so that programs can act on them.
     package enum Code: String, Sendable {
-        /// There is no connection, and the last attempt to make one failed. Nothing was sent.
+        /// No connection can be used: the last attempt to connect failed, or the pool or session has ended. Nothing was
+        /// sent.
         case unavailable
-        /// The connection was lost after the statement had been sent. A write may have been committed or not.
+        /// The connection was lost after the statement had been sent. A write may have been committed.
         case connectionLost
-        /// The server cancelled the statement (SQLSTATE 57014: it had no effect); or it waited too long to be sent (no
-        /// effect either); or the server did not answer (a write may have been committed or not).
+        /// A timeout. The statement had no effect if the server cancelled it (SQLSTATE 57014) or if it waited too long
+        /// to be sent. A write may have been committed if the server did not respond.
         case timedOut
-        /// Too many statements wait already. Nothing was sent.
+        /// Too many statements are waiting already. Nothing was sent.
         case overloaded
-        /// The server refused the statement: see ``PostgresError/sqlState``. It had no effect.
+        /// The server rejected the statement: see ``PostgresError/sqlState``. It had no effect.
         case server
-        /// A parameter cannot be sent, such as a text with a NUL in it. Nothing was sent.
+        /// A parameter cannot be sent, such as a text that contains a NUL. Nothing was sent.
         case invalidParameter
-        /// What came back has another shape than the caller expects. The statement had its effect.
+        /// The result has another shape than the caller expects. The statement had its effect.
         case decoding
-        /// The migrations on disk and in the database do not agree.
+        /// A migration failed, or the migration files and the database do not match.
         case migration
-        /// The connection string cannot be understood.
+        /// The connection string is invalid.
         case settings
     }
 
     package let code: Code
-    /// The five characters by which PostgreSQL names the error (PostgreSQL manual, Appendix A).
+    /// The five-character error code of PostgreSQL (PostgreSQL manual, Appendix A).
     package let sqlState: String?
-    /// The constraint that was violated, when the server names one.
+    /// The violated constraint, if the server names one.
     package let constraint: String?
-    /// One sentence that may be shown to anyone.
+    /// One sentence that is safe to show to anyone.
     package let message: String
-    /// What the server or libpq said: for the log only.
+    /// The message of the server or libpq, for the log only.
     package let detail: String?
-    /// The name of the statement, or the beginning of a text that was made at run time. For the log only.
+    /// The name of the statement, or the beginning of a text made at run time. For the log only.
     package let statement: String?
 
-    /// Enough of a statement to find it in the source.
+    /// The maximum length of ``statement``: enough to find it in the source.
     private static let excerptLength = 200
 
     package init(
@@ -61,10 +62,10 @@ package struct PostgresError: Error, Sendable, Equatable {
         self.init(code, detail: detail, statement: statement.description)
     }
 
-    /// The first two characters of the SQLSTATE: its class.
+    /// The class of the SQLSTATE: its first two characters.
     package var sqlStateClass: Substring? { sqlState?.prefix(2) }
 
-    /// The error of a statement that the server answered with `sqlState`, or libpq with none.
+    /// Returns the error of a failed statement. An error of libpq itself has no `sqlState`.
     static func fromServer(
         sqlState: String?,
         constraint: String?,
@@ -74,36 +75,36 @@ package struct PostgresError: Error, Sendable, Equatable {
         let code: Code =
             switch (sqlState?.prefix(2), sqlState) {
             case (_, "57014"): .timedOut
-            // The server ends the session: shutdown, crash of a neighbour, idle too long in a transaction; class 08 is
-            // "connection exception".
+            // The server ended the session: a shutdown, the crash of another session, or the timeout of an idle session
+            // or transaction. Class 08 is "connection exception".
             case (_, "57P01"), (_, "57P02"), (_, "57P03"), (_, "57P05"), (_, "25P03"), ("08", _): .connectionLost
-            // libpq's own words: the server is gone.
+            // An error of libpq itself: the connection is gone.
             case (nil, nil): .connectionLost
             default: .server
             }
         return PostgresError(code, sqlState: sqlState, constraint: constraint, detail: detail, statement: statement)
     }
 
-    /// Whether another row, or the same row at another moment or by itself, might have been accepted.
+    /// Whether another row, or the same row later or alone, might be accepted.
     ///
-    /// Data exceptions (22), constraints (23), the same row twice in one upsert (21), deadlocks and serialization (40),
-    /// a value too large for an index (54), and what a trigger raises (P0). Everything else concerns the statement or
-    /// the server.
+    /// These are data exceptions (22), constraints (23), the same row twice in one upsert (21), deadlocks and
+    /// serialization failures (40), a value too large for an index (54), and errors raised by a trigger (P0). All other
+    /// errors concern the statement or the server.
     var concernsTheRow: Bool {
         guard code == .server, let sqlStateClass else { return false }
         return ["21", "22", "23", "40", "54", "P0"].contains(sqlStateClass)
     }
 
-    /// Whether the statement, as this connection prepared it, is of no use any more, and was not run.
+    /// Whether the statement was not run because its preparation on this connection is missing or out of date.
     ///
-    /// 26000: it does not exist, because what prepared it failed. 0A000: "cached plan must not change result type",
-    /// after a migration has changed a table.
+    /// 26000: the prepared statement does not exist, because preparing it failed. 0A000: "cached plan must not change
+    /// result type", after a migration has changed a table.
     var concernsThePreparedStatement: Bool {
         sqlState == "26000" || sqlState == "0A000"
     }
 
-    /// Whether the statement had no effect and may succeed at once if it is run again: its preparation is out of date, or PostgreSQL cancelled
-    /// it to end a deadlock (40P01).
+    /// Whether the statement had no effect and may succeed if it is run again at once: its preparation is out of date,
+    /// or PostgreSQL cancelled it to end a deadlock (40P01).
     var mayBeRetried: Bool { concernsThePreparedStatement || sqlState == "40P01" }
 
     func with(code: Code) -> PostgresError {
@@ -120,15 +121,15 @@ package struct PostgresError: Error, Sendable, Equatable {
 extension PostgresError.Code {
     fileprivate var message: String {
         switch self {
-        case .unavailable: "The database cannot be reached."
+        case .unavailable: "The database is unavailable."
         case .connectionLost: "The connection to the database was lost."
-        case .timedOut: "The database did not answer in time."
-        case .overloaded: "Too many requests wait for the database."
-        case .server: "The database refused the statement."
-        case .invalidParameter: "A value cannot be stored."
-        case .decoding: "The database answered with something unexpected."
-        case .migration: "The database schema is not the one that this program expects."
-        case .settings: "The database URL cannot be understood."
+        case .timedOut: "The database did not respond in time."
+        case .overloaded: "Too many statements are waiting for the database. Try again."
+        case .server: "The database rejected the statement."
+        case .invalidParameter: "A value cannot be stored in the database."
+        case .decoding: "The database returned an unexpected result."
+        case .migration: "The database schema does not match this program."
+        case .settings: "The database URL is invalid."
         }
     }
 }

@@ -1,19 +1,19 @@
 package import EventLoop
 package import Logging
 
-/// A connection that listens: it tells of every `NOTIFY` on some channels, and is made again whenever it is lost.
+/// A connection that receives every `NOTIFY` on some channels, and reconnects whenever it is lost.
 ///
-/// PostgreSQL keeps no notification for who is not connected. So the handler is also told each time that the connection
-/// listens: from then on it hears of everything, and what was said before it may have missed. An idle listener runs no
-/// statement; that the other end is gone the kernel finds out (``PostgresSettings/keepAliveIdle``,
+/// PostgreSQL keeps no notifications for a disconnected client. The handler is therefore also called each time the
+/// connection begins to listen: it receives all later notifications, and may have missed earlier ones. An idle listener
+/// runs no statements; the kernel detects a lost peer (``PostgresSettings/keepAliveIdle``,
 /// ``PostgresSettings/tcpUserTimeout``).
 package actor PostgresListener {
-    /// What the handler is told.
+    /// An event for the handler.
     package enum Event: Sendable, Equatable {
-        /// It listens now, for the first time or again. Whatever a notification would have told may have changed since
-        /// the last event.
+        /// The connection listens, for the first time or again. Notifications since the last event may have been
+        /// missed.
         case listening
-        /// Somebody has called `NOTIFY channel, 'payload'` and committed. The payload is empty when none was given.
+        /// A client called `NOTIFY channel, 'payload'` and committed. The payload is empty if none was given.
         case notification(channel: String, payload: String)
     }
 
@@ -23,20 +23,18 @@ package actor PostgresListener {
     private let settings: PostgresSettings
     private let channels: [String]
     private let logger: Logger
-    /// Let go of at the end.
+    /// Released when the listener is shut down.
     private var handler: (@Sendable (Event) -> Void)?
 
     private let connection: ReconnectingConnection
-    /// Channels that the server has yet to confirm.
+    /// The number of channels that the server has not confirmed yet.
     private var unconfirmed = 0
 
-    /// A listener without a connection: see ``start()``.
+    /// Creates a listener without a connection. ``start()`` connects it.
     ///
     /// - Parameters:
-    ///   - channels: One or more. Their names as they are: they are quoted here, so that capitals count. At most 63
-    ///     bytes each.
-    ///   - handler: Called on the loop, one event after another, in the order in which the server sends them. Not to
-    ///     block.
+    ///   - channels: One or more channel names of at most 63 bytes. They are quoted, so they are case-sensitive.
+    ///   - handler: Called on the loop for each event, in the order in which the server sends them. It must not block.
     package init(
         settings: PostgresSettings,
         channels: [String],
@@ -44,7 +42,7 @@ package actor PostgresListener {
         logger: Logger,
         handler: @escaping @Sendable (Event) -> Void
     ) {
-        precondition(!channels.isEmpty, "a listener has a channel")
+        precondition(!channels.isEmpty, "a listener needs at least one channel")
         self.settings = settings
         self.channels = channels
         self.loop = loop
@@ -58,16 +56,16 @@ package actor PostgresListener {
         )
     }
 
-    /// Begins to connect. Callable from anywhere; returns at once. What was started lives until ``shutdown()``.
+    /// Starts to connect. Callable from any thread; returns at once. A started listener lives until ``shutdown()``.
     package nonisolated func start() {
         loop.execute {
             self.connection.start { event in self.assumeIsolated { $0.happened(event) } }
         }
     }
 
-    /// Closes the connection. The handler is not called any more once this has returned.
+    /// Closes the connection. The handler is not called after this has returned.
     package nonisolated func shutdown() async {
-        // Nobody fails the promise.
+        // The promise cannot fail.
         try? await Promise<Void>.uninterruptedValue(on: loop) { promise in
             self.assumeIsolated { $0.close() }
             promise.complete(.success(()))
@@ -89,7 +87,9 @@ package actor PostgresListener {
         case .answered(_, .failed(let error)):
             connection.current?.assumeIsolated { $0.close(error) }
         case .answered(_, .aborted):
-            connection.current?.assumeIsolated { $0.close(PostgresError(.connectionLost, detail: "aborted")) }
+            connection.current?.assumeIsolated {
+                $0.close(PostgresError(.connectionLost, detail: "aborted by the failure of an earlier command"))
+            }
         case .notified(let channel, let payload):
             handler?(.notification(channel: channel, payload: payload))
         case .closed(let error, _):
@@ -111,10 +111,10 @@ package actor PostgresListener {
     }
 
     private func listens() {
-        // Loud only where it ends what was said loudly.
+        // A notice only after a failed attempt to connect.
         logger.log(
             level: connection.mayWait ? .debug : .notice,
-            "listening to PostgreSQL",
+            "Database listener connected",
             metadata: ["channels": "\(channels.joined(separator: " "))"]
         )
         connection.opened()
@@ -123,16 +123,16 @@ package actor PostgresListener {
 
     private func closed(_ error: PostgresError) {
         guard !connection.isClosed else { return }
-        // Once, not with every attempt.
+        // A warning only for the first failure, not for every attempt.
         logger.log(
             level: connection.mayWait ? .warning : .debug,
-            "not listening to PostgreSQL",
+            "Database listener disconnected",
             metadata: ["channels": "\(channels.joined(separator: " "))", "error": "\(String(reflecting: error))"]
         )
         connection.lost()
     }
 
-    /// A name as an identifier (PostgreSQL manual, "Identifiers and Key Words").
+    /// Returns a name as a quoted identifier (PostgreSQL manual, "Identifiers and Key Words").
     private static func quoted(_ name: String) -> String {
         "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
     }

@@ -1,59 +1,64 @@
 internal import CLibpq
 internal import Glibc
 
-/// Where the database is and how it is spoken to.
+/// The connection settings of a database.
 ///
-/// Prints without its password, and without anything else of the connection string that is not on a short list.
+/// The printed form contains only a short list of the connection string's parameters, without the password.
 package struct PostgresSettings: Sendable {
-    /// How long an attempt to connect may take, host names and handshakes included.
+    /// The timeout of an attempt to connect, including host name look-ups and handshakes.
     package var connectTimeout: Duration = .seconds(5)
-    /// How long a statement may run before the server cancels it; `nil` for ever. The client itself gives up
-    /// ``answerGrace`` later and drops the connection, for a server that does not answer at all.
+    /// The time after which the server cancels a statement; `nil` for no limit. If the server does not respond at all,
+    /// the client drops the connection ``answerGrace`` later.
     package var statementTimeout: Duration? = .seconds(5)
-    /// How long a statement, or a caller that wants a connection of its own, may wait before anything is sent.
+    /// The longest time that a statement, or a caller that needs an exclusive connection, may wait before anything is
+    /// sent.
     package var waitTimeout: Duration = .seconds(5)
-    /// Connections a loop on which all its reads travel, in pipeline mode.
+    /// The number of connections for each loop that its reads share, in pipeline mode.
     package var sharedConnections = 1
-    /// Connections a loop on which all its writes travel, in pipeline mode. Others than those for reads, so that no
-    /// read waits behind a commit; two, so that one write that waits for a lock does not hold up all, and the server
-    /// flushes the commits of both together.
+    /// The number of connections for each loop that its writes share, in pipeline mode.
+    ///
+    /// They are separate from the connections for reads, so that no read waits behind a commit. With two of them, a
+    /// write that waits for a lock does not block all others, and the server flushes the commits of both together.
     package var writeConnections = 2
-    /// Connections a loop, at most, for transactions and scripts. They are opened when they are first wanted.
+    /// The maximum number of connections for each loop that transactions and scripts lease. Each is opened when it is
+    /// first needed.
     package var exclusiveConnections = 4
-    /// Connections a loop, of all kinds, at most.
+    /// The maximum number of connections for each loop, of all kinds.
     package var maximumConnections: Int { sharedConnections + writeConnections + exclusiveConnections }
-    /// What `pg_stat_activity` calls us, unless the connection string says otherwise.
+    /// The name in `pg_stat_activity`, unless the connection string sets one.
     package var applicationName = "push-server"
-    /// Silence after which the kernel asks whether the peer is still there, and the time between its questions.
+    /// The idle time before the kernel probes the peer. ``keepAliveInterval`` is the time between two probes.
     package var keepAliveIdle: Duration = .seconds(30)
     package var keepAliveInterval: Duration = .seconds(10)
-    /// How long sent bytes may stay unacknowledged before the kernel gives the connection up.
+    /// The longest time that sent bytes may stay unacknowledged before the kernel drops the connection.
     package var tcpUserTimeout: Duration = .seconds(15)
 
-    /// What the client waits on top of ``statementTimeout``: for the way there and back, so that the server comes
-    /// first.
+    /// The time that the client waits beyond ``statementTimeout``. It covers the network round trip, so that the
+    /// server's own timeout comes first.
     var answerGrace: Duration = .seconds(2)
 
-    /// Whether the server is to refuse statements that change something.
+    /// Whether the server rejects statements that change something.
     var isReadOnly = false
 
-    /// Whether the server is to plan a statement once, whatever its parameters. There is one way to run a write: by its key. To plan it
-    /// each time costs more than to run it, and that is what the server does with arrays, for a plan that does not know their length
-    /// seems worse to it. What is read by several conditions has more than one way.
+    /// Whether the server plans a statement only once, for all parameters.
+    ///
+    /// A write has only one plan, a search by key, and planning it each time costs more than running it. Without this
+    /// setting the server plans statements with arrays each time, since it estimates a higher cost for a plan that does
+    /// not know their length. A read with several conditions has more than one possible plan.
     var plansOnce = false
 
-    /// The connection string's own parameters, as libpq has parsed them.
+    /// The parameters of the connection string, as libpq parsed them.
     private var connection: [String: String]
 
-    /// Takes a connection string in either of libpq's forms: `postgresql://user@host:port/database?parameter=value`, or
-    /// `host=… dbname=…` (libpq manual, "Connection Strings").
+    /// Parses a connection string in either of libpq's forms: `postgresql://user@host:port/database?parameter=value`,
+    /// or `host=… dbname=…` (libpq manual, "Connection Strings").
     ///
-    /// - Throws: ``PostgresError/Code/settings``. The error does not quote the string: it may hold a password.
+    /// - Throws: ``PostgresError/Code/settings``. The error does not quote the string, which may contain a password.
     package init(url: String) throws(PostgresError) {
         guard let options = PQconninfoParse(url, nil) else {
             throw PostgresError(
                 .settings,
-                detail: "neither a postgresql:// URL nor a list of keyword=value that libpq understands"
+                detail: "neither a valid postgresql:// URL nor a valid list of keyword=value"
             )
         }
         defer { PQconninfoFree(options) }
@@ -65,21 +70,19 @@ package struct PostgresSettings: Sendable {
         }
         let ports = (connection["port"] ?? "").split(separator: ",")
         guard ports.allSatisfy({ UInt16($0).map { $0 > 0 } ?? false }) else {
-            throw PostgresError(.settings, detail: "a port is not a number from 1 to 65535")
+            throw PostgresError(.settings, detail: "a port must be a number from 1 to 65535")
         }
     }
 
     /// The hosts to try, in order: names, addresses, or directories of Unix sockets. Empty for libpq's default
-    /// directory.
-    ///
-    /// Empty also when the string gives addresses already.
+    /// directory, and if the connection string has addresses (`hostaddr`).
     var hostsToResolve: [String] {
         guard connection["hostaddr"] == nil else { return [] }
         let hosts = connection["host"] ?? Self.environment("PGHOST") ?? ""
         return hosts.isEmpty ? [] : hosts.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
     }
 
-    /// Whether a host is another machine: neither a directory of Unix sockets nor a loopback address.
+    /// Whether a host is remote: neither a directory of Unix sockets nor a loopback address.
     package var isRemote: Bool {
         let given =
             connection["hostaddr"] ?? Self.environment("PGHOSTADDR") ?? connection["host"] ?? Self.environment("PGHOST")
@@ -89,7 +92,7 @@ package struct PostgresSettings: Sendable {
         }
     }
 
-    /// libpq's `sslmode`: how far TLS is insisted on.
+    /// The effective `sslmode` of libpq, which decides whether TLS is required and verified.
     package var tlsMode: String {
         if connection["sslrootcert"] ?? Self.environment("PGSSLROOTCERT") == "system" { return "verify-full" }
         return connection["sslmode"] ?? Self.environment("PGSSLMODE") ?? "prefer"
@@ -99,15 +102,14 @@ package struct PostgresSettings: Sendable {
         getenv(name).map { String(cString: $0) }
     }
 
-    /// The keywords and values for `PQconnectStartParams`.
+    /// Returns the keywords and values for `PQconnectStartParams`.
     ///
-    /// - Parameter addresses: for each of ``hostsToResolve``, its numeric addresses: none for a directory, `nil` for a
-    ///   name that nobody knows, which is left out. A host with several addresses is listed once for each, as libpq
-    ///   wants it.
+    /// - Parameter addresses: The numeric addresses of each of ``hostsToResolve``: none for a directory, `nil` for an
+    ///   unknown name, which is left out. A host with several addresses is listed once for each, as libpq requires.
     func parameters(addresses: [[String]?]) -> [(keyword: String, value: String)] {
         var parameters = [
             "application_name": applicationName,
-            // Kerberos would ask its servers while the loop waits.
+            // GSSAPI encryption would make libpq call Kerberos servers and block the loop.
             "gssencmode": "disable",
             "keepalives_idle": "\(keepAliveIdle.components.seconds)",
             "keepalives_interval": "\(keepAliveInterval.components.seconds)",
@@ -116,11 +118,12 @@ package struct PostgresSettings: Sendable {
         ]
         parameters.merge(connection) { _, given in given }
         parameters["client_encoding"] = "UTF8"
-        // Every statement of a service has its index. But a plan is made of statistics, which lag behind a table that grows by
-        // thousands of rows a second, and is kept: one that reads a table through because it was empty once would be fatal.
+        // Every statement of the service has an index to use. Plans are based on statistics, which lag behind a table
+        // that grows by thousands of rows a second, and plans are cached. A cached plan that reads a whole table,
+        // because the table was empty once, would be disastrous.
         var options = ["-c enable_seqscan=off", "-c jit=off"]
         if plansOnce { options.append("-c plan_cache_mode=force_generic_plan") }
-        // Behind ours, so that the URL has the last word.
+        // After the options above, so that the URL overrides them.
         if let own = connection["options"] { options.append(own) }
         if let statementTimeout { options.append("-c statement_timeout=\(milliseconds(statementTimeout))") }
         if isReadOnly { options.append("-c default_transaction_read_only=on") }
@@ -152,7 +155,8 @@ package struct PostgresSettings: Sendable {
 }
 
 extension PostgresSettings: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// What may be printed: everything else is left out, for a parameter of tomorrow may be a secret too.
+    /// The parameters that may be printed. All others are left out, since a parameter of a later version may be a
+    /// secret.
     private static let printable = ["host", "hostaddr", "port", "dbname", "user", "sslmode", "application_name"]
 
     package var description: String {

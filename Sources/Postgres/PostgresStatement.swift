@@ -14,11 +14,11 @@
 ///         static func decode(_ row: PostgresRow) throws -> Date? { try row.decode(Date?.self) }
 ///     }
 ///
-/// The type's name is the statement's name wherever an operator meets it: in our errors, as the name of the prepared statement in PostgreSQL's
-/// log of slow statements, and as a comment in the text that `pg_stat_statements` and `pg_stat_activity` show. A connection prepares each
-/// statement once.
+/// The type's name identifies the statement for an operator: in errors, as the name of the prepared statement in
+/// PostgreSQL's log of slow statements, and as a comment in the text that `pg_stat_statements` and `pg_stat_activity`
+/// show. A connection prepares each statement once.
 package protocol PostgresStatement: Sendable {
-    /// The value of one row. A statement that returns no rows leaves it out.
+    /// The value of one row. Omit it for a statement that returns no rows.
     associatedtype Row: Sendable = Never
 
     /// The text, with `$1` for the first of ``parameters``.
@@ -53,13 +53,17 @@ extension PostgresStatement {
 
 extension PostgresStatement where Row == Never {
     package static func decode(_ row: PostgresRow) throws -> Never {
-        throw PostgresError(.decoding, detail: "a row of a statement that returns none", statement: name)
+        throw PostgresError(
+            .decoding,
+            detail: "the statement returned a row but is declared without rows",
+            statement: name
+        )
     }
 }
 
-/// The text of a statement: a literal of our source.
+/// The text of a statement, as a literal in the source code.
 ///
-/// A literal with an interpolation is no `SQL` and does not compile, so that no value can be spliced into a statement.
+/// A literal with an interpolation does not compile, so that no value can be spliced into a statement.
 package struct SQL: Sendable, ExpressibleByStringLiteral {
     let text: String
 
@@ -68,10 +72,10 @@ package struct SQL: Sendable, ExpressibleByStringLiteral {
     }
 }
 
-/// A text as connections prepare and run it.
+/// The text of a statement as connections prepare and run it: declared, or made at run time.
 struct StatementText: Sendable {
     let text: String
-    /// The declaration that it belongs to; `nil` for a text that was made at run time.
+    /// The declaration of the statement; `nil` for a text made at run time.
     let declaration: (any PostgresStatement.Type)?
 
     init<Statement: PostgresStatement>(_ statement: Statement.Type) {
@@ -84,8 +88,10 @@ struct StatementText: Sendable {
         declaration = nil
     }
 
-    /// The text with the statement's name behind its first word, where neither `pg_stat_activity`, which cuts texts off, nor a version of
-    /// `pg_stat_statements` that ignores leading comments loses it.
+    /// The text with the statement's name as a comment after its first word.
+    ///
+    /// There the name survives `pg_stat_activity`, which truncates texts, and versions of `pg_stat_statements` that
+    /// ignore leading comments.
     var annotated: String {
         guard let declaration, let end = text.firstIndex(where: \.isWhitespace) else { return text }
         return "\(text[..<end]) /* \(declaration.name) */\(text[end...])"
@@ -93,7 +99,7 @@ struct StatementText: Sendable {
 }
 
 extension StatementText: CustomStringConvertible {
-    /// The name; the text itself if it was made at run time.
+    /// The name, or the text if it was made at run time.
     var description: String { declaration?.name ?? text }
 }
 

@@ -19,23 +19,23 @@ extension CoalescedStatement where Output == Void {
     package static func outputs(_ rows: PostgresRows, count: Int) -> [Void] { [Void](repeating: (), count: count) }
 }
 
-/// Runs one statement for many concurrent callers.
+/// A coalescer that runs one statement for many concurrent callers.
 ///
-/// A statement and its commit cost nearly the same for one row as for many. The first items of a tick are sent at the end of that tick. Items
-/// that arrive while statements are in flight wait for one of them to end, and are then sent together. A caller of a write gets its result
-/// only after its row is committed. No timer delays an item.
+/// A statement and its commit cost nearly the same for one row as for many. The first items of a tick are sent at the
+/// end of that tick. Items that arrive while statements are in flight wait for one of them to end, and are then sent
+/// together. A caller of a write gets its result only after its row is committed. No timer delays an item.
 ///
-/// If the server rejects a statement because of a row, each of its items is sent alone, so that an invalid row fails only its own caller. The
-/// same happens to items that touch one row twice in one upsert (SQLSTATE 21000).
+/// If the server rejects a statement because of a row, each of its items is sent alone, so that an invalid row fails
+/// only its own caller. The same happens to items that touch one row twice in one upsert (SQLSTATE 21000).
 package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable {
     package typealias Item = Statement.Item
     package typealias Output = Statement.Output
 
     /// The connections that the statement runs on.
     package enum Access: Sendable {
-        /// Those of ``PostgresPool/read(_:)``, for a statement that changes nothing.
+        /// The connections of ``PostgresPool/read(_:)``, for a statement that changes nothing.
         case read
-        /// Those of ``PostgresPool/write(_:)``: a transaction of its own.
+        /// The connections of ``PostgresPool/write(_:)``. Each statement is a transaction of its own.
         case write
     }
 
@@ -43,14 +43,15 @@ package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable 
     private let loop: EventLoop
 
     /// - Parameters:
-    ///   - pool: The pool to whose loop it belongs.
+    ///   - pool: The pool whose connections and loop it uses.
     ///   - access: Whether the statement reads or writes.
-    ///   - maximumItems: The most items of one statement. Beyond some hundreds they gain nothing more and hold locks for longer.
-    ///   - maximumWaiting: The most items that may wait.
-    ///   - concurrency: The most statements in flight. One for statements that may lock existing rows: two that lock the same rows in
-    ///     different orders can deadlock. Two, the number of connections for writes, for plain inserts and for reads: the next statement
-    ///     is then sent before the first has ended.
-    ///   - statement: Makes the statement for some items.
+    ///   - maximumItems: The maximum number of items of one statement. Beyond some hundreds they gain nothing more and
+    ///     hold locks for longer.
+    ///   - maximumWaiting: The maximum number of waiting items.
+    ///   - concurrency: The maximum number of statements in flight. One for statements that may lock existing rows: two
+    ///     that lock the same rows in different orders can deadlock. Two, the number of connections for writes, for
+    ///     plain inserts and for reads: the next statement is then sent before the first has ended.
+    ///   - statement: Returns the statement for some items.
     package init(
         pool: PostgresPool,
         access: Access = .write,
@@ -72,8 +73,8 @@ package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable 
 
     /// Runs the statement for `item`, together with other items. Returns after a write is committed.
     ///
-    /// - Throws: ``PostgresError``: ``PostgresError/Code/overloaded`` at once when too many items wait. `CancellationError` as soon as the
-    ///   task is cancelled; the item may be written nevertheless.
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/overloaded`` at once when too many items wait.
+    ///   `CancellationError` as soon as the task is cancelled; the item may be written nevertheless.
     package func submit(_ item: Item) async throws -> Output {
         let core = core
         return try await Promise.value(on: loop) { promise in
@@ -136,7 +137,7 @@ private actor CoalescerCore<Statement: CoalescedStatement> {
 
     func submit(_ item: Item, _ promise: Promise<Output>) {
         guard waiting.count < maximumWaiting else {
-            let detail = "\(waiting.count) items wait"
+            let detail = "\(waiting.count) items are waiting"
             return promise.complete(.failure(PostgresError(.overloaded, detail: detail, statement: Statement.name)))
         }
         waiting.append(Entry(item: item, promise: promise))

@@ -13,7 +13,7 @@ struct BenchmarkRoutes {
     /// Parses a registration into typed values and returns them as JSON.
     private func register(_ request: Request) throws -> Response {
         guard request.contentType == "application/json" else {
-            throw Problem(.unsupportedMediaType, "The Content-Type must be application/json.")
+            throw Problem(.unsupportedMediaType, "Unsupported Content-Type. Allowed: application/json.")
         }
         let registration: Registration?
         do {

@@ -14,7 +14,7 @@ struct HTTPBenchmark: AsyncParsableCommand {
         discussion: "Prints the port on standard output once it listens. Exits on SIGTERM or SIGINT."
     )
 
-    @Option(help: "The port to listen on; 0 selects a free port.")
+    @Option(help: "The port to listen on; 0 for any free port.")
     var port: UInt16 = 0
 
     @Option(help: "A certificate chain in PEM form, to serve HTTPS.")

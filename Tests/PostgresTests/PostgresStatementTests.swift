@@ -8,7 +8,7 @@ import Testing
         Fruit(name: "apple", weight: 200), Fruit(name: "cherry", weight: 8), Fruit(name: "melon", weight: 1500),
     ]
 
-    /// Runs `body` with a table of no fruits.
+    /// Runs `body` with an empty table of fruits.
     private func withTable(_ body: (PostgresPool) async throws -> Void) async throws {
         try await TestDatabase.withPool { pool, _ in
             try await pool.write("CREATE TABLE fruits (name text PRIMARY KEY, weight integer NOT NULL)")
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test("A connection prepares a statement once, under its name, and with its name behind the first word of the text")
+    @Test("A connection prepares a statement once, under its name, and with its name after the first word of the text")
     func preparedStatement() async throws {
         try await withTable { pool in
             let prepared = try await pool.withConnection { session in
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test("An error carries the name of its statement: of one that fails, cannot be prepared, or cannot be sent")
+    @Test("The error of a statement that fails, cannot be prepared or cannot be sent names the statement")
     func errors() async throws {
         try await withTable { pool in
             let failed = [
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test("An error of decoding carries the name of its statement")
+    @Test("A decoding error names its statement")
     func decodingErrors() async throws {
         try await withTable { pool in
             try await pool.write(InsertFruits(fruits: Self.fruits))

@@ -133,7 +133,7 @@ import Testing
             #expect([answer.status, answer.body] == ["202", #"{"state":"pending"}"#])
             let push = try await service.push([1])
             // Both calls are retried.
-            try await eventually("both were tried twice") {
+            try await eventually("both calls were attempted twice") {
                 let devices = try await service.database.count("devices WHERE attempts >= 2")
                 let batches = try await service.database.count("\(claimedBatches) WHERE attempts >= 2")
                 return devices == 1 && batches == 1

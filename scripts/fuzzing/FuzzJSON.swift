@@ -5,7 +5,7 @@ import JSON
 public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = UnsafeRawBufferPointer(start: start, count: count)
     guard let value = try? JSONValue(parsing: input) else { return 0 }
-    precondition(String(validating: input, as: UTF8.self) != nil, "a text that is not UTF-8 was accepted")
+    precondition(String(validating: input, as: UTF8.self) != nil, "a text with invalid UTF-8 was accepted")
     let text = written(value)
     do {
         let again = try JSONValue(parsing: text)

@@ -11,7 +11,7 @@ package enum FormURLEncoded {
 
     /// Returns the names and values in order. A name may occur more than once.
     ///
-    /// - Throws: ``ParseError`` for a `%` without two hexadecimal digits, bytes that are not UTF-8, or too many pairs.
+    /// - Throws: ``ParseError`` for a `%` without two hexadecimal digits, invalid UTF-8, or too many pairs.
     package static func parse(_ bytes: ArraySlice<UInt8>) throws(ParseError) -> [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
         var rest = bytes
@@ -55,7 +55,7 @@ package enum FormURLEncoded {
             }
         }
         guard let text = String(validating: decoded, as: UTF8.self) else {
-            throw ParseError(message: "The bytes are not UTF-8.")
+            throw ParseError(message: "The bytes are invalid UTF-8.")
         }
         return text
     }

@@ -1,35 +1,35 @@
 internal import DequeModule
 
-/// How a command ended.
+/// The outcome of a command.
 enum Outcome<Rows> {
     case rows(Rows)
     case failed(PostgresError)
-    /// Not run, because one before it in its sync group failed.
+    /// The command was not run because an earlier command in its sync group failed.
     case aborted
 }
 
 extension Outcome: Sendable where Rows: Sendable {}
 extension Outcome: Equatable where Rows: Equatable {}
 
-/// What a connection has sent and libpq has yet to answer, in order: the protocol of `PQgetResult` in pipeline mode.
+/// The commands that a connection has in flight, in order: the protocol of `PQgetResult` in pipeline mode.
 ///
-/// Each command is answered by results and then by a NULL; each sync by one `PGRES_PIPELINE_SYNC` that no NULL follows
-/// (libpq manual, "Processing Results"). After a command has failed, those behind it in the same sync group are
-/// answered by `PGRES_PIPELINE_ABORTED`. The statements of a group are committed at its sync, and not when they are
-/// answered: so nobody is told of an answer before the sync is. Pure: it holds no connection and reads no clock.
+/// libpq returns the results of each command and then a NULL. It returns one `PGRES_PIPELINE_SYNC` for each sync,
+/// without a NULL (libpq manual, "Processing Results"). After a command has failed, the later ones of its sync group
+/// return `PGRES_PIPELINE_ABORTED`. The statements of a group are committed at its sync, not at their results, so
+/// results are reported only after the sync. Pure: it holds no connection and reads no clock.
 struct AnswerQueue<Command, Rows> {
-    /// What a command came to.
+    /// A command and its outcome.
     struct Answer {
         let command: Command
         let outcome: Outcome<Rows>
     }
 
     enum Action {
-        /// Go on reading.
+        /// Continue reading.
         case wait
-        /// These commands are over, in this order.
+        /// These commands have ended, in this order.
         case finish([Answer])
-        /// libpq says something that it cannot say here: the connection is of no use any more.
+        /// libpq returned something that is impossible in this state. The connection cannot be used any more.
         case desynchronized
     }
 
@@ -39,19 +39,19 @@ struct AnswerQueue<Command, Rows> {
     }
 
     private var entries = Deque<Entry>()
-    /// What the first entry has come to so far.
+    /// The outcome of the first entry so far.
     private var outcome: Outcome<Rows>?
-    /// What has been answered of the group whose sync is still to come.
+    /// The commands that have a result and wait for the sync of their group.
     private var uncommitted: [Answer] = []
-    /// Commands that are not over.
+    /// The number of commands that have not ended.
     private(set) var commandCount = 0
-    /// When the first entry became the first, in milliseconds: since then it is the server's turn.
+    /// The time since which the server is to respond to the first entry, in milliseconds.
     private(set) var waitingSince: UInt64 = 0
 
-    /// Nothing is expected: not to ask `PQgetResult` now.
+    /// Whether no result is expected. `PQgetResult` must not be called then.
     var isEmpty: Bool { entries.isEmpty }
 
-    /// The command whose turn it is.
+    /// The command at the head of the queue; `nil` if there is none or a sync.
     var first: Command? {
         if case .command(let command) = entries.first { command } else { nil }
     }
@@ -65,12 +65,12 @@ struct AnswerQueue<Command, Rows> {
         append(.sync, at: now)
     }
 
-    /// The first command goes on: it is the server's turn again.
+    /// Restarts the server's time to respond to the first command.
     mutating func resume(at now: UInt64) {
         waitingSince = now
     }
 
-    /// A result that belongs to the first command. A script has several: the first failure counts, else the last.
+    /// Records a result of the first command. A script has several: the first failure counts, else the last result.
     mutating func received(_ outcome: Outcome<Rows>, at now: UInt64) -> Action {
         guard case .command = entries.first else { return .desynchronized }
         waitingSince = now
@@ -79,7 +79,8 @@ struct AnswerQueue<Command, Rows> {
         return .wait
     }
 
-    /// NULL: the first command has been answered. It is over at its group's sync, or now if it is in no group: a script.
+    /// Records the NULL after the results of the first command. The command ends at its group's sync, or now if it is a
+    /// script and has no group.
     mutating func receivedEnd(at now: UInt64) -> Action {
         guard case .command(let command) = entries.first, let outcome else { return .desynchronized }
         entries.removeFirst()
@@ -100,7 +101,7 @@ struct AnswerQueue<Command, Rows> {
         return .finish(uncommitted)
     }
 
-    /// `PGRES_PIPELINE_SYNC`: a sync group is over.
+    /// Records a `PGRES_PIPELINE_SYNC`, the end of a sync group.
     mutating func receivedSync(at now: UInt64) -> Action {
         guard case .sync = entries.first else { return .desynchronized }
         entries.removeFirst()
@@ -108,7 +109,7 @@ struct AnswerQueue<Command, Rows> {
         return finish()
     }
 
-    /// Takes out every command that is not over, oldest first: the connection is gone.
+    /// Removes and returns all commands that have not ended, oldest first, after the connection is lost.
     mutating func drain() -> [Command] {
         let commands =
             uncommitted.map(\.command)

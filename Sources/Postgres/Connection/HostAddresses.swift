@@ -2,10 +2,9 @@ internal import Dispatch
 internal import EventLoop
 internal import Glibc
 
-/// Looks up host names away from the loop: libpq would do it in the middle of `PQconnectStart` and block.
+/// A resolver of host names off the loop: libpq would resolve them in `PQconnectStart` and block.
 ///
-/// However many connections ask at once, one look-up is under way, so that a resolver that does not answer holds one
-/// thread.
+/// Concurrent calls share one look-up, so that an unresponsive resolver blocks only one thread.
 actor HostResolver {
     typealias Answer = @Sendable (Swift.Result<[[String]?], PostgresError>) -> Void
 
@@ -21,9 +20,9 @@ actor HostResolver {
     }
 
     /// Calls `answer` on the loop with the numeric addresses of each host: none for a directory of Unix sockets, `nil`
-    /// for a name that nobody knows.
+    /// for an unknown name.
     func resolve(_ answer: @escaping Answer) {
-        // Numeric addresses and paths come from memory, at once.
+        // Numeric addresses and paths need no look-up.
         let known = hosts.compactMap(HostAddresses.withoutLookUp)
         guard known.count < hosts.count else { return answer(.success(known)) }
         waiting.append(answer)
@@ -41,18 +40,18 @@ actor HostResolver {
     }
 }
 
-/// Numeric addresses of hosts.
+/// Look-ups of the numeric addresses of hosts.
 package enum HostAddresses {
-    /// The addresses of a host that needs no resolver, or `nil` for a name.
+    /// Returns the addresses of a host that needs no resolver; `nil` for a name.
     static func withoutLookUp(_ host: String) -> [String]? {
-        // A directory; "@" is the abstract name space (libpq manual, "host").
+        // A directory of Unix sockets. "@" is the abstract namespace (libpq manual, "host").
         if host.isEmpty || host.hasPrefix("/") || host.hasPrefix("@") { return [] }
         var address = in6_addr()
         let isNumeric = inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1
         return isNumeric ? [host] : nil
     }
 
-    /// The addresses of all hosts, `nil` for a name that nobody knows; a failure when none is known. Blocks.
+    /// Returns the addresses of each host, `nil` for an unknown name. Fails if no host is known. Blocks.
     package static func lookUp(_ hosts: [String]) -> Swift.Result<[[String]?], PostgresError> {
         var failure = "no host"
         let found = hosts.map { host -> [String]? in

@@ -1,7 +1,7 @@
 internal import CLibpq
 
 extension PostgresValue {
-    /// Bytes that the value takes in its binary format.
+    /// The size of the value in its binary format, in bytes.
     fileprivate var byteCount: Int {
         switch storage {
         case .null, .refused: 0
@@ -37,19 +37,19 @@ extension PostgresValue {
     }
 }
 
-/// Parameters laid out as libpq's `PQsendQuery…` functions want them, valid during a call.
+/// Parameters in the layout that libpq's `PQsendQuery…` functions expect. Valid during a call.
 struct ParameterBlock {
     let count: Int32
     let types: UnsafePointer<Oid>?
     let values: UnsafePointer<UnsafePointer<CChar>?>?
     let lengths: UnsafePointer<Int32>?
-    /// All 1: binary.
+    /// The formats of the values: all 1, for binary.
     let formats: UnsafePointer<Int32>?
 
-    /// One buffer for the bytes of all parameters, on the stack while they are few.
+    /// Passes `body` a block with one buffer for the bytes of all parameters, on the stack while they are few.
     static func with<Result>(_ parameters: [PostgresValue], _ body: (ParameterBlock) -> Result) -> Result {
         let count = parameters.count
-        // One byte more, so that an empty value has an address too: to libpq a null pointer is NULL.
+        // One extra byte gives an empty value an address too: libpq takes a null pointer for NULL.
         let size = parameters.reduce(1) { $0 + $1.byteCount }
         return withUnsafeTemporaryAllocation(byteCount: size, alignment: 8) { bytes in
             withUnsafeTemporaryAllocation(of: Oid.self, capacity: count) { types in

@@ -1,21 +1,21 @@
 internal import EventLoop
 
-/// What is asked of a connection, and who wants to know.
+/// A command for a connection, and the receiver of its result.
 ///
-/// One object from the call to the answer, whatever connections it meets on the way.
+/// The object is the same from the call to the result, even if the command is sent on several connections.
 final class PostgresCommand: @unchecked Sendable {
-    // Immutable but for `attempts`, which is touched on the loop only, by the lane that holds the command.
+    // Immutable except for `attempts`, which only the connection that holds the command changes, on the loop.
 
     enum Work: Sendable {
-        /// One statement, prepared and with bound parameters.
+        /// One prepared statement with bound parameters.
         case statement([PostgresValue])
-        /// One statement or several, as text, in the simple protocol.
+        /// One or more statements as text, in the simple protocol.
         case script
-        /// One `COPY … FROM STDIN`, in the simple protocol, with the data that goes into it.
+        /// One `COPY … FROM STDIN` and its data, in the simple protocol.
         case copy(PostgresCopy)
     }
 
-    /// Who is told.
+    /// The receiver of a result.
     enum Receiver: Sendable {
         case task(Promise<PostgresRows>)
         case callback(@Sendable (Swift.Result<PostgresRows, PostgresError>) -> Void)
@@ -23,14 +23,14 @@ final class PostgresCommand: @unchecked Sendable {
 
     let statement: StatementText
     let work: Work
-    /// How long the server may take for it before it cancels it; `nil` for ever. For a `COPY`, the time in which the
-    /// server has to take some of the data.
+    /// The time after which the server cancels the command; `nil` for no limit. For a `COPY`, the time in which the
+    /// server must accept some of the data.
     let timeout: Duration?
-    /// Milliseconds of the loop's clock after which it is not worth sending.
+    /// The time after which the command is no longer sent, in the loop's milliseconds.
     let deadline: UInt64
     private let receiver: Receiver
 
-    /// How many times it has been sent.
+    /// The number of times that the command was sent.
     var attempts = 0
 
     init(_ statement: StatementText, work: Work, timeout: Duration?, deadline: UInt64 = .max, receiver: Receiver) {
@@ -41,7 +41,7 @@ final class PostgresCommand: @unchecked Sendable {
         self.receiver = receiver
     }
 
-    /// Nobody wants the answer any more.
+    /// Whether the receiver no longer waits for the result.
     var isAbandoned: Bool {
         switch receiver {
         case .task(let promise): promise.isAbandoned
@@ -56,15 +56,19 @@ final class PostgresCommand: @unchecked Sendable {
         }
     }
 
-    /// Why it cannot be sent at all, if so.
+    /// The reason why the command cannot be sent at all; `nil` if it can.
     var refusal: PostgresError? {
         if BinaryFormat.containsNUL(statement.text) {
-            return PostgresError(.invalidParameter, detail: "a statement holds a NUL character")
+            return PostgresError(.invalidParameter, detail: "a statement contains a NUL character")
         }
         guard case .statement(let parameters) = work else { return nil }
         // The protocol counts parameters in 16 bits.
         guard parameters.count <= Int(UInt16.max) else {
-            return PostgresError(.invalidParameter, detail: "\(parameters.count) parameters", statement: statement)
+            return PostgresError(
+                .invalidParameter,
+                detail: "\(parameters.count) parameters are more than the protocol allows",
+                statement: statement
+            )
         }
         for (index, parameter) in parameters.enumerated() {
             if case .refused(let why) = parameter.storage {

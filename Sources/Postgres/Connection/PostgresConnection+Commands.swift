@@ -1,26 +1,25 @@
 internal import CLibpq
 internal import EventLoop
 
-// Sending commands, and reading what comes back.
+// Sending commands and reading their results.
 extension PostgresConnection {
-    /// How the commands of one call are divided into implicit transactions.
+    /// The division of the commands of one call into implicit transactions.
     enum Grouping {
-        /// All in one sync group: one failure aborts those behind it. For reads.
+        /// All commands in one sync group: a failure aborts those behind it. For reads.
         case together
-        /// Each in its own: each is its own transaction.
+        /// Each command in its own sync group, and so in its own transaction.
         case apart
     }
 
-    /// Sends statements. Their answers come as events; if the connection breaks on the way, so do they.
+    /// Sends statements. Their results arrive as events, even if the connection is lost meanwhile.
     ///
-    /// The caller has seen to it that none has a ``PostgresCommand/refusal``.
+    /// The caller has checked that no command has a ``PostgresCommand/refusal``.
     func send(_ commands: [PostgresCommand], _ grouping: Grouping) {
         guard isInPipeline else {
             for command in commands { command.complete(.failure(PostgresError(.connectionLost, detail: "not open"))) }
             return
         }
-        // Nothing is skipped after a failure: a command has to count as sent for the end of the connection to answer
-        // it.
+        // A failure skips no command: each must count as sent to get a result when the connection closes.
         var isSent = true
         switch grouping {
         case .together:
@@ -60,7 +59,7 @@ extension PostgresConnection {
         return (StatementCache.Key(statement: command.statement, types: parameters.map(\.type)), parameters)
     }
 
-    /// Prepares the statement of a command, in a sync group of its own, unless this connection knows it.
+    /// Prepares the statement of a command in its own sync group, unless this connection has prepared it already.
     private func prepare(_ command: PostgresCommand) -> Bool {
         let (key, parameters) = key(of: command)
         guard case .prepare(let name) = statements.use(key) else { return true }
@@ -71,8 +70,8 @@ extension PostgresConnection {
         } && sync()
     }
 
-    /// Runs the statement of a command that ``prepare(_:)`` has seen. The command counts as sent even if libpq refuses
-    /// it, so that it is answered when the connection is closed for that.
+    /// Runs the statement of a command after ``prepare(_:)``. The command counts as sent even if libpq rejects it, so
+    /// that it gets a result when the connection is closed for that reason.
     private func run(_ command: PostgresCommand) -> Bool {
         let (key, parameters) = key(of: command)
         let use = statements.use(key)
@@ -102,8 +101,8 @@ extension PostgresConnection {
         return PQpipelineSync(handle) == 1
     }
 
-    /// Writes what libpq has gathered. What the socket does not take now goes when it can, or when something was read:
-    /// a server that is busy writing to us reads nothing (libpq manual, "PQflush").
+    /// Writes libpq's output buffer. The socket may not accept all of it: the rest is written when the socket is
+    /// writable, or after a read. A server that is busy sending does not read (libpq manual, "PQflush").
     func flush() -> Bool {
         let remains = PQflush(handle)
         guard remains >= 0 else { return false }
@@ -119,7 +118,7 @@ extension PostgresConnection {
         }
         readAnswers()
         guard !isClosed else { return }
-        // Has libpq look at what nobody waits for: notices.
+        // No result is pending, so only this makes libpq process notices.
         if answers.isEmpty { _ = PQisBusy(handle) }
         deliverNotifications()
         if case .copying(let copy) = phase {
@@ -129,17 +128,17 @@ extension PostgresConnection {
         }
     }
 
-    /// Closes a connection that is lost. What had come before its end is an answer still.
+    /// Closes a lost connection, after reading the results that had arrived before.
     func closeAfterLastAnswers() {
         guard !isClosed else { return }
         let error = connectionError()
-        // libpq looks for an answer only when it thinks that there is no more data.
+        // libpq reads results only after the end of the data.
         if case .copying(let copy) = phase { _ = endData(of: copy, failure: "the connection is lost") }
         readAnswers()
         close(error)
     }
 
-    /// Tells the owner of every `NOTIFY` that has come. It may close the connection at any of them.
+    /// Reports each received `NOTIFY` to the owner, which may close the connection at any of them.
     private func deliverNotifications() {
         while !isClosed, let notification = PQnotifies(handle) {
             let channel = String(cString: notification.pointee.relname)
@@ -149,7 +148,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Whether libpq is to be asked for answers: it has none while it takes data.
+    /// Whether to ask libpq for results. It has none during a `COPY`.
     private var awaitsAnswer: Bool {
         switch phase {
         case .new, .connecting, .copying, .closed: false
@@ -158,7 +157,7 @@ extension PostgresConnection {
     }
 
     func readAnswers() {
-        // The owner may send more, or close, at any answer.
+        // The owner may send more commands, or close the connection, at any result.
         while awaitsAnswer, PQisBusy(handle) == 0 {
             let action: AnswerQueue<Sent, PostgresRows>.Action
             if let result = PQgetResult(handle) {
@@ -184,16 +183,16 @@ extension PostgresConnection {
             case .wait: break
             case .finish(let answers):
                 for answer in answers { finish(answer.command, answer.outcome) }
-            case .desynchronized: close(PostgresError(.connectionLost, detail: "libpq answered out of order"))
+            case .desynchronized: close(PostgresError(.connectionLost, detail: "libpq returned a result out of order"))
             }
         }
     }
 
     private func closeForCopy() {
-        close(PostgresError(.connectionLost, detail: "this COPY is not possible here", statement: firstStatement))
+        close(PostgresError(.connectionLost, detail: "this kind of COPY is not supported", statement: firstStatement))
     }
 
-    /// The statement at the head of the queue: its name, or its text if it has none.
+    /// The name of the statement at the head of the queue, or its text if it has no name.
     private var firstStatement: String? {
         switch answers.first {
         case .command(let command, _): "\(command.statement)"
@@ -211,11 +210,11 @@ extension PostgresConnection {
             tell(.answered(command, whole(outcome, key)))
             if case .script = phase { return close(connectionError()) }
         }
-        // The server has said farewell: what is sent now would be lost, before the end itself is read.
+        // The server has announced the end of the session. Anything sent now would be lost before that end is read.
         if case .failed(let error) = outcome, error.code == .connectionLost { close(error) }
     }
 
-    /// An outcome made whole: why the statement could not be prepared, if that is what the command died of.
+    /// Replaces the failure of a command whose statement is not prepared by the reason why preparing it failed.
     private func whole(_ outcome: Outcome<PostgresRows>, _ key: StatementCache.Key?) -> Outcome<PostgresRows> {
         guard case .failed(let error) = outcome, let key, error.concernsThePreparedStatement else { return outcome }
         return .failed(statements.forget(key, after: error))
@@ -223,7 +222,7 @@ extension PostgresConnection {
 
     // MARK: Time
 
-    /// Sees to it that the server does in time what it is to do next. One timer, moved on only when it fires.
+    /// Starts the timer for the server's next response. There is one timer, which is replaced only by an earlier one.
     func watchServer() {
         guard let (since, limit) = serverTurn else { return }
         let due = since + limit
@@ -237,9 +236,9 @@ extension PostgresConnection {
         }
     }
 
-    /// Since when it is the server's turn to answer the first command, or to take data for it, and how many
-    /// milliseconds it may take: longer than the server itself allows it. `nil` when there is no limit, or when it is
-    /// the caller's turn.
+    /// The time since which the server is to respond to the first command or accept data for it, and the milliseconds
+    /// that it may take. This limit is longer than the server's own timeout. `nil` without a limit, and while the
+    /// caller is to continue.
     private var serverTurn: (since: UInt64, limit: UInt64)? {
         guard !answers.isEmpty else { return nil }
         let timeout =
@@ -257,6 +256,6 @@ extension PostgresConnection {
         timer = nil
         guard let (since, limit) = serverTurn else { return }
         guard loop.now >= since + limit else { return watchServer() }
-        close(PostgresError(.timedOut, detail: "the server does not answer", statement: firstStatement))
+        close(PostgresError(.timedOut, detail: "the server did not respond in time", statement: firstStatement))
     }
 }

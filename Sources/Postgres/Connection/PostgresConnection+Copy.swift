@@ -3,27 +3,27 @@ internal import EventLoop
 
 // The data of a COPY (libpq manual, "Functions Associated with the COPY Command").
 extension PostgresConnection {
-    /// Sends a piece of data. `promise` is answered when the socket has taken all of it.
+    /// Sends a piece of data. Completes `promise` when the socket has accepted all of it.
     func write(_ piece: [UInt8], to copy: PostgresCopy, _ promise: Promise<PostgresRows?>) {
         guard copy.wait(promise) else { return }
         copy.append(piece)
         sendData(of: copy)
     }
 
-    /// Says that the data is complete, or that it never will be. `promise` is answered with what the server says then.
+    /// Ends the data, complete or not. Completes `promise` with the server's response.
     ///
-    /// - Parameter failure: Why the server is to give the statement up.
+    /// - Parameter failure: The reason for which the server is to abort the statement; `nil` if the data is complete.
     func end(_ copy: PostgresCopy, failure: String?, _ promise: Promise<PostgresRows?>) {
         guard copy.wait(promise) else { return }
         guard endData(of: copy, failure: failure), flush() else { return closeSoon(connectionError()) }
         watchServer()
-        // A refusal may have come long ago, and libpq keeps it until it is asked.
+        // An error may have arrived long ago. libpq keeps it until it is asked for results.
         readAnswers()
     }
 
-    /// Sends as much as the socket takes now.
+    /// Sends as much data as the socket accepts now.
     func sendData(of copy: PostgresCopy) {
-        // libpq would take any amount at any time and keep what the socket does not: it is asked to send first.
+        // libpq accepts any amount of data and buffers the excess, so its buffer is emptied first.
         while true {
             let remains = PQflush(handle)
             guard remains >= 0 else { return lose() }
@@ -41,17 +41,17 @@ extension PostgresConnection {
         watchServer()
     }
 
-    /// 1 for taken, 0 for no room now, -1 for an error.
+    /// Returns 1 if libpq accepted the bytes, 0 if it has no room now, -1 for an error.
     private func put(_ bytes: UnsafeRawBufferPointer) -> Int32 {
         PQputCopyData(handle, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(bytes.count))
     }
 
-    /// Not at once: the caller may be in the middle of something.
+    /// Closes the lost connection after the current call, since the caller may be in the middle of something.
     private func lose() {
         loop.schedule(after: .zero) { self.assumeIsolated { $0.closeAfterLastAnswers() } }
     }
 
-    /// Has libpq wait for the answer from now on. Returns whether it does.
+    /// Ends the data, so that libpq waits for the result from now on. Returns whether it does.
     func endData(of copy: PostgresCopy, failure: String?) -> Bool {
         copy.dropData()
         guard PQputCopyEnd(handle, failure) == 1 else { return false }

@@ -3,42 +3,41 @@ internal import Dispatch
 internal import EventLoop
 internal import Logging
 
-/// One libpq connection, non-blocking and in pipeline mode, driven by its loop.
+/// One non-blocking libpq connection in pipeline mode, driven by its loop.
 ///
-/// The loop is the actor's executor, so everything that touches the `PGconn` runs on it; readiness callbacks enter with
-/// `assumeIsolated`. What is to come back is kept by ``AnswerQueue``, what is prepared by ``StatementCache``; this file
-/// connects and closes, `PostgresConnection+Commands.swift` sends and reads, `PostgresConnection+Copy.swift` sends
-/// the data of a `COPY`. A connection is used once: after
-/// ``Event/closed(_:unanswered:)`` its owner makes another.
+/// The loop is the actor's executor, so everything that uses the `PGconn` runs on it; readiness callbacks enter with
+/// `assumeIsolated`. ``AnswerQueue`` holds the commands in flight, ``StatementCache`` the prepared statements. This
+/// file connects and closes, `PostgresConnection+Commands.swift` sends commands and reads results, and
+/// `PostgresConnection+Copy.swift` sends the data of a `COPY`. A connection is used once: after
+/// ``Event/closed(_:unanswered:)`` its owner creates another one.
 actor PostgresConnection {
-    /// What the owner is told, on the loop. Nothing is told from inside a call of the owner's but answers that were
-    /// there.
+    /// An event for the owner, reported on the loop. A call of the owner reports, before it returns, only results that
+    /// had arrived already and the end of the connection.
     enum Event: Sendable {
         case opened
         case answered(PostgresCommand, Outcome<PostgresRows>)
         /// A `NOTIFY` on a channel that this connection listens on.
         case notified(channel: String, payload: String)
-        /// It could not be opened, or was lost. The last event.
+        /// The connection could not be opened, or was lost or closed. The last event.
         case closed(PostgresError, unanswered: [PostgresCommand])
     }
 
     enum Phase {
         /// Can transition to `connecting`, `closed`.
         case new
-        /// Host names, handshakes. Can transition to `pipeline`, `closed`.
+        /// Host name look-ups and handshakes are in progress. Can transition to `pipeline`, `closed`.
         case connecting
         /// Statements may be sent. Can transition to `script`, `closed`.
         case pipeline
-        /// A script is under way, in the simple protocol: nothing else may be sent. Can transition to `copying`,
+        /// A script is in flight, in the simple protocol. Nothing else may be sent. Can transition to `copying`,
         /// `pipeline`, `closed`.
         case script
-        /// The server takes the data of a `COPY` until it is told that this is all. Can transition to `script`,
-        /// `closed`.
+        /// The server accepts the data of a `COPY` until its end. Can transition to `script`, `closed`.
         case copying(PostgresCopy)
         case closed
     }
 
-    /// What is sent: the caller's command, or a statement that is being prepared for one.
+    /// An entry in flight: a caller's command, or the preparation of a statement for one.
     enum Sent: Sendable {
         case command(PostgresCommand, StatementCache.Key?)
         case preparation(StatementCache.Key)
@@ -49,8 +48,8 @@ actor PostgresConnection {
 
     let settings: PostgresSettings
     let logger: Logger
-    /// Let go of with the last event: until then owner and connection hold each other. (Not by a weak reference, which
-    /// would make every retain of either slow.)
+    /// Released with the last event: until then the owner and the connection retain each other. A weak reference would
+    /// make every retain of either slow.
     private var handler: (@Sendable (Event) -> Void)?
     private let resolver: HostResolver
     private let notices: NoticeLog
@@ -60,9 +59,9 @@ actor PostgresConnection {
     var registration: Registration?
     var answers = AnswerQueue<Sent, PostgresRows>()
     var statements = StatementCache()
-    /// The attempt to connect, then what the server is to do next, may take no longer.
+    /// The timer of the attempt to connect, and later of the server's next response.
     var timer: TimerID?
-    /// When ``timer`` fires, in the loop's milliseconds, while it is for the server.
+    /// The time at which ``timer`` fires for the server's next response, in the loop's milliseconds.
     var timerTime: UInt64 = 0
 
     init(
@@ -93,7 +92,7 @@ actor PostgresConnection {
         if case .closed = phase { true } else { false }
     }
 
-    /// Whether there is no transaction open, as far as the server has answered.
+    /// Whether no transaction is open, as of the server's last response.
     var isOutsideTransaction: Bool { PQtransactionStatus(handle) == PQTRANS_IDLE }
 
     // MARK: Connecting
@@ -102,7 +101,7 @@ actor PostgresConnection {
         guard case .new = phase else { return }
         phase = .connecting
         timer = loop.schedule(after: settings.connectTimeout) {
-            self.assumeIsolated { $0.close(PostgresError(.unavailable, detail: "connecting took too long")) }
+            self.assumeIsolated { $0.close(PostgresError(.unavailable, detail: "the attempt to connect timed out")) }
         }
         resolver.assumeIsolated { resolver in
             resolver.resolve { found in self.assumeIsolated { $0.resolved(found) } }
@@ -120,15 +119,17 @@ actor PostgresConnection {
                 withCStrings(parameters.map(\.value)) { values in PQconnectStartParams(keywords, values, 0) }
             }
             guard let handle, PQstatus(handle) != CONNECTION_BAD else { return closeSoon(connectionError()) }
-            // With the SQLSTATE, which libpq tells of a connection that is refused in no other way.
+            // Verbose messages contain the SQLSTATE of a rejected connection, which libpq reports in no other way.
             _ = PQsetErrorVerbosity(handle, PQERRORS_VERBOSE)
             _ = PQsetNoticeProcessor(handle, NoticeLog.processor, Unmanaged.passUnretained(notices).toOpaque())
-            // As if `PQconnectPoll` had last asked for it (libpq manual, "PQconnectStartParams").
+            // The first wait is for writability, as if `PQconnectPoll` had asked for it (libpq manual,
+            // "PQconnectStartParams").
             watch(.write)
         }
     }
 
-    /// Waits for what `PQconnectPoll` asked for. Always anew: the socket may be another one each time.
+    /// Waits for the readiness that `PQconnectPoll` asked for. Registers each time, since the socket may be another
+    /// one.
     private func watch(_ interest: Interest) {
         do {
             registration = try loop.register(PQsocket(handle), interest: interest) { _ in
@@ -141,7 +142,7 @@ actor PostgresConnection {
 
     private func poll() {
         guard isConnecting else { return }
-        // libpq closes the socket when it tries the next address: the loop must have let go of it by then.
+        // libpq closes the socket when it tries the next address, so the loop must have released it before.
         deregister()
         switch PQconnectPoll(handle) {
         case PGRES_POLLING_READING: watch(.read)
@@ -170,12 +171,12 @@ actor PostgresConnection {
 
     // MARK: Closing
 
-    /// Closes it and tells the owner.
+    /// Closes the connection and reports this to the owner.
     ///
-    /// The server does not notice until it has finished what it is doing, and keeps its locks until then: if it has not
-    /// answered everything, it is asked to stop, unless it is the one that ended the connection.
+    /// The server notices the end only after its current statement, and holds its locks until then. If results are
+    /// pending, the server is therefore asked to cancel, unless it ended the connection itself.
     ///
-    /// - Parameter error: what those whose commands have not been answered are told.
+    /// - Parameter error: The error for the commands without a result.
     func close(_ error: PostgresError) {
         guard !isClosed else { return }
         if !answers.isEmpty, PQstatus(handle) == CONNECTION_OK { CancelRequest(handle)?.send() }
@@ -196,7 +197,7 @@ actor PostgresConnection {
         handler?(event)
     }
 
-    /// Closes it after whoever is calling has returned.
+    /// Closes the connection after the current call has returned.
     func closeSoon(_ error: PostgresError) {
         loop.schedule(after: .zero) { self.assumeIsolated { $0.close(error) } }
     }
@@ -213,10 +214,11 @@ actor PostgresConnection {
         self.timer = nil
     }
 
-    /// What libpq has to say about the connection: text for the log.
+    /// Returns libpq's message about the connection as an error, for the log.
     func connectionError() -> PostgresError {
         let text = PQerrorMessage(handle).map { String(cString: $0) } ?? "out of memory"
-        // While connecting, messages name the line of PostgreSQL's source that raised the error: of no use to an operator.
+        // While connecting, messages contain the line of PostgreSQL's source that raised the error. It is of no use to
+        // an operator.
         let lines = text.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("LOCATION:") }
         return PostgresError(
             isConnecting ? .unavailable : .connectionLost,
@@ -225,7 +227,7 @@ actor PostgresConnection {
         )
     }
 
-    /// The SQLSTATE in a line of a verbose message: `… failed: FATAL:  3D000: database "x" does not exist`.
+    /// Returns the SQLSTATE in a line of a verbose message: `… failed: FATAL:  3D000: database "x" does not exist`.
     private static func sqlState(in line: Substring) -> String? {
         line.split(separator: ":").lazy
             .filter { part in
@@ -255,9 +257,9 @@ private func withCStrings<Result>(
     }
 }
 
-/// Asks a server to give up what a connection waits for: another connection, made for that and closed again.
+/// A request to cancel the statement of a connection. It is sent over another connection, which is then closed.
 private struct CancelRequest: @unchecked Sendable {
-    // Sent, and freed, once. A `PGcancel` may be used on any thread, also after its connection is gone (libpq manual,
+    // Sent and freed once. A `PGcancel` may be used on any thread, even after its connection is closed (libpq manual,
     // "Canceling Queries in Progress").
     private let request: OpaquePointer
 
@@ -269,14 +271,14 @@ private struct CancelRequest: @unchecked Sendable {
     func send() {
         EventLoop.blocking.async {
             var message = [CChar](repeating: 0, count: 256)
-            // Nothing depends on it: a server that does not listen ends the statement by its own time-out.
+            // Best effort: without it, the server's own timeout ends the statement.
             _ = PQcancel(self.request, &message, Int32(message.count))
             PQfreeCancel(self.request)
         }
     }
 }
 
-/// Takes the server's notices, which libpq would print.
+/// A logger of the server's notices, which libpq would print otherwise.
 private final class NoticeLog: Sendable {
     private let logger: Logger
 
@@ -288,7 +290,7 @@ private final class NoticeLog: Sendable {
         guard let log, let message else { return }
         let text = String(cString: message)
         Unmanaged<NoticeLog>.fromOpaque(log).takeUnretainedValue().logger.debug(
-            "PostgreSQL notice",
+            "PostgreSQL notice received",
             metadata: ["notice": "\(text.split(whereSeparator: \.isNewline).joined(separator: " "))"]
         )
     }

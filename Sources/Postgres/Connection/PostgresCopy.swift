@@ -2,24 +2,24 @@ internal import EventLoop
 
 /// The data of one `COPY … FROM STDIN` on its way from a caller to the server.
 ///
-/// The caller waits for one thing at a time: that the server asks for data, that it has taken a piece, or how it all
-/// ended. The connection asks for as much of the piece as it may send, and says how far it has come.
+/// The caller waits for one step at a time: the server's request for data, the sending of a piece, or the end of the
+/// statement. The connection takes slices of the piece as it can send them, and reports its progress.
 final class PostgresCopy: @unchecked Sendable {
-    // Touched on its loop only, which every method of the caller's side checks; the connection is an actor of that loop.
+    // Only used on its loop. The methods of the caller's side check that; the connection is an actor of that loop.
 
-    /// What libpq is given at a time: all of it has left before it is given more, so that its buffer does not grow.
+    /// The number of bytes that libpq gets at a time. They leave before it gets more, so that its buffer does not grow.
     static let sliceBytes = 64 * 1024
 
     private let loop: EventLoop
-    /// Who waits: answered with rows at the end, with `nil` before.
+    /// The promise of the waiting caller. It is completed with rows at the end, with `nil` before.
     private var waiting: Promise<PostgresRows?>?
-    /// The piece that is being sent, and how much of it libpq has taken.
+    /// The piece that is being sent. libpq has accepted its first ``offset`` bytes.
     private var piece: [UInt8] = []
     private var offset = 0
-    /// How it ended.
+    /// The result of the statement, once it has ended.
     private var result: Swift.Result<PostgresRows?, any Error>?
-    /// Since when the server has taken nothing of what is to be sent, in the loop's milliseconds; `nil` when there is
-    /// nothing to be sent.
+    /// The time since which the server has accepted no data, in the loop's milliseconds; `nil` if there is nothing to
+    /// send.
     var blockedSince: UInt64?
 
     init(loop: EventLoop) {
@@ -28,7 +28,7 @@ final class PostgresCopy: @unchecked Sendable {
 
     // MARK: The caller's side
 
-    /// Has `promise` answered by the next step. What had failed before fails it at once.
+    /// Completes `promise` at the next step, or at once if the statement has ended.
     ///
     /// - Returns: Whether that step is still to come.
     func wait(_ promise: Promise<PostgresRows?>) -> Bool {
@@ -37,12 +37,15 @@ final class PostgresCopy: @unchecked Sendable {
             promise.complete(result)
             return false
         }
-        precondition(waiting == nil || waiting?.isAbandoned == true, "the data of a COPY is written by one task")
+        precondition(
+            waiting == nil || waiting?.isAbandoned == true,
+            "the data of a COPY must be written by one task at a time"
+        )
         waiting = promise
         return true
     }
 
-    /// It is over.
+    /// Records the result of the statement.
     func end(_ result: Swift.Result<PostgresRows, PostgresError>) {
         loop.preconditionOnLoop()
         let result = result.map(Optional.some).mapError { $0 as any Error }
@@ -54,7 +57,7 @@ final class PostgresCopy: @unchecked Sendable {
 
     // MARK: The connection's side
 
-    /// The caller may go on.
+    /// Lets the caller continue.
     func proceed() {
         blockedSince = nil
         waiting?.complete(.success(nil))
@@ -65,14 +68,14 @@ final class PostgresCopy: @unchecked Sendable {
         piece.append(contentsOf: bytes)
     }
 
-    /// Forgets what has not been sent.
+    /// Drops the data that has not been sent.
     func dropData() {
         piece = []
         offset = 0
         blockedSince = nil
     }
 
-    /// Gives the next bytes to `body`, or returns `nil` when there are none.
+    /// Passes the next slice to `body`. Returns `nil` if there is none.
     func withNextSlice<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         guard offset < piece.count else { return nil }
         return piece.withUnsafeBytes { bytes in
@@ -80,7 +83,7 @@ final class PostgresCopy: @unchecked Sendable {
         }
     }
 
-    /// libpq has taken the slice.
+    /// Moves to the next slice after libpq has accepted one.
     func takeSlice() {
         offset = min(offset + Self.sliceBytes, piece.count)
         if offset == piece.count {

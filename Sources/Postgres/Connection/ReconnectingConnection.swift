@@ -1,26 +1,26 @@
 internal import EventLoop
 internal import Logging
 
-/// The connection of one owner, made again whenever it is lost, as ``Reconnection`` says.
+/// The connection of one owner, which reconnects after a loss on the schedule of ``Reconnection``.
 ///
-/// The owner gets the connection's events, and says itself when it has come into use and when another is to be made: what it does for those
-/// who wait for it lies in between.
+/// The owner receives the connection's events. It reports when the connection is in use and when to reconnect, so that
+/// it can handle waiting callers in between.
 final class ReconnectingConnection: @unchecked Sendable {
-    // Touched on its loop only: whatever changes it checks.
+    // Only used on its loop; the methods that change its state check that.
 
     private let settings: PostgresSettings
     private let loop: EventLoop
     private let resolver: HostResolver
     private let logger: Logger
-    /// Let go of at the end: until then owner and this hold each other.
+    /// Released by ``close(_:)``: until then the owner and this object retain each other.
     private var handler: (@Sendable (PostgresConnection.Event) -> Void)?
 
-    /// The one that there is, or that is being made.
+    /// The current connection, open or being opened.
     private(set) var current: PostgresConnection?
     private var reconnection = Reconnection()
     private var retryTimer: TimerID?
 
-    /// - Parameter resolver: Of `loop`.
+    /// - Parameter resolver: A resolver of `loop`.
     init(settings: PostgresSettings, loop: EventLoop, resolver: HostResolver, logger: Logger) {
         self.settings = settings
         self.loop = loop
@@ -28,20 +28,20 @@ final class ReconnectingConnection: @unchecked Sendable {
         self.logger = logger
     }
 
-    /// Whether someone who wants it may wait for it: see ``Reconnection/mayWait``.
+    /// Whether callers may wait for the connection: see ``Reconnection/mayWait``.
     var mayWait: Bool { reconnection.mayWait }
 
-    /// Whether it is in use: see ``opened()``.
+    /// Whether the connection is in use: see ``opened()``.
     var isOpen: Bool {
         if case .open = reconnection.state { true } else { false }
     }
 
-    /// Whether no other will be made.
+    /// Whether ``close(_:)`` was called, after which there are no more attempts to connect.
     var isClosed: Bool { reconnection.state == .closed }
 
-    /// Begins to connect. Does nothing the second time, nor after ``close(_:)``.
+    /// Starts to connect. Does nothing the second time, or after ``close(_:)``.
     ///
-    /// - Parameter handler: Gets the events of each connection, on the loop.
+    /// - Parameter handler: Receives the events of each connection, on the loop.
     func start(handler: @escaping @Sendable (PostgresConnection.Event) -> Void) {
         loop.preconditionOnLoop()
         let action = reconnection.start()
@@ -50,20 +50,20 @@ final class ReconnectingConnection: @unchecked Sendable {
         perform(action)
     }
 
-    /// The connection has come into use.
+    /// Records that the connection is in use.
     func opened() {
         loop.preconditionOnLoop()
         reconnection.opened(at: loop.now)
     }
 
-    /// The connection has told its last event: makes another one, at once or later.
+    /// Reconnects after the connection's last event, at once or after a delay.
     func lost() {
         loop.preconditionOnLoop()
         current = nil
         perform(reconnection.ended(at: loop.now, jitter: .random(in: -1...1)))
     }
 
-    /// Closes the connection, whose last event the owner still gets, and makes no other.
+    /// Closes the connection for good. The owner still receives its last event.
     func close(_ error: PostgresError) {
         loop.preconditionOnLoop()
         reconnection.close()

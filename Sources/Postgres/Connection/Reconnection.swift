@@ -1,19 +1,19 @@
-/// When a lost connection is made again, and what happens meanwhile to those who want it.
+/// The schedule of attempts to reconnect, and whether callers may wait for one.
 ///
-/// At once after a loss; after a failed attempt 50 ms later, twice that after the next and so on up to a second, each
-/// ±20 % so that many clients of a server that comes back do not come all at once. Pure: its owner has the clock and
-/// the dice.
+/// The first attempt follows at once after a loss. After a failed attempt the next one follows 50 ms later, and the
+/// delay doubles up to one second. Each delay varies by ±20 %, so that the clients of a restarted server do not all
+/// connect at once. Pure: its owner provides the clock and the random numbers.
 struct Reconnection {
     enum State: Equatable {
-        /// Not asked for yet. Can transition to `connecting`, `closed`.
+        /// Not started. Can transition to `connecting`, `closed`.
         case idle
-        /// An attempt is under way. Can transition to `open`, `backingOff`, `closed`.
+        /// An attempt is in flight. Can transition to `open`, `backingOff`, `closed`.
         case connecting
-        /// There is a connection, since then in milliseconds. Can transition to `connecting`, `backingOff`, `closed`.
+        /// Connected since that time in milliseconds. Can transition to `connecting`, `backingOff`, `closed`.
         case open(since: UInt64)
-        /// There will be another attempt. Can transition to `connecting`, `closed`.
+        /// Waiting for the next attempt. Can transition to `connecting`, `closed`.
         case backingOff
-        /// No more.
+        /// Closed for good.
         case closed
     }
 
@@ -26,17 +26,17 @@ struct Reconnection {
 
     static let firstDelay: UInt64 = 50
     static let longestDelay: UInt64 = 1000
-    /// A connection that lived less is one more failed attempt: a server that hangs up on everyone is not asked in a
-    /// busy loop.
+    /// The shortest lifetime in milliseconds with which a connection does not count as a failed attempt. Without it, a
+    /// server that closes every connection would be called in a busy loop.
     static let shortestLife: UInt64 = 1000
 
     private(set) var state = State.idle
-    /// In a row: attempts that failed, and connections that were lost too soon.
+    /// The number of consecutive failures: failed attempts, and connections that were lost too soon.
     private var failures = 0
     private var hasLastAttemptFailed = false
 
-    /// Whether someone who wants the connection may wait for it: it is there, or the last attempt to make it has not
-    /// failed.
+    /// Whether callers may wait for the connection. They may not after ``close()``, nor after a failed attempt until a
+    /// connection is open.
     var mayWait: Bool {
         switch state {
         case .idle, .open: true
@@ -57,9 +57,9 @@ struct Reconnection {
         hasLastAttemptFailed = false
     }
 
-    /// An attempt failed, or the connection was lost.
+    /// Records that an attempt failed or the connection was lost.
     ///
-    /// - Parameter jitter: from -1 to 1.
+    /// - Parameter jitter: A random number from -1 to 1.
     mutating func ended(at now: UInt64, jitter: Double) -> Action {
         switch state {
         case .open(let since) where now - min(since, now) >= Self.shortestLife:
@@ -76,7 +76,7 @@ struct Reconnection {
         }
     }
 
-    /// The delay is over.
+    /// Starts the next attempt after the delay.
     mutating func delayPassed() -> Action {
         guard case .backingOff = state else { return .none }
         state = .connecting

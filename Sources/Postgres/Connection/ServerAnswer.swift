@@ -1,21 +1,21 @@
 internal import CLibpq
 
-/// What one `PGresult` says.
+/// The content of one `PGresult`.
 enum ServerAnswer {
     case rows(PostgresRows)
     case failed(PostgresError)
-    /// Skipped, for a command before it failed.
+    /// The command was skipped because an earlier command failed.
     case aborted
     /// The end of a sync group.
     case sync
-    /// The statement is a `COPY … FROM STDIN`, and the server wants its data.
+    /// The statement is a `COPY … FROM STDIN`, and the server waits for its data.
     case copyIn
-    /// The statement is another `COPY`, whose protocol is not spoken here.
+    /// The statement is another kind of `COPY`, which is not supported.
     case otherCopy
 
-    /// Takes ownership of `result`.
+    /// Interprets `result` and takes ownership of it.
     ///
-    /// - Parameter statement: the text that the result answers, for the log.
+    /// - Parameter statement: The statement that the result belongs to, for the log.
     init(owning result: OpaquePointer, statement: String?) {
         switch PQresultStatus(result) {
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY, PGRES_SINGLE_TUPLE:
@@ -31,7 +31,7 @@ enum ServerAnswer {
     }
 
     private static func error(of result: OpaquePointer, statement: String?) -> PostgresError {
-        // Only the primary message: the server's "detail" quotes the row, and with it tokens.
+        // Only the primary message: the server's "detail" quotes the row, which may contain tokens.
         let primary = field(.messagePrimary, of: result)
         return .fromServer(
             sqlState: field(.sqlState, of: result),

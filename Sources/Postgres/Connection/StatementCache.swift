@@ -1,41 +1,41 @@
-/// The statements that one connection has prepared, or is about to have.
+/// The prepared statements of one connection, including those in preparation.
 ///
-/// A prepared statement belongs to its connection. Pure: the connection does the preparing.
+/// A prepared statement belongs to its connection. Pure: the connection prepares the statements.
 struct StatementCache {
-    /// A text together with the types of its parameters: `$1` as `text` is another statement than `$1` as `bigint`.
+    /// A text and the types of its parameters: `$1` as `text` makes another statement than `$1` as `bigint`.
     struct Key: Hashable {
         let statement: StatementText
         let types: [UInt32]
 
         func hash(into hasher: inout Hasher) {
-            // Not the text itself, whose thousands of bytes would be hashed for each statement that is sent: these tell nearly all texts
-            // apart, and `==` tells the rest.
+            // The text itself is left out: its thousands of bytes would be hashed for each statement that is sent. Its
+            // length and the number of types distinguish nearly all keys, and `==` distinguishes the rest.
             hasher.combine(statement.text.utf8.count)
             hasher.combine(types.count)
         }
     }
 
     enum Use: Equatable {
-        /// It is prepared, or will be by the time that a command sent now is run.
+        /// The statement is prepared, or will be before a command that is sent now is run.
         case prepared(name: String)
-        /// Prepare it under this name first.
+        /// Prepare the statement under this name first.
         case prepare(name: String)
-        /// The cache is full: run it without preparing.
+        /// The cache is full: run the statement without preparing it.
         case unprepared
     }
 
-    /// The texts are literals of our source, some dozens. One that assembles texts at run time fills the cache and then
-    /// pays a parse each time, but the server's memory stays bounded.
+    /// The maximum number of statements. The source code has some dozens of them. A caller that assembles texts at run
+    /// time fills the cache and then pays for parsing each time, but the server's memory stays bounded.
     static let capacity = 512
 
     private var names: [Key: String] = [:]
-    /// Why preparing a statement failed: commands that were sent on the strength of it only learn that it does not
-    /// exist.
+    /// The errors of failed preparations. Commands that were sent behind such a preparation only learn that the
+    /// statement does not exist.
     private var failures: [Key: PostgresError] = [:]
-    /// Every name that was ever used: one that was forgotten may still exist on the server.
+    /// Every name used so far. A forgotten statement may still exist on the server.
     private var usedNames: Set<String> = []
 
-    /// How to run `key`. The caller is trusted to prepare what it is told to.
+    /// Returns how to run `key`. The caller must prepare the statement if the result says so.
     mutating func use(_ key: Key) -> Use {
         if let name = names[key] { return .prepared(name: name) }
         guard names.count < Self.capacity else { return .unprepared }
@@ -45,7 +45,8 @@ struct StatementCache {
         return .prepare(name: name)
     }
 
-    /// The declared name, with a number if it was used before: after a failure, or with parameters of other types.
+    /// Returns the declared name, with a number if it was used before: after a failure, or with parameters of other
+    /// types.
     private mutating func name(for statement: StatementText) -> String {
         let base = statement.declaration?.name ?? "statement"
         var name = base
@@ -57,15 +58,15 @@ struct StatementCache {
         return name
     }
 
-    /// Preparing it has failed.
+    /// Records that preparing a statement failed.
     mutating func failed(_ key: Key, _ error: PostgresError) {
         names[key] = nil
         if failures.count >= Self.capacity { failures = [:] }
         failures[key] = error
     }
 
-    /// A command found that what was prepared does not exist or is of no use any more, and failed with `error`: returns
-    /// what the command died of in truth.
+    /// Forgets a statement after a command failed with `error`, because the prepared statement does not exist or is out
+    /// of date. Returns the cause of the command's failure.
     mutating func forget(_ key: Key, after error: PostgresError) -> PostgresError {
         names[key] = nil
         return failures[key] ?? error

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 
 /// One step of the database schema: a file `NNNN_name.sql`.
 package struct Migration: Sendable, Equatable {
-    /// From 1, without gaps.
+    /// The number of the migration, from 1 without gaps.
     package let version: Int32
     package let name: String
     let script: [UInt8]
@@ -12,7 +12,7 @@ package struct Migration: Sendable, Equatable {
         return String(repeating: "0", count: max(0, 4 - digits.count)) + digits + "_\(name).sql"
     }
 
-    /// The version and name that a file name states, or `nil` if it is no name of a migration.
+    /// Returns the version and name in a file name; `nil` if the file name is not that of a migration.
     static func parse(fileName: String) -> (version: Int32, name: String)? {
         guard fileName.hasSuffix(".sql"), let separator = fileName.firstIndex(of: "_") else { return nil }
         let digits = fileName[..<separator]
@@ -26,10 +26,10 @@ package struct Migration: Sendable, Equatable {
 
     /// Reads the migrations of a directory, in order. Blocks.
     ///
-    /// Files that do not end in `.sql` are nobody's business here.
+    /// Ignores files that do not end in `.sql`.
     ///
-    /// - Throws: ``PostgresError/Code/migration`` for a directory or a file that cannot be read, a `.sql` file with
-    ///   another kind of name, two files of one version, and a gap.
+    /// - Throws: ``PostgresError/Code/migration`` for a directory or file that cannot be read, a `.sql` file with an
+    ///   invalid name, two files of one version, or a gap.
     static func read(directory: String) throws(PostgresError) -> [Migration] {
         let names: [String]
         do {
@@ -42,7 +42,7 @@ package struct Migration: Sendable, Equatable {
             guard let (version, name) = parse(fileName: fileName) else {
                 throw PostgresError(
                     .migration,
-                    message: "\(fileName) is not named like a migration (0001_first_step.sql)."
+                    message: "Invalid migration file name: \(fileName). Use a name such as 0001_first_step.sql."
                 )
             }
             if let previous = migrations.last, previous.version == version {
@@ -63,19 +63,18 @@ package struct Migration: Sendable, Equatable {
     }
 }
 
-/// A migration as the database remembers it.
+/// A migration that the database records as applied.
 struct AppliedMigration: Sendable, Equatable {
     let version: Int32
     let name: String
     let checksum: String
 
-    /// The migrations of `files` that have yet to be applied.
+    /// Returns the migrations of `files` that have not been applied.
     ///
     /// - Parameters:
-    ///   - checksums: of `files`, in their order.
-    ///   - applied: in the order of their versions.
-    /// - Throws: ``PostgresError/Code/migration`` when one that has been applied is missing from `files` or is another
-    ///   one now.
+    ///   - checksums: The checksums of `files`, in their order.
+    ///   - applied: The applied migrations, in the order of their versions.
+    /// - Throws: ``PostgresError/Code/migration`` if an applied migration is missing from `files` or has changed.
     static func pending(
         _ files: [Migration],
         checksums: [String],
@@ -86,11 +85,14 @@ struct AppliedMigration: Sendable, Equatable {
             guard index < files.count, files[index].version == done.version, files[index].name == done.name else {
                 throw PostgresError(
                     .migration,
-                    message: "Migration \(fileName) has been applied, but its file is missing."
+                    message: "Migration \(fileName) has been applied, but its file is missing. Restore the file."
                 )
             }
             guard index < checksums.count, checksums[index] == done.checksum else {
-                throw PostgresError(.migration, message: "Migration \(fileName) was changed after it had been applied.")
+                throw PostgresError(
+                    .migration,
+                    message: "Migration \(fileName) was changed after it had been applied. Restore it."
+                )
             }
         }
         return Array(files.dropFirst(applied.count))

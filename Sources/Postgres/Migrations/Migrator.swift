@@ -2,15 +2,15 @@ internal import Dispatch
 package import EventLoop
 package import Logging
 
-/// Brings a database's schema up to date with a directory of SQL files.
+/// A migrator that brings a database's schema up to date with a directory of SQL files.
 ///
-/// Files are named `NNNN_name.sql`, from `0001` without gaps, and are applied in that order, each in a transaction of
-/// its own. The table `schema_migrations` remembers each with the SHA-256 of its text. A file that was applied is never
-/// to be changed or removed: either stops the migrator, with a message that names the file. Any number of migrators may
-/// start at once: an advisory lock lets one work while the others wait, and then find nothing left to do.
+/// Files are named `NNNN_name.sql`, from `0001` without gaps. They are applied in that order, each in a transaction of
+/// its own. The table `schema_migrations` records each file with the SHA-256 of its text. An applied file must never be
+/// changed or removed: the migrator then fails with a message that names the file. Any number of migrators may start
+/// concurrently: an advisory lock lets one work while the others wait, and then find nothing pending.
 ///
-/// A file is run as one script in the simple protocol, so it may hold several statements, but no `COMMIT` and nothing
-/// that cannot be in a transaction.
+/// A file is run as one script in the simple protocol. It may contain several statements, but no `COMMIT`, and no
+/// statement that cannot run in a transaction.
 package struct Migrator: Sendable {
     private let directory: String
 
@@ -18,12 +18,12 @@ package struct Migrator: Sendable {
         self.directory = directory
     }
 
-    /// Applies what has yet to be applied, and returns it.
+    /// Applies the pending migrations and returns them.
     ///
-    /// Uses one connection of its own, without a statement time-out.
+    /// Uses one connection of its own, without a statement timeout.
     ///
-    /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` with a message for the operator; migrations before
-    ///   the one that failed stay applied.
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` with a message for the operator. Migrations before
+    ///   the failed one stay applied.
     package func migrate(settings: PostgresSettings, loop: EventLoop, logger: Logger) async throws -> [Migration] {
         let files = try await files()
         var settings = settings
@@ -40,7 +40,7 @@ package struct Migrator: Sendable {
                 let pending = try AppliedMigration.pending(files, checksums: checksums, applied: applied)
                 for migration in pending {
                     try await apply(migration, session)
-                    logger.info("migration applied", metadata: ["migration": "\(migration.fileName)"])
+                    logger.info("Migration applied", metadata: ["migration": "\(migration.fileName)"])
                 }
                 return pending
             }
@@ -52,7 +52,7 @@ package struct Migrator: Sendable {
         }
     }
 
-    /// What ``migrate(settings:loop:logger:)`` would apply. Changes nothing.
+    /// Returns the migrations that ``migrate(settings:loop:logger:)`` would apply. Changes nothing.
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` as ``migrate(settings:loop:logger:)`` does.
     package func pending(_ pool: PostgresPool) async throws -> [Migration] {
@@ -72,20 +72,23 @@ package struct Migrator: Sendable {
         }
     }
 
-    /// Takes the lock that its connection holds until it is closed.
+    /// Takes the migration lock, which the connection holds until it is closed.
     private func lock(_ session: PostgresSession) async throws {
         try await session.execute(script: "SET lock_timeout = '60s'")
         do {
             try await session.query(LockMigrations())
         } catch let error as PostgresError where error.sqlState == "55P03" {
-            throw PostgresError(.migration, message: "Another migrator is at work and does not finish.")
+            throw PostgresError(
+                .migration,
+                message: "Another migrator has held the lock for 60 seconds. Wait until it has finished, or stop it."
+            )
         }
         try await session.execute(script: "RESET lock_timeout")
     }
 
     private func apply(_ migration: Migration, _ session: PostgresSession) async throws {
         guard let script = String(validating: migration.script, as: UTF8.self) else {
-            throw PostgresError(.migration, message: "Migration \(migration.fileName) is not UTF-8.")
+            throw PostgresError(.migration, message: "Migration \(migration.fileName) contains invalid UTF-8.")
         }
         do {
             try await session.execute(script: "BEGIN")
@@ -95,7 +98,8 @@ package struct Migrator: Sendable {
             guard try await session.query(ReadTransactionID()) == before else {
                 throw PostgresError(
                     .migration,
-                    message: "Migration \(migration.fileName) ends the transaction it runs in."
+                    message:
+                        "Migration \(migration.fileName) ends the transaction it runs in. Remove COMMIT and ROLLBACK from it."
                 )
             }
             try await session.query(RecordMigration(migration: migration))
@@ -115,7 +119,7 @@ package struct Migrator: Sendable {
 
 // MARK: Statements
 
-/// Takes the lock of a schema, so that databases that share a server do not wait for each other.
+/// Takes the lock of the current schema. Migrators of different schemas do not wait for each other.
 private struct LockMigrations: PostgresStatement {
     static let sql: SQL = """
         SELECT pg_advisory_lock(hashtextextended('schema_migrations ' || coalesce(current_schema(), ''), 0))
@@ -168,8 +172,8 @@ private struct ReadAppliedMigrations: PostgresStatement {
     }
 }
 
-/// For `SET search_path FROM CURRENT` in functions: they look up tables in this schema, and a temporary table of the same name cannot take the
-/// place of one of them.
+/// Sets the search path for `SET search_path FROM CURRENT` in functions. They look up tables in this schema, so that a
+/// temporary table of the same name cannot take the place of one of them.
 private struct FixSearchPath: PostgresStatement {
     static let sql: SQL = """
         SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)

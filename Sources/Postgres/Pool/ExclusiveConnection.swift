@@ -2,14 +2,14 @@ internal import DequeModule
 internal import EventLoop
 internal import Logging
 
-/// A connection that one caller has to itself at a time: keeps the order of what that caller asks for.
+/// A connection that is leased to one caller at a time and runs its commands in order.
 actor ExclusiveConnection {
     enum Event: Sendable {
         case opened
         case closed(PostgresError, wasOpen: Bool)
     }
 
-    /// One caller's own statements may queue up this far.
+    /// The maximum number of waiting commands.
     private static let maximumWaiting = 1000
 
     nonisolated let loop: EventLoop
@@ -18,7 +18,7 @@ actor ExclusiveConnection {
     private let settings: PostgresSettings
     private let resolver: HostResolver
     private let logger: Logger
-    /// Let go of with the last event.
+    /// Released with the last event.
     private var handler: (@Sendable (ExclusiveConnection, Event) -> Void)?
 
     private var connection: PostgresConnection?
@@ -26,9 +26,9 @@ actor ExclusiveConnection {
     private var waiting = Deque<PostgresCommand>()
     private var inFlight = 0
     private var isScriptInFlight = false
-    /// The caller is in the middle of a `COPY`, so that no statement can be sent.
+    /// Whether the caller is in the middle of a `COPY`, so that no statement can be sent.
     private var isCopying = false
-    /// Counts the callers, so that a handle of an earlier one is told from the present one's.
+    /// The number of leases so far. It distinguishes the current caller's handle from earlier ones.
     private(set) var lease = 0
     private var isMarked = false
     private var lastError = PostgresError(.unavailable)
@@ -47,21 +47,22 @@ actor ExclusiveConnection {
         self.handler = handler
     }
 
-    /// Whether the next caller would find it as this one did.
+    /// Whether the connection is as clean as when it was leased.
     var isReusable: Bool {
         guard isOpen, !isMarked, inFlight == 0, waiting.isEmpty, let connection else { return false }
         return connection.assumeIsolated { $0.isOutsideTransaction }
     }
 
-    /// Whether the server has yet to answer something.
+    /// Whether the server has not responded to all commands.
     var isBusy: Bool { inFlight > 0 }
 
-    /// The caller may leave settings, locks or temporary tables behind: not to be lent out again.
+    /// Excludes the connection from further leases, since its caller may leave settings, locks or temporary tables
+    /// behind.
     func mark() {
         isMarked = true
     }
 
-    /// Ends the present caller's time.
+    /// Ends the current lease.
     func endLease() {
         lease += 1
     }
@@ -81,16 +82,16 @@ actor ExclusiveConnection {
         connection?.assumeIsolated { $0.close(PostgresError(.connectionLost, detail: "closed by its pool")) }
     }
 
-    /// Answers the command sooner or later.
+    /// Enqueues a command. Each command is completed eventually.
     func submit(_ command: PostgresCommand, lease: Int) {
         if let refusal = command.refusal { return command.complete(.failure(refusal)) }
         guard lease == self.lease else {
-            let detail = "used after the call that lent the connection had returned"
+            let detail = "the session was used after its lease had ended"
             return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.statement)))
         }
         guard isOpen else { return command.complete(.failure(lastError)) }
         guard !isCopying else {
-            let detail = "a COPY is under way"
+            let detail = "a COPY is in progress"
             return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.statement)))
         }
         guard waiting.count < Self.maximumWaiting else { return command.complete(.failure(PostgresError(.overloaded))) }
@@ -99,13 +100,13 @@ actor ExclusiveConnection {
         sendWaiting()
     }
 
-    /// Sends a piece of the data of a `COPY`. `promise` is answered when the connection has room for the next.
+    /// Sends a piece of the data of a `COPY`. Completes `promise` when the connection has room for the next one.
     func write(_ piece: [UInt8], to copy: PostgresCopy, _ promise: Promise<PostgresRows?>) {
         withConnection(of: copy, promise) { $0.write(piece, to: copy, promise) }
     }
 
-    /// Ends the data of a `COPY`: there is no more, or there will not be what is missing, for the reason that `failure`
-    /// gives. `promise` is answered with what the server makes of it.
+    /// Ends the data of a `COPY`: complete, or incomplete for the reason in `failure`. Completes `promise` with the
+    /// server's response.
     func end(_ copy: PostgresCopy, failure: String?, _ promise: Promise<PostgresRows?>) {
         withConnection(of: copy, promise) { $0.end(copy, failure: failure, promise) }
     }
@@ -115,7 +116,7 @@ actor ExclusiveConnection {
         _ promise: Promise<PostgresRows?>,
         _ body: @Sendable (isolated PostgresConnection) -> Void
     ) {
-        // After its end it knows why.
+        // After its end, the copy itself knows the result.
         guard isCopying, let connection else {
             _ = copy.wait(promise)
             return
@@ -132,7 +133,7 @@ actor ExclusiveConnection {
                 inFlight += 1
                 connection.assumeIsolated { $0.send([command], .apart) }
             case .script, .copy:
-                // Not possible in pipeline mode, so what was sent before has to be over.
+                // Not possible in pipeline mode, so earlier commands must have ended.
                 guard inFlight == 0 else { return }
                 waiting.removeFirst()
                 guard !command.isAbandoned else { continue }
@@ -155,11 +156,14 @@ actor ExclusiveConnection {
             switch answer {
             case .rows(let rows): command.complete(.success(rows))
             case .failed(let error): command.complete(.failure(error))
-            case .aborted: command.complete(.failure(PostgresError(.connectionLost, detail: "aborted")))
+            case .aborted:
+                command.complete(
+                    .failure(PostgresError(.connectionLost, detail: "aborted by the failure of an earlier command"))
+                )
             }
             sendWaiting()
         case .notified:
-            // Who listens has a connection for that.
+            // Listeners have connections of their own.
             break
         case .closed(let error, let unanswered):
             let wasOpen = isOpen

@@ -2,12 +2,12 @@ internal import DequeModule
 internal import EventLoop
 internal import Logging
 
-/// The connections of a loop that one caller has to itself at a time, for transactions and scripts.
+/// The connections of a loop that transactions and scripts lease, each by one caller at a time.
 ///
-/// They are opened when they are wanted, up to a bound, kept when they come back clean, and closed otherwise. Who finds
-/// none free waits in a queue that is bounded in length and in time.
+/// Connections are opened on demand up to a limit, kept if they are clean when released, and closed otherwise. Callers
+/// that find no free connection wait in a queue that is bounded in length and in time.
 actor ExclusivePool {
-    /// Callers that may wait for a connection.
+    /// The maximum number of callers that wait for a connection.
     private static let maximumWaiting = 1000
 
     private struct Waiter {
@@ -22,7 +22,7 @@ actor ExclusivePool {
     private let resolver: HostResolver
     private let logger: Logger
 
-    /// All that there are: free, lent out, or being opened.
+    /// All connections: free, leased, or being opened.
     private var connections: [ExclusiveConnection] = []
     private var free: [ExclusiveConnection] = []
     private var opening = 0
@@ -39,14 +39,14 @@ actor ExclusivePool {
         self.logger = logger
     }
 
-    /// Answers `promise` with a session that is the caller's until ``release(_:)``.
+    /// Completes `promise` with a session that the caller holds until ``release(_:)``.
     func lease(_ promise: Promise<PostgresSession>) {
         guard !isClosing else {
             return promise.complete(.failure(PostgresError(.unavailable, detail: "the pool is shutting down")))
         }
         guard waiters.count < Self.maximumWaiting else {
             return promise.complete(
-                .failure(PostgresError(.overloaded, detail: "\(waiters.count) wait for a connection"))
+                .failure(PostgresError(.overloaded, detail: "\(waiters.count) callers are waiting for a connection"))
             )
         }
         waiters.append(Waiter(promise: promise, deadline: loop.now + settings.waitTimeout.wholeMilliseconds))
@@ -54,7 +54,7 @@ actor ExclusivePool {
         watchWaiters()
     }
 
-    /// Takes a session back: its connection is kept if it is as it was lent out, and closed otherwise.
+    /// Ends the lease of a session. Its connection is kept if it is clean, and closed otherwise.
     func release(_ session: PostgresSession) {
         let connection = session.connection
         leased -= 1
@@ -71,7 +71,7 @@ actor ExclusivePool {
         checkIdle()
     }
 
-    /// Refuses what comes from now on, and calls `body` as soon as nothing is in hand.
+    /// Rejects further callers, and calls `body` as soon as no lease and no waiting caller is left.
     func whenIdle(_ body: @escaping @Sendable () -> Void) {
         isClosing = true
         whenIdle.append(body)
@@ -105,7 +105,7 @@ actor ExclusivePool {
                 break
             }
         }
-        // One for each who waits, within the bound.
+        // One connection for each waiting caller, up to the limit.
         while opening < waiters.count, connections.count < settings.exclusiveConnections { open() }
     }
 
@@ -142,10 +142,10 @@ actor ExclusivePool {
             if !wasOpen {
                 opening -= 1
                 logger.debug(
-                    "no connection to PostgreSQL",
+                    "Database connection failed",
                     metadata: ["loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
                 )
-                // Whoever has waited longest learns why, and has it for the log; the others get another attempt.
+                // The longest waiting caller gets the error, for its log. The others wait for another attempt.
                 waiters.popFirst()?.promise.complete(.failure(error.with(code: .unavailable)))
             }
         }
@@ -175,7 +175,7 @@ actor ExclusivePool {
     private func dropLate() {
         while let waiter = waiters.first, waiter.deadline <= loop.now {
             waiters.removeFirst()
-            waiter.promise.complete(.failure(PostgresError(.timedOut, detail: "no connection became free")))
+            waiter.promise.complete(.failure(PostgresError(.timedOut, detail: "no connection became free in time")))
         }
         watchWaiters()
         checkIdle()

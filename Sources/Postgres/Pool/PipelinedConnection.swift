@@ -2,28 +2,29 @@ internal import DequeModule
 internal import EventLoop
 internal import Logging
 
-/// A connection that all callers of a loop share, in pipeline mode, and that is made again whenever it is lost.
+/// A connection in pipeline mode that all callers of a loop share. It reconnects whenever it is lost.
 ///
-/// A pipeline of reads gathers what is asked for during a tick and sends it at the end of the tick with one sync. A pipeline of
-/// writes sends each at once with a sync of its own, for statements between two syncs are one transaction.
+/// A pipeline of reads collects the statements of a tick and sends them at the end of the tick with one sync. A
+/// pipeline of writes sends each statement at once with a sync of its own, since the statements between two syncs are
+/// one transaction.
 actor PipelinedConnection {
     enum Kind {
         case reads
         case writes
     }
 
-    /// Reads that are under way at once. Deeper pipelines gain nothing, and what has not been sent can still be refused
-    /// or dropped.
+    /// The maximum number of reads in flight. Deeper pipelines gain nothing, and reads that are not sent yet can still
+    /// be rejected or dropped.
     private static let readsInFlight = 256
-    /// Writes that are under way at once: enough to hide the way to the server behind its commits.
+    /// The maximum number of writes in flight: enough to hide the network round trip behind the server's commits.
     private static let writesInFlight = 16
-    /// Commands that may wait to be sent.
+    /// The maximum number of commands that wait to be sent.
     private static let maximumWaiting = 10_000
-    /// A read is sent again when another's failure aborted it. From this many times on it has a sync group of its own,
-    /// so that it cannot happen again.
+    /// The number of attempts in which a read shares a sync group. A read is retried if another read's failure aborted
+    /// it. After this many attempts it gets a sync group of its own, so that this cannot happen again.
     private static let attemptsInCompany = 2
-    /// Times that a command is sent at most: in company, alone, and once more if its prepared statement has become
-    /// useless.
+    /// The maximum number of attempts of a command: in shared groups, alone, and once more if its prepared statement is
+    /// out of date.
     private static let maximumAttempts = 4
 
     nonisolated let loop: EventLoop
@@ -48,13 +49,14 @@ actor PipelinedConnection {
         connection = ReconnectingConnection(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
 
-    /// How long a further statement would wait, compared with other pipelines. A pipeline that is reconnecting is the last choice.
+    /// The wait that a further statement can expect, compared with other pipelines. A reconnecting pipeline is the last
+    /// choice.
     var load: Int { unanswered + (connection.isOpen ? 0 : Self.reconnectingLoad) }
     private static let reconnectingLoad = 1 << 30
     /// Statements that wait or are in flight.
     private var unanswered: Int { waiting.count + inFlight }
 
-    /// Why statements are refused now, if they are.
+    /// The reason why statements are rejected now; `nil` if they are accepted.
     var refusal: PostgresError? { connection.mayWait ? nil : lastError }
 
     // MARK: Life
@@ -66,7 +68,7 @@ actor PipelinedConnection {
         connection.start { event in self.assumeIsolated { $0.happened(event) } }
     }
 
-    /// Refuses what comes from now on, and calls `body` as soon as nothing is in hand.
+    /// Rejects further statements, and calls `body` as soon as none is waiting or in flight.
     func whenIdle(_ body: @escaping @Sendable () -> Void) {
         isDraining = true
         whenIdle.append(body)
@@ -84,7 +86,7 @@ actor PipelinedConnection {
 
     // MARK: Commands
 
-    /// Answers the command sooner or later.
+    /// Enqueues a command. Each command is completed eventually.
     func submit(_ command: PostgresCommand) {
         if let refusal = command.refusal { return command.complete(.failure(refusal)) }
         if let refusal { return command.complete(.failure(refusal)) }
@@ -92,14 +94,16 @@ actor PipelinedConnection {
             return command.complete(.failure(PostgresError(.unavailable, detail: "the pool is shutting down")))
         }
         guard waiting.count < Self.maximumWaiting else {
-            return command.complete(.failure(PostgresError(.overloaded, detail: "\(waiting.count) statements wait")))
+            return command.complete(
+                .failure(PostgresError(.overloaded, detail: "\(waiting.count) statements are waiting"))
+            )
         }
         waiting.append(command)
         if kind == .writes { sendWaiting() }
         watchWaiting()
     }
 
-    /// Sends what waits, as far as the pipeline has room.
+    /// Sends waiting commands while the pipeline has room.
     private func sendWaiting() {
         guard !waiting.isEmpty, let current = connection.current, connection.isOpen else { return }
         let limit = kind == .reads ? Self.readsInFlight : Self.writesInFlight
@@ -127,14 +131,22 @@ actor PipelinedConnection {
         case .rows(let rows):
             command.complete(.success(rows))
         case .failed(let error) where error.mayBeRetried && command.attempts < Self.maximumAttempts:
-            // It had no effect, and its sync group is its own or made of reads.
+            // The statement had no effect, and its sync group contains only itself or only reads.
             waiting.prepend(command)
         case .failed(let error):
             command.complete(.failure(error))
         case .aborted where command.attempts < Self.maximumAttempts:
             waiting.prepend(command)
         case .aborted:
-            command.complete(.failure(PostgresError(.connectionLost, detail: "aborted", statement: command.statement)))
+            command.complete(
+                .failure(
+                    PostgresError(
+                        .connectionLost,
+                        detail: "aborted by the failure of an earlier command",
+                        statement: command.statement
+                    )
+                )
+            )
         }
         if kind == .writes { sendWaiting() }
         checkIdle()
@@ -159,10 +171,10 @@ actor PipelinedConnection {
     private func happened(_ event: PostgresConnection.Event) {
         switch event {
         case .opened:
-            // Loud only where it ends what was said loudly.
+            // A notice only after a failed attempt to connect.
             logger.log(
                 level: connection.mayWait ? .debug : .notice,
-                "connected to PostgreSQL",
+                "Database connected",
                 metadata: ["pipeline": "\(kind)", "loop": "\(loop.label)"]
             )
             connection.opened()
@@ -170,7 +182,7 @@ actor PipelinedConnection {
         case .answered(let command, let answer):
             answered(command, answer)
         case .notified:
-            // Nobody listens on a connection that is shared.
+            // A shared connection listens on no channel.
             break
         case .closed(let error, let unanswered):
             closed(error, unanswered)
@@ -181,17 +193,16 @@ actor PipelinedConnection {
         inFlight = 0
         lastError = error.with(code: .unavailable)
         if !connection.isClosed {
-            // Once, not with every attempt.
+            // A warning only for the first failure, not for every attempt.
             logger.log(
                 level: connection.mayWait ? .warning : .debug,
-                "no connection to PostgreSQL",
+                "Database connection failed",
                 metadata: ["pipeline": "\(kind)", "loop": "\(loop.label)", "error": "\(String(reflecting: error))"]
             )
         }
         connection.lost()
         if !connection.mayWait { failWaiting(lastError) }
-        // The first was the one that the server did not answer in time, if that is why; the others only lost the
-        // connection.
+        // After a timeout, the first command is the one that timed out. The others only lost the connection.
         for (index, command) in unanswered.enumerated() {
             command.complete(.failure(index == 0 ? error : error.with(code: .connectionLost)))
         }
@@ -200,7 +211,7 @@ actor PipelinedConnection {
 
     // MARK: Time
 
-    /// Sees to it that nothing waits longer than it may. One timer, for the oldest.
+    /// Starts the timer that drops commands which have waited too long. There is one timer, for the oldest command.
     private func watchWaiting() {
         guard waitTimer == nil, let deadline = waiting.first?.deadline else { return }
         waitTimer = loop.schedule(after: .milliseconds(deadline - min(loop.now, deadline))) {
@@ -215,7 +226,13 @@ actor PipelinedConnection {
         while let command = waiting.first, command.deadline <= loop.now {
             waiting.removeFirst()
             command.complete(
-                .failure(PostgresError(.timedOut, detail: "waited too long to be sent", statement: command.statement))
+                .failure(
+                    PostgresError(
+                        .timedOut,
+                        detail: "the statement waited too long to be sent",
+                        statement: command.statement
+                    )
+                )
             )
         }
         watchWaiting()

@@ -1,16 +1,16 @@
 internal import EventLoop
 
-// Connections of one's own.
+// Exclusive connections.
 extension PostgresPool {
-    /// Runs `body` in a transaction: commits when it returns, rolls back when it throws or its task has been cancelled.
+    /// Runs `body` in a transaction. Commits when `body` returns; rolls back when it throws or the task is cancelled.
     ///
-    /// The transaction has a connection to itself. There are ``PostgresSettings/exclusiveConnections`` on a loop, so
-    /// `body` does nothing slow that is not the database's, and never waits for another transaction of the same loop.
+    /// The transaction holds one of the loop's ``PostgresSettings/exclusiveConnections``. Therefore `body` must do
+    /// nothing slow outside the database, and must never wait for another transaction of the same loop.
     ///
-    /// - Parameter statementTimeout: How long each of its statements may take, and its commit; `nil` for
+    /// - Parameter statementTimeout: The timeout of each statement and of the commit; `nil` for
     ///   ``PostgresSettings/statementTimeout``.
-    /// - Throws: what `body` throws; ``PostgresError``; `CancellationError`. ``PostgresError/Code/overloaded`` and
-    ///   ``PostgresError/Code/timedOut`` also when no connection becomes free. When the commit itself is not answered
+    /// - Throws: Errors of `body`; ``PostgresError``; `CancellationError`. ``PostgresError/Code/overloaded`` and
+    ///   ``PostgresError/Code/timedOut`` also if no connection becomes free. If the response to the commit is lost
     ///   (``PostgresError/Code/connectionLost``), the transaction may have been committed.
     package func withTransaction<Result: Sendable>(
         statementTimeout: Duration? = nil,
@@ -26,9 +26,13 @@ extension PostgresPool {
             let result = try await body(PostgresTransaction(session: session))
             try Task.checkCancellation()
             let commit = try await session.uninterruptedQuery("COMMIT")
-            // A transaction in which a statement failed is rolled back by its COMMIT, which calls that a success.
+            // After a failed statement, `COMMIT` rolls back and still succeeds.
             guard commit.commandTag == "COMMIT" else {
-                throw PostgresError(.server, sqlState: "25P02", detail: "a statement of the transaction had failed")
+                throw PostgresError(
+                    .server,
+                    sqlState: "25P02",
+                    detail: "an earlier statement of the transaction failed"
+                )
             }
             release(session)
             return result
@@ -39,24 +43,24 @@ extension PostgresPool {
         }
     }
 
-    /// Runs one statement on a connection of its own: one that reads or writes so much that others would wait behind it.
+    /// Runs one statement on an exclusive connection, because it reads or writes so much that others would wait behind
+    /// it.
     ///
-    /// - Throws: as ``withTransaction(statementTimeout:_:)``.
+    /// - Throws: As ``withTransaction(statementTimeout:_:)``.
     package func queryAlone<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
         let session = try await lease()
         defer { release(session) }
         return try await session.query(statement)
     }
 
-    /// Runs `body` with a connection of its own and no transaction: for scripts, and for statements that cannot be in
-    /// one.
+    /// Runs `body` with an exclusive connection and no transaction: for scripts, and for statements that cannot run in
+    /// a transaction.
     ///
-    /// The connection is closed afterwards, and with it goes whatever `body` has left behind: settings, temporary
+    /// The connection is closed afterwards, and with it everything that `body` leaves behind: settings, temporary
     /// tables, locks.
     ///
-    /// - Parameter statementTimeout: How long each of its statements may take; `nil` for
-    ///   ``PostgresSettings/statementTimeout``.
-    /// - Throws: what `body` throws; ``PostgresError``; `CancellationError`.
+    /// - Parameter statementTimeout: The timeout of each statement; `nil` for ``PostgresSettings/statementTimeout``.
+    /// - Throws: Errors of `body`; ``PostgresError``; `CancellationError`.
     package func withConnection<Result: Sendable>(
         statementTimeout: Duration? = nil,
         _ body: (PostgresSession) async throws -> Result
@@ -71,13 +75,13 @@ extension PostgresPool {
         return try await body(session)
     }
 
-    /// Leaves a connection that can be lent out again, or one that cannot and is closed when it comes back: the server
-    /// rolls back what a closed connection leaves open.
+    /// Rolls back, so that the connection can be leased again. A busy connection is left as it is: it is closed when it
+    /// is released, and the server then rolls back.
     private func rollBack(_ session: PostgresSession) async {
         let isBusy = try? await Promise<Bool>.uninterruptedValue(on: loop) { promise in
             promise.complete(.success(session.connection.assumeIsolated { $0.isBusy }))
         }
-        // A statement that nobody waits for any more is still under way: do not wait for it either.
+        // The statement of a cancelled task is still in flight. Do not wait for it.
         guard isBusy == false else { return }
         _ = try? await session.uninterruptedQuery("ROLLBACK")
     }

@@ -4,12 +4,12 @@ internal import Synchronization
 
 /// The connections of one loop to the database.
 ///
-/// Reads share a connection in pipeline mode, writes share others, and transactions have one each while they last
-/// (``PostgresSettings``). A call suspends its task and blocks nothing. Connections that are lost are made again by
-/// themselves; while that fails, calls fail at once with ``PostgresError/Code/unavailable``.
+/// Reads share a connection in pipeline mode, writes share others, and each transaction leases its own
+/// (``PostgresSettings``). A call suspends its task and blocks no thread. Lost connections reconnect by themselves;
+/// while that fails, calls fail at once with ``PostgresError/Code/unavailable``.
 ///
-/// A task that is cancelled is answered with `CancellationError` at once. What it has sent keeps its place and is run:
-/// a write may be committed or not.
+/// A cancelled task gets `CancellationError` at once. A statement that it has sent is run nevertheless: a write may be
+/// committed.
 package final class PostgresPool: Sendable {
     package let loop: EventLoop
     private let settings: PostgresSettings
@@ -18,11 +18,11 @@ package final class PostgresPool: Sendable {
     private let exclusive: ExclusivePool
     private let statements = Atomic<Int>(0)
 
-    /// Statements that were asked of the connections that its loop shares, so far; those of transactions and scripts are not counted.
-    /// What was coalesced is one statement. Callable from anywhere.
+    /// The number of statements that were submitted to the shared connections. Those of transactions and scripts are
+    /// not counted, and coalesced items count as one statement. Callable from any thread.
     package var statementCount: Int { statements.load(ordering: .relaxed) }
 
-    /// A pool without connections: see ``start()``. One that was started lives until ``shutdown(within:)``.
+    /// Creates a pool without connections. ``start()`` connects it. A started pool lives until ``shutdown(within:)``.
     package init(settings: PostgresSettings, loop: EventLoop, logger: Logger) {
         self.loop = loop
         self.settings = settings
@@ -41,17 +41,16 @@ package final class PostgresPool: Sendable {
         exclusive = ExclusivePool(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
 
-    /// Begins to connect. Callable from anywhere; returns at once. Calls may be made before: they wait.
+    /// Starts to connect. Callable from any thread; returns at once. Earlier calls wait for the connections.
     package func start() {
         loop.execute {
             for pipeline in self.reads + self.writes { pipeline.assumeIsolated { $0.start() } }
         }
     }
 
-    /// Lets what is in hand finish, for `limit` at most, then closes every connection. What comes later is
-    /// refused.
+    /// Lets pending work finish for at most `limit`, then closes every connection. Rejects later calls.
     ///
-    /// A transaction that is open after that loses its connection and with it everything it did.
+    /// A transaction that is still open then loses its connection and is rolled back.
     package func shutdown(within limit: Duration = .seconds(5)) async {
         do {
             try await Promise<Void>.uninterruptedValue(on: loop) { promise in
@@ -66,30 +65,30 @@ package final class PostgresPool: Sendable {
                 }
             }
         } catch {
-            // Nobody fails the promise.
+            // The promise cannot fail.
         }
     }
 
-    /// Runs a statement that changes nothing, on the connection that all reads of this loop share.
+    /// Runs a statement that changes nothing, on a connection that the loop's reads share.
     ///
-    /// All reads that are asked for in one tick of the loop travel together. One that fails does not disturb the
-    /// others: they are run again. A statement that changes something might so be run twice, or be rolled back for
-    /// another's sake, and the server refuses it (SQLSTATE 25006): use ``write(_:)``.
+    /// All reads of one tick of the loop are sent together. If one fails, the others are run again. A statement that
+    /// changes something could therefore be run twice, or be rolled back by another's failure. The server rejects such
+    /// statements (SQLSTATE 25006): use ``write(_:)``.
     ///
     /// - Throws: ``PostgresError``.
     package func read<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
         try Statement.decode(await run(StatementText(Statement.self), statement.parameters, on: reads))
     }
 
-    /// Runs a text that was made at run time, as ``read(_:)`` runs a declared statement. For tools and tests.
+    /// Runs a text made at run time as ``read(_:)`` runs a declared statement. For tools and tests.
     package func read(text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
         try await run(StatementText(text: text), parameters, on: reads)
     }
 
     /// Runs one statement as a transaction of its own.
     ///
-    /// - Throws: ``PostgresError``. With ``PostgresError/Code/connectionLost`` and ``PostgresError/Code/timedOut``
-    ///   without an SQLSTATE the statement may have been committed.
+    /// - Throws: ``PostgresError``. After ``PostgresError/Code/connectionLost``, and after
+    ///   ``PostgresError/Code/timedOut`` without an SQLSTATE, the statement may have been committed.
     @discardableResult
     package func write<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
         try Statement.decode(await run(StatementText(Statement.self), statement.parameters, on: writes))
@@ -104,13 +103,13 @@ package final class PostgresPool: Sendable {
         try await run(StatementText(Statement.self), statement.parameters, on: writes).affectedRows
     }
 
-    /// Runs a text that was made at run time, as ``write(_:)`` runs a declared statement. For tools and tests.
+    /// Runs a text made at run time as ``write(_:)`` runs a declared statement. For tools and tests.
     @discardableResult
     package func write(text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
         try await run(StatementText(text: text), parameters, on: writes)
     }
 
-    /// Either for what lives on the loop: calls `callback` on it, maybe before it returns.
+    /// Runs a read or a write for a caller on the loop. Calls `callback` on the loop, possibly before this returns.
     func run(
         _ statement: StatementText,
         _ parameters: [PostgresValue],
@@ -144,7 +143,7 @@ package final class PostgresPool: Sendable {
             receiver: receiver
         )
         var pipeline = pipelines[0]
-        // Only with more than one is there anything to choose.
+        // Chooses the connection with the lowest load.
         for other in pipelines.dropFirst() {
             let isLighter = pipeline.assumeIsolated { $0.load } > other.assumeIsolated { $0.load }
             if isLighter { pipeline = other }
@@ -152,12 +151,12 @@ package final class PostgresPool: Sendable {
         pipeline.assumeIsolated { $0.submit(command) }
     }
 
-    // MARK: Connections of one's own
+    // MARK: Exclusive connections
 
-    /// Lends out a connection until ``release(_:)``.
+    /// Leases a connection until ``release(_:)``.
     ///
-    /// - Throws: ``PostgresError``: at once with ``PostgresError/Code/unavailable`` while the shared connections cannot
-    ///   be made.
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/unavailable`` at once while the shared connections cannot be
+    ///   opened.
     func lease() async throws -> PostgresSession {
         let (exclusive, pipeline) = (exclusive, reads[0])
         return try await Promise.value(on: loop) { promise in
@@ -174,7 +173,7 @@ package final class PostgresPool: Sendable {
         loop.execute { exclusive.assumeIsolated { $0.release(session) } }
     }
 
-    /// Calls `body` on the loop as soon as no part of the pool has anything in hand. Nothing new is taken from now on.
+    /// Rejects further calls, and calls `body` on the loop as soon as no part of the pool has pending work.
     fileprivate func whenIdle(_ body: @escaping @Sendable () -> Void) {
         let parts = Countdown(reads.count + writes.count + 1, body)
         exclusive.assumeIsolated { $0.whenIdle { parts.next() } }
@@ -187,9 +186,9 @@ package final class PostgresPool: Sendable {
     }
 }
 
-/// Calls something when all of several things have happened.
+/// A counter that calls `body` when `count` events have happened.
 private final class Countdown: @unchecked Sendable {
-    // Touched on the pool's loop only: made there, and handed to actors of that loop.
+    // Only used on the pool's loop: created there, and passed to actors of that loop.
     private var remaining: Int
     private let body: @Sendable () -> Void
 

@@ -1,19 +1,19 @@
 internal import EventLoop
 
-/// A connection that is the caller's alone, for as long as the call that lent it lasts.
+/// A connection that is leased to one caller for the duration of a call.
 ///
-/// Statements run one after another, in the order in which they are asked for. Used after its time it throws
-/// ``PostgresError/Code/unavailable``: somebody else may have the connection then.
+/// Statements run one after another, in the order in which they are submitted. A session that is used after its lease
+/// throws ``PostgresError/Code/unavailable``, since another caller may have the connection then.
 package struct PostgresSession: Sendable {
     let connection: ExclusiveConnection
     let lease: Int
-    /// What the server, and with some grace the client, allows each statement; `nil` for ever.
+    /// The server's timeout of each statement; `nil` for no limit. The client waits a little longer.
     var statementTimeout: Duration?
 
     /// Runs one statement.
     ///
-    /// - Throws: ``PostgresError``; `CancellationError` as soon as the task is cancelled, whatever becomes of the
-    ///   statement.
+    /// - Throws: ``PostgresError``; `CancellationError` as soon as the task is cancelled, whether or not the statement
+    ///   runs.
     @discardableResult
     package func query<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
         try Statement.decode(await run(StatementText(Statement.self), statement.parameters))
@@ -28,7 +28,7 @@ package struct PostgresSession: Sendable {
         try await run(StatementText(Statement.self), statement.parameters).affectedRows
     }
 
-    /// Runs a text that was made at run time. For tools and tests.
+    /// Runs a text made at run time. For tools and tests.
     @discardableResult
     package func query(text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
         try await run(StatementText(text: text), parameters)
@@ -43,17 +43,17 @@ package struct PostgresSession: Sendable {
         }
     }
 
-    /// Runs a text of one statement or several, separated by semicolons, without parameters.
+    /// Runs a text of one or more statements, separated by semicolons, without parameters.
     ///
-    /// Outside a transaction they are one transaction, unless the text itself begins and ends others (PostgreSQL
+    /// Outside a transaction they form one transaction, unless the text itself begins and ends others (PostgreSQL
     /// manual, "Multiple Statements in a Simple Query").
     ///
-    /// - Throws: ``PostgresError``, for the first statement that fails; those behind it are not run.
+    /// - Throws: ``PostgresError`` for the first statement that fails. Later statements are not run.
     package func execute(script: SQL) async throws {
         try await execute(text: script.text)
     }
 
-    /// Runs a script that was read from a file, as ``execute(script:)`` runs one of our source.
+    /// Runs a script that was read from a file, as ``execute(script:)`` runs a literal.
     package func execute(text: String) async throws {
         let (connection, lease) = (connection, lease)
         let script = StatementText(text: text)
@@ -62,7 +62,7 @@ package struct PostgresSession: Sendable {
         }
     }
 
-    /// Runs one statement even for a task that has been cancelled.
+    /// Runs one statement even if the task has been cancelled.
     func uninterruptedQuery(_ text: String) async throws -> PostgresRows {
         let (connection, lease) = (connection, lease)
         return try await Promise.uninterruptedValue(on: connection.loop) { promise in
@@ -72,9 +72,9 @@ package struct PostgresSession: Sendable {
         }
     }
 
-    /// Has the server cancel a statement after `timeout`; `nil` for never.
+    /// Sets the time after which the server cancels a statement; `nil` for no limit.
     ///
-    /// - Parameter isLocal: Until the end of the transaction, and not of the session.
+    /// - Parameter isLocal: Whether it applies until the end of the transaction and not of the session.
     func setStatementTimeout(_ timeout: Duration?, isLocal: Bool) async throws {
         try await query(SetStatementTimeout(timeout: timeout, isLocal: isLocal))
     }
@@ -89,7 +89,7 @@ package struct PostgresSession: Sendable {
         isLocal: Bool,
         writing body: (PostgresCopyWriter) async throws -> Void
     ) async throws -> Int {
-        // The server would count from the first byte to the last.
+        // The server's timeout would include all of the data, from the first byte to the last.
         try await setStatementTimeout(nil, isLocal: isLocal)
         let rows = try await copyRows(StatementText(text: sql.text), writing: body)
         try await setStatementTimeout(statementTimeout, isLocal: isLocal)
@@ -104,7 +104,7 @@ package struct PostgresSession: Sendable {
         PostgresCommand(statement, work: work, timeout: statementTimeout, receiver: receiver)
     }
 
-    /// Runs one `COPY … FROM STDIN`. Whatever becomes of it, the connection is out of it afterwards, or closed.
+    /// Runs one `COPY … FROM STDIN`. Afterwards the connection is out of copy mode, or closed.
     private func copyRows(
         _ statement: StatementText,
         writing body: (PostgresCopyWriter) async throws -> Void
@@ -117,12 +117,12 @@ package struct PostgresSession: Sendable {
             connection.assumeIsolated { $0.submit(command, lease: lease) }
         }
         guard early == nil else {
-            throw PostgresError(.unavailable, detail: "no COPY FROM STDIN", statement: statement)
+            throw PostgresError(.unavailable, detail: "the statement is not a COPY … FROM STDIN", statement: statement)
         }
         do {
             try await body(PostgresCopyWriter(connection: connection, copy: copy))
         } catch {
-            // Nothing is kept of what has been written; what the server says to that is not what went wrong.
+            // The server discards the data. Its response is ignored, since `error` is the cause.
             _ = try? await Promise<PostgresRows?>.uninterruptedValue(on: connection.loop) { promise in
                 connection.assumeIsolated { $0.end(copy, failure: "the data is not complete", promise) }
             }
@@ -132,7 +132,7 @@ package struct PostgresSession: Sendable {
             connection.assumeIsolated { $0.end(copy, failure: nil, promise) }
         }
         guard let rows else {
-            throw PostgresError(.decoding, detail: "a COPY ended without an answer", statement: statement)
+            throw PostgresError(.decoding, detail: "a COPY ended without a result", statement: statement)
         }
         return rows
     }
@@ -143,43 +143,44 @@ private struct SetStatementTimeout: PostgresStatement {
         SELECT set_config('statement_timeout', $1, $2)
         """
 
-    /// `nil` for none.
+    /// `nil` for no limit.
     let timeout: Duration?
     let isLocal: Bool
 
     var parameters: [PostgresValue] { [.text("\(timeout?.wholeMilliseconds ?? 0)"), .bool(isLocal)] }
 }
 
-/// Takes the data of a `COPY … FROM STDIN`.
+/// A writer of the data of a `COPY … FROM STDIN`.
 package struct PostgresCopyWriter: Sendable {
     let connection: ExclusiveConnection
     let copy: PostgresCopy
 
-    /// Sends a piece of the data, in the format that the statement names; where it is cut makes no difference.
+    /// Sends a piece of the data, in the format that the statement names. The data may be split anywhere.
     ///
-    /// Suspends until the connection has taken all of it, so that a writer costs no more memory than one piece and a
-    /// little. One task writes at a time.
+    /// Suspends until the connection has accepted all of it, so that a writer needs little more memory than one piece.
+    /// Only one task may write at a time.
     ///
-    /// - Throws: ``PostgresError`` when the connection is lost; `CancellationError` as soon as the task is cancelled.
-    ///   What the server finds wrong with the data is thrown by ``PostgresTransaction/copy(_:writing:)`` when all of
-    ///   it has been written, since libpq does not look for it before.
+    /// - Throws: ``PostgresError`` if the connection is lost; `CancellationError` as soon as the task is cancelled. The
+    ///   server's errors about the data are thrown by ``PostgresTransaction/copy(_:writing:)`` after all of it is
+    ///   written, since libpq does not look for them earlier.
     package func write(_ piece: [UInt8]) async throws {
         let (connection, copy) = (connection, copy)
         let rows = try await Promise<PostgresRows?>.value(on: connection.loop) { promise in
             connection.assumeIsolated { $0.write(piece, to: copy, promise) }
         }
-        guard rows == nil else { throw PostgresError(.unavailable, detail: "written after the end of the COPY") }
+        guard rows == nil else {
+            throw PostgresError(.unavailable, detail: "data was written after the end of the COPY")
+        }
     }
 }
 
-/// A transaction, open for as long as the call that began it lasts: see
-/// ``PostgresPool/withTransaction(statementTimeout:_:)``.
+/// A transaction that is open for the duration of one call: see ``PostgresPool/withTransaction(statementTimeout:_:)``.
 package struct PostgresTransaction: Sendable {
     let session: PostgresSession
 
     /// Runs one statement of the transaction.
     ///
-    /// After one has failed, PostgreSQL refuses all that follow (SQLSTATE 25P02) but a rollback.
+    /// After one has failed, PostgreSQL rejects all later ones (SQLSTATE 25P02) except a rollback.
     ///
     /// - Throws: ``PostgresError``; `CancellationError` as soon as the task is cancelled.
     @discardableResult
@@ -196,29 +197,28 @@ package struct PostgresTransaction: Sendable {
         try await session.query(statement)
     }
 
-    /// Runs a text that was made at run time. For tools and tests.
+    /// Runs a text made at run time. For tools and tests.
     @discardableResult
     package func query(text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
         try await session.query(text: text, parameters)
     }
 
-    /// Runs a text of one statement or several, separated by semicolons, without parameters.
+    /// Runs a text of one or more statements, separated by semicolons, without parameters.
     ///
-    /// It is not to contain `COMMIT` or `ROLLBACK`.
+    /// The text must not contain `COMMIT` or `ROLLBACK`.
     ///
-    /// - Throws: ``PostgresError``, for the first statement that fails.
+    /// - Throws: ``PostgresError`` for the first statement that fails.
     package func execute(script: SQL) async throws {
         try await session.execute(script: script)
     }
 
-    /// Runs a `COPY … FROM STDIN` whose data `body` writes, and returns how many rows that were.
+    /// Runs a `COPY … FROM STDIN` with the data that `body` writes. Returns the number of rows.
     ///
-    /// It may take as long as `body` does: of the server only progress is asked, some of the data within the time that
-    /// a statement has. While it lasts no other statement can be run. If `body` throws, PostgreSQL is told that the
-    /// data is not complete, and keeps none of it.
+    /// It may take as long as `body` does: the server must only make progress, accepting some of the data within the
+    /// statement timeout. No other statement can run meanwhile. If `body` throws, PostgreSQL keeps none of the data.
     ///
-    /// - Throws: what `body` throws; ``PostgresError``, also for data that the server refuses; `CancellationError`. In
-    ///   each case the transaction can only be rolled back.
+    /// - Throws: Errors of `body`; ``PostgresError``, also for invalid data; `CancellationError`. Afterwards the
+    ///   transaction can only be rolled back.
     package func copy(_ sql: SQL, writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Int {
         try await session.copy(sql, isLocal: true, writing: body)
     }

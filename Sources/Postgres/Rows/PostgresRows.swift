@@ -1,9 +1,9 @@
 internal import CLibpq
 
-/// What a statement returned: its rows, and how many it wrote.
+/// The result of a statement: its rows, and the number of rows that it wrote.
 ///
-/// Owns libpq's result and clears it once, when nobody holds it any more. A result is never changed after it has come,
-/// so it may be read from anywhere (libpq manual, "Behavior in Threaded Programs").
+/// It owns libpq's result and clears it when it is deinitialized. A result never changes, so that it may be read from
+/// any thread (libpq manual, "Behavior in Threaded Programs").
 package final class PostgresRows: @unchecked Sendable {
     private let result: OpaquePointer
     /// The number of rows.
@@ -22,13 +22,14 @@ package final class PostgresRows: @unchecked Sendable {
         PQclear(result)
     }
 
-    /// The rows that an `INSERT`, `UPDATE` or `DELETE` wrote, or that a `SELECT` returned; 0 for other statements.
+    /// The number of rows that an `INSERT`, `UPDATE` or `DELETE` wrote, or that a `SELECT` returned; 0 for other
+    /// statements.
     package var affectedRows: Int {
         guard let digits = PQcmdTuples(result) else { return 0 }
         return Int(String(cString: digits)) ?? 0
     }
 
-    /// What the server says it has done: `INSERT 0 3`, `COMMIT`.
+    /// The server's command tag, such as `INSERT 0 3` or `COMMIT`.
     var commandTag: String {
         PQcmdStatus(result).map { String(cString: $0) } ?? ""
     }
@@ -45,7 +46,7 @@ package final class PostgresRows: @unchecked Sendable {
         PQgetisnull(result, Int32(row), Int32(column)) != 0
     }
 
-    /// The bytes of a cell, valid during the call.
+    /// Passes the bytes of a cell to `body`. They are valid during the call.
     func withBytes<Value, Failure: Error>(
         row: Int,
         column: Int,
@@ -64,7 +65,7 @@ extension PostgresRows: RandomAccessCollection {
     package var endIndex: Int { count }
 
     package subscript(position: Int) -> PostgresRow {
-        precondition(position >= 0 && position < count, "no such row")
+        precondition(position >= 0 && position < count, "row index out of range")
         return PostgresRow(rows: self, index: position)
     }
 }
@@ -74,12 +75,12 @@ package struct PostgresRow: Sendable {
     let rows: PostgresRows
     let index: Int
 
-    /// The columns, in the order of the `SELECT` list, one for each type.
+    /// Decodes the columns, in the order of the `SELECT` list, one for each type.
     ///
     ///     let (id, name) = try row.decode(Int64.self, String?.self)
     ///
-    /// - Throws: ``PostgresError/Code/decoding``, naming the column, when there are more or fewer columns than types,
-    ///   when a column has another type, and for a NULL where none is expected.
+    /// - Throws: ``PostgresError/Code/decoding`` if there are more or fewer columns than types. With the name of the
+    ///   column, if it has another type, or is NULL where that is not expected.
     package func decode<each Value: PostgresDecodable>(
         _ types: repeat (each Value).Type
     ) throws(PostgresError) -> (repeat each Value) {
@@ -89,9 +90,9 @@ package struct PostgresRow: Sendable {
         return values
     }
 
-    /// The only column.
+    /// Decodes the only column.
     ///
-    /// - Throws: as for several.
+    /// - Throws: As for several columns.
     package func decode<Value: PostgresDecodable>(_ type: Value.Type) throws(PostgresError) -> Value {
         var columns = ColumnCursor(row: self)
         let value = try columns.next(type)
@@ -100,14 +101,14 @@ package struct PostgresRow: Sendable {
     }
 }
 
-/// Goes through the columns of a row.
+/// A cursor over the columns of a row.
 private struct ColumnCursor {
     let row: PostgresRow
     var position = 0
 
     mutating func next<Value: PostgresDecodable>(_ type: Value.Type) throws(PostgresError) -> Value {
         guard position < row.rows.columnCount else {
-            throw PostgresError(.decoding, detail: "the statement returned \(row.rows.columnCount) columns only")
+            throw PostgresError(.decoding, detail: "the statement returned only \(row.rows.columnCount) columns")
         }
         let cell = PostgresCell(rows: row.rows, row: row.index, column: position)
         position += 1
@@ -118,7 +119,7 @@ private struct ColumnCursor {
         guard position < row.rows.columnCount else { return }
         throw PostgresError(
             .decoding,
-            detail: "the statement returned \(row.rows.columnCount) columns, \(position) are read"
+            detail: "the statement returned \(row.rows.columnCount) columns, but \(position) are read"
         )
     }
 }
@@ -129,17 +130,17 @@ package struct PostgresCell: Sendable {
     let row: Int
     let column: Int
 
-    /// The number by which PostgreSQL names the column's type.
+    /// The object id of the column's type.
     package var type: UInt32 { rows.type(ofColumn: column) }
 
     package var isNull: Bool { rows.isNull(row: row, column: column) }
 
-    /// The value in the type's binary format, valid during the call.
+    /// Passes the value to `body` in the type's binary format. The bytes are valid during the call.
     package func withBytes<Value>(_ body: (UnsafeRawBufferPointer) -> Value) -> Value {
         rows.withBytes(row: row, column: column, body)
     }
 
-    /// An error that names the column.
+    /// Returns an error that names the column.
     package func error(_ what: String) -> PostgresError {
         PostgresError(.decoding, detail: "column \"\(rows.name(ofColumn: column))\" \(what)")
     }

@@ -1,25 +1,25 @@
 internal import FoundationEssentials
 internal import Glibc
 
-/// What PostgreSQL's binary formats have in common (`src/backend/utils/adt/*send` and `*recv`).
+/// Common parts of PostgreSQL's binary formats (`src/backend/utils/adt/*send` and `*recv`).
 enum BinaryFormat {
-    /// From 2000-01-01, where PostgreSQL counts from, to 2001-01-01, where `Date` does.
+    /// The time from PostgreSQL's epoch, 2000-01-01, to the epoch of `Date`, 2001-01-01.
     private static let secondsBetweenEpochs = 366.0 * 86_400
     private static let microsecondsPerSecond = 1_000_000.0
-    /// PostgreSQL writes `infinity` and `-infinity` as the two ends of the range.
+    /// The two ends of the range stand for `infinity` and `-infinity`.
     private static let infinity = Int64.max
     private static let minusInfinity = Int64.min
 
     /// The first byte of a binary `jsonb`: the version of its format.
     static let jsonbVersion: UInt8 = 1
 
-    /// Microseconds since 2000-01-01, or `nil` for a date that is not a number or far beyond the type's range.
+    /// Returns the microseconds since 2000-01-01; `nil` for a date that is not a number or far beyond the type's range.
     static func microseconds(of date: Date) -> Int64? {
         let microseconds = (date.timeIntervalSinceReferenceDate + secondsBetweenEpochs) * microsecondsPerSecond
         return Int64(exactly: microseconds.rounded())
     }
 
-    /// The date of a binary `timestamptz`; its two infinities are the distant past and future.
+    /// Returns the date of a binary `timestamptz`. Its two infinities become the distant past and future.
     static func date(microseconds: Int64) -> Date {
         switch microseconds {
         case infinity: .distantFuture
@@ -29,7 +29,7 @@ enum BinaryFormat {
         }
     }
 
-    /// Whether a text could not be stored: PostgreSQL's `text` holds every character but NUL.
+    /// Returns whether a text contains a NUL, the only character that PostgreSQL's `text` cannot store.
     static func containsNUL(_ text: String) -> Bool {
         // A native string is scanned in place.
         text.utf8.withContiguousStorageIfAvailable { utf8 in
@@ -39,7 +39,7 @@ enum BinaryFormat {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The big-endian integer at `offset`, or `nil` if it does not fit in.
+    /// Returns the big-endian integer at `offset`; `nil` if it does not fit into the buffer.
     func bigEndian<Integer: FixedWidthInteger & BitwiseCopyable>(
         at offset: Int = 0,
         as type: Integer.Type = Integer.self

@@ -1,18 +1,19 @@
-/// Rows for a `COPY … FROM STDIN (FORMAT binary)` (PostgreSQL manual, "COPY", "Binary Format"), put together piece by piece.
+/// Rows for a `COPY … FROM STDIN (FORMAT binary)` (PostgreSQL manual, "COPY", "Binary Format"), appended one by one.
 ///
-/// The server takes the values as they are: each has to be of the very type of its column.
+/// The server does not convert values: each must have exactly the type of its column.
 package struct PostgresCopyRows: Sendable {
-    /// Signature, flags, length of the header's extension.
+    /// The signature, the flags, and the length of the header's extension.
     private static let header = Array("PGCOPY\n".utf8) + [0xFF, 0x0D, 0x0A, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 
-    /// What is to be sent next.
+    /// The bytes to send next.
     package private(set) var bytes = header
 
     package init() {}
 
     /// Appends a row: a value for each column that the statement names, in its order.
     ///
-    /// - Throws: ``PostgresError/Code/invalidParameter`` for a value that PostgreSQL cannot hold: the rows are then of no use.
+    /// - Throws: ``PostgresError/Code/invalidParameter`` for a value that PostgreSQL cannot store. The rows are
+    ///   unusable then.
     package mutating func append(_ values: [PostgresValue]) throws(PostgresError) {
         bytes.appendBigEndian(Int16(clamping: values.count))
         for value in values {
@@ -36,13 +37,13 @@ package struct PostgresCopyRows: Sendable {
         }
     }
 
-    /// There are no more.
+    /// Appends the trailer, after the last row.
     package mutating func end() {
-        // In place of a row's number of fields.
+        // -1 in place of a row's number of fields.
         bytes.appendBigEndian(Int16(-1))
     }
 
-    /// Hands over what is to be sent next.
+    /// Removes and returns the bytes to send next.
     package mutating func take() -> [UInt8] {
         var taken: [UInt8] = []
         taken.reserveCapacity(bytes.count)

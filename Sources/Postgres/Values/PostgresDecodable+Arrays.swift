@@ -8,13 +8,13 @@ extension Array: PostgresDecodable where Element: PostgresElement {
 extension PostgresElement {
     package static func decodeArray(_ cell: PostgresCell) throws(PostgresError) -> [Self] {
         guard let elements = cell.withBytes({ elements(in: $0) }) else {
-            throw cell.error("has type \(cell.type), which is no array of \(Self.self) without NULLs")
+            throw cell.error("has type \(cell.type), which cannot be read as an array of \(Self.self) without NULLs")
         }
         return elements
     }
 
-    /// The elements of a binary array of one dimension (`array_send` in `arrayfuncs.c`), or `nil` if it is not one, or
-    /// has elements of another type, or NULLs.
+    /// Returns the elements of a binary one-dimensional array (`array_send` in `arrayfuncs.c`). Returns `nil` if it is
+    /// not one, has elements of another type, or contains NULLs.
     private static func elements(in bytes: UnsafeRawBufferPointer) -> [Self]? {
         guard let dimensions = bytes.bigEndian(at: 0, as: Int32.self),
             let type = bytes.bigEndian(at: 8, as: UInt32.self)
@@ -22,7 +22,7 @@ extension PostgresElement {
         guard dimensions != 0 else { return [] }
         guard dimensions == 1, let count = bytes.bigEndian(at: 12, as: Int32.self), count >= 0 else { return nil }
         var elements: [Self] = []
-        // An element takes four bytes at least, whatever the header promises.
+        // An element takes at least four bytes, so that a false count in the header reserves no more memory than that.
         elements.reserveCapacity(min(Int(count), bytes.count / 4))
         var offset = 20
         for _ in 0..<count {
@@ -39,7 +39,7 @@ extension PostgresElement {
     }
 }
 
-/// Lets `[UInt8]` be what it is in PostgreSQL: not an array, but a `bytea` or the text of a JSON value.
+/// Decodes `[UInt8]` as PostgreSQL stores bytes: not from an array, but from a `bytea` or the text of a JSON value.
 extension UInt8: PostgresElement {
     package static func decode(_ bytes: UnsafeRawBufferPointer, type: UInt32) -> UInt8? {
         nil
@@ -49,7 +49,7 @@ extension UInt8: PostgresElement {
         switch cell.type {
         case TypeOID.bytea, TypeOID.json: return cell.withBytes { Array($0) }
         case TypeOID.jsonb: return cell.withBytes { Array($0.dropFirst()) }
-        default: throw cell.error("has type \(cell.type), which is no bytea or JSON")
+        default: throw cell.error("has type \(cell.type), which is neither bytea nor JSON")
         }
     }
 }

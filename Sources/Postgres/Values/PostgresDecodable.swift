@@ -1,21 +1,21 @@
 package import FoundationEssentials
 
-/// A type that a column can be read as.
+/// A type that a column can be decoded as.
 ///
-/// `Bool`, `Int32`, `Int64`, `Double`, `String`, `[UInt8]`, `UUID` and `Date`; an `Optional` of each, for columns that
-/// may be NULL; and arrays of them without NULLs. A type of our own decodes through one of these.
+/// These are `Bool`, `Int32`, `Int64`, `Double`, `String`, `[UInt8]`, `UUID` and `Date`; an `Optional` of each, for
+/// columns that may be NULL; and arrays of them without NULLs. Other types decode through one of these.
 package protocol PostgresDecodable {
-    /// The value of `cell`.
+    /// Decodes `cell`.
     ///
     /// - Throws: ``PostgresError/Code/decoding`` for a column of another type and for NULL.
     static func decode(_ cell: PostgresCell) throws(PostgresError) -> Self
 }
 
-/// A column that is to be decoded later, because that takes a while.
+/// A column that is decoded later, because decoding it takes long.
 extension PostgresCell: PostgresDecodable {
     package static func decode(_ cell: PostgresCell) -> PostgresCell { cell }
 
-    /// - Throws: as ``PostgresRow/decode(_:)``.
+    /// - Throws: As ``PostgresRow/decode(_:)``.
     package func decode<Value: PostgresDecodable>(_ type: Value.Type) throws(PostgresError) -> Value {
         try type.decode(self)
     }
@@ -27,12 +27,12 @@ extension Optional: PostgresDecodable where Wrapped: PostgresDecodable {
     }
 }
 
-/// A type with one binary format or more: from its bytes, whether they are a column's or an array element's.
+/// A type with one or more binary formats, for columns and for array elements.
 package protocol PostgresElement: PostgresDecodable {
-    /// The value that `bytes` hold in the binary format of `type`, or `nil` if they do not hold one.
+    /// Returns the value of `bytes` in the binary format of `type`; `nil` if they are not such a value.
     static func decode(_ bytes: UnsafeRawBufferPointer, type: UInt32) -> Self?
 
-    /// The array in `cell`: of these elements, or what PostgreSQL has instead (`bytea` for bytes).
+    /// Decodes the array in `cell`, or PostgreSQL's equivalent of it (`bytea` for bytes).
     ///
     /// - Throws: ``PostgresError/Code/decoding``.
     static func decodeArray(_ cell: PostgresCell) throws(PostgresError) -> [Self]
@@ -42,7 +42,7 @@ extension PostgresElement {
     package static func decode(_ cell: PostgresCell) throws(PostgresError) -> Self {
         guard !cell.isNull else { throw cell.error("is NULL") }
         guard let value = cell.withBytes({ Self.decode($0, type: cell.type) }) else {
-            throw cell.error("has type \(cell.type), which is no \(Self.self)")
+            throw cell.error("has type \(cell.type), which cannot be read as \(Self.self)")
         }
         return value
     }
@@ -103,7 +103,7 @@ extension UUID: PostgresElement {
 }
 
 extension Date {
-    /// The time as a `timestamptz` keeps it, to the microsecond: what is read after it has been written.
+    /// The time rounded to microseconds, as a `timestamptz` stores it.
     package var asStored: Date { BinaryFormat.microseconds(of: self).map(BinaryFormat.date(microseconds:)) ?? self }
 }
 

@@ -1,7 +1,6 @@
 package import FoundationEssentials
 
-// Arrays carry many rows in one statement: `INSERT … SELECT * FROM unnest($1, $2)`. An array is never NULL here, its
-// elements may be.
+// Arrays carry many rows in one statement: `INSERT … SELECT * FROM unnest($1, $2)`. Their elements may be NULL.
 extension PostgresValue {
     /// A `boolean[]`.
     package static func bools(_ values: [Bool?]) -> PostgresValue {
@@ -24,7 +23,8 @@ extension PostgresValue {
         array(TypeOID.float8Array, of: TypeOID.float8, values, width: 8) { $1.appendBigEndian($0.bitPattern) }
     }
 
-    /// A `text[]`. One with a NUL in it is refused before it is sent (``PostgresError/Code/invalidParameter``).
+    /// A `text[]`. If an element contains a NUL, the statement is rejected before it is sent
+    /// (``PostgresError/Code/invalidParameter``).
     package static func texts(_ values: [String?]) -> PostgresValue {
         guard !values.contains(where: { $0.map(BinaryFormat.containsNUL) ?? false }) else {
             return PostgresValue(type: TypeOID.textArray, storage: .refused(nulInText))
@@ -32,8 +32,8 @@ extension PostgresValue {
         return array(TypeOID.textArray, of: TypeOID.text, values, width: nil) { $1.append(contentsOf: $0.utf8) }
     }
 
-    /// A `text[]` of the literals of arrays, each to be cast to `text[]`: arrays of different lengths make no array of arrays, and
-    /// `unnest` would take them all apart (manual, "Array Value Input").
+    /// A `text[]` of array literals, each to be cast to `text[]`. Arrays of different lengths cannot form an array of
+    /// arrays, and `unnest` would flatten it (PostgreSQL manual, "Array Value Input").
     package static func textArrayLiterals(_ values: [[String]]) -> PostgresValue {
         texts(values.map { "{" + $0.map(quoted).joined(separator: ",") + "}" })
     }
@@ -70,7 +70,7 @@ extension PostgresValue {
         }
     }
 
-    /// A `jsonb[]`, each element the text of a JSON value in UTF-8.
+    /// A `jsonb[]`. Each element is the UTF-8 text of a JSON value.
     package static func jsonbs(_ values: [[UInt8]?]) -> PostgresValue {
         array(TypeOID.jsonbArray, of: TypeOID.jsonb, values, width: nil) { json, bytes in
             bytes.append(BinaryFormat.jsonbVersion)
@@ -78,11 +78,12 @@ extension PostgresValue {
         }
     }
 
-    /// The binary format of a one-dimensional array (`array_send` in `arrayfuncs.c`): dimensions, whether there are
-    /// NULLs, the element's type; the dimension's length and lower bound; then each element after its length, -1 for
-    /// NULL.
+    /// Returns the binary format of a one-dimensional array (`array_send` in `arrayfuncs.c`).
     ///
-    /// - Parameter width: bytes of an element, where each has the same.
+    /// It consists of the number of dimensions, whether there are NULLs, the element type, and the dimension's length
+    /// and lower bound. Then each element follows its length, which is -1 for NULL.
+    ///
+    /// - Parameter width: The size of an element in bytes, if all have the same size.
     private static func array<Element>(
         _ type: UInt32,
         of elementType: UInt32,

@@ -1,17 +1,17 @@
 package import FoundationEssentials
 
-/// One bound parameter: a type, and a value in that type's binary format or NULL.
+/// One bound parameter: a type, and NULL or a value in that type's binary format.
 ///
-/// Parameters always travel as binary (`docs/decisions/0002-binary-parameters.md`). Their types are part of the
-/// prepared statement, so a column of another type wants a cast in the SQL.
+/// Parameters are always binary (`docs/decisions/0002-binary-parameters.md`). Their types are part of the prepared
+/// statement, so that a column of another type needs a cast in the SQL.
 package struct PostgresValue: Sendable {
     enum Storage: Sendable {
         case null
-        /// Up to eight bytes, in the low end of a word, as a number: they need no memory of their own.
+        /// Up to eight bytes, in the low end of a word, as a number. They need no allocation.
         case word(UInt64, byteCount: Int)
         case text(String)
         case bytes([UInt8])
-        /// Something that PostgreSQL cannot hold, and why: found out here, reported when it is about to be sent.
+        /// A value that PostgreSQL cannot store, and the reason. It is reported when the statement is submitted.
         case refused(String)
     }
 
@@ -41,7 +41,8 @@ package struct PostgresValue: Sendable {
         PostgresValue(type: TypeOID.float8, storage: value.map { .word($0.bitPattern, byteCount: 8) } ?? .null)
     }
 
-    /// A `text`. One with a NUL in it is refused before it is sent (``PostgresError/Code/invalidParameter``).
+    /// A `text`. If it contains a NUL, the statement is rejected before it is sent
+    /// (``PostgresError/Code/invalidParameter``).
     package static func text(_ value: String?) -> PostgresValue {
         PostgresValue(
             type: TypeOID.text,
@@ -72,7 +73,7 @@ package struct PostgresValue: Sendable {
         )
     }
 
-    /// A `jsonb`, from the text of a JSON value in UTF-8, which the server checks.
+    /// A `jsonb`, from the UTF-8 text of a JSON value. The server checks it.
     package static func jsonb(_ value: [UInt8]?) -> PostgresValue {
         PostgresValue(
             type: TypeOID.jsonb,
@@ -80,6 +81,6 @@ package struct PostgresValue: Sendable {
         )
     }
 
-    static let nulInText = "a text holds a NUL character"
-    static let dateOutOfRange = "a date is beyond what a timestamp can hold"
+    static let nulInText = "a text contains a NUL character"
+    static let dateOutOfRange = "a date is outside the range of a timestamp"
 }

@@ -1,4 +1,4 @@
-/// The numbers by which PostgreSQL names its built-in types (`pg_type.dat`; they never change).
+/// The object ids of PostgreSQL's built-in types (`pg_type.dat`). They never change.
 enum TypeOID {
     static let bool: UInt32 = 16
     static let bytea: UInt32 = 17

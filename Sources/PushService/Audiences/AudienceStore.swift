@@ -3,8 +3,8 @@ internal import Postgres
 
 /// The audiences in PostgreSQL.
 struct AudienceStore: Sendable {
-    /// How long one statement of an upload may take, and how long PostgreSQL may take none of its data: to sort ten million users takes
-    /// a slow disk a minute.
+    /// The timeout of each statement of an upload, and of a pause in which PostgreSQL accepts none of the data. On a
+    /// slow disk, sorting ten million users takes a minute.
     private static let statementTimeout = Duration.seconds(600)
 
     private let pool: PostgresPool
@@ -13,13 +13,14 @@ struct AudienceStore: Sendable {
         self.pool = pool
     }
 
-    /// Replaces the users of an audience, or makes it: in one step, when the last of them is stored.
+    /// Replaces the users of an audience, or creates it, in one step after the last user is stored.
     ///
-    /// Takes one of the loop's connections for transactions for as long as `body` takes.
+    /// Holds one of the loop's connections for transactions while `body` runs.
     ///
-    /// - Parameter body: Writes the users as ``UserIDRows`` has them, in any order, some perhaps more than once; one at least.
-    /// - Returns: The audience as it is now, and whether there was none of that name.
-    /// - Throws: What `body` throws, ``PostgresError``, `CancellationError`: the audience is then as it was.
+    /// - Parameter body: Writes at least one user, in the format of ``UserIDRows`` and in any order. Duplicates are
+    ///   allowed.
+    /// - Returns: The stored audience, and whether it is new.
+    /// - Throws: Errors of `body`, ``PostgresError``, `CancellationError`. The audience is then unchanged.
     func replace(
         _ name: AudienceName,
         writing body: (PostgresCopyWriter) async throws -> Void
@@ -38,35 +39,35 @@ struct AudienceStore: Sendable {
                 let (updatedAt, isNew) = try await transaction.query(
                     UpsertAudience(name: name, partsID: partsID, users: users)
                 ).first
-            else { throw PostgresError(.decoding, detail: "an audience was stored without an answer") }
+            else { throw PostgresError(.decoding, detail: "storing an audience returned no row") }
             return (Audience(name: name, users: users, updatedAt: updatedAt), isNew)
         }
     }
 
-    /// An audience, or `nil`.
+    /// Returns an audience; `nil` if there is none with this name.
     func audience(_ name: AudienceName) async throws -> Audience? {
         try await pool.read(FindAudience(name: name)).first
     }
 
-    /// The audiences by name, at most `limit` of them.
+    /// Returns up to `limit` audiences by name.
     ///
-    /// - Parameter name: Only those after this one.
+    /// - Parameter name: The last name of the previous page; `nil` for the first page.
     func list(after name: AudienceName?, limit: Int) async throws -> [Audience] {
         try await pool.read(ListAudiences(after: name, limit: limit))
     }
 
-    /// Deletes an audience; pushes that were made for it keep its users. Returns whether there was one.
+    /// Deletes an audience. Pushes that were created for it keep its users. Returns whether the audience existed.
     func delete(_ name: AudienceName) async throws -> Bool {
         try await pool.write(DeleteAudience(name: name)) > 0
     }
 
-    /// Deletes parts that belong to no audience and to no unfinished push. Returns how many: fewer than `limit` if there
-    /// are no more, or if another server deletes the rest.
+    /// Deletes parts that belong to no audience and to no unfinished push. Returns their number, which is lower than
+    /// `limit` if no more are left, or if another server is deleting the rest.
     ///
     /// The parts of an upload in flight are invisible until an audience has them. The statement that creates a push
     /// reads the audience `FOR SHARE`, so that its parts cannot be deleted meanwhile (`0003_audiences.sql`).
     ///
-    /// - Parameter limit: The most parts to delete, of a thousand users each.
+    /// - Parameter limit: The maximum number of parts to delete, of up to a thousand users each.
     func removeUnusedParts(limit: Int) async throws -> Int {
         try await pool.write(DeleteUnusedAudienceParts(limit: limit))
     }
@@ -76,7 +77,7 @@ extension Audience {
     /// Decodes the columns `name`, `users` and `updated_at`.
     fileprivate init(_ row: PostgresRow) throws {
         let (text, users, updatedAt) = try row.decode(String.self, Int64.self, Date.self)
-        guard let name = AudienceName(text) else { throw PostgresError(.decoding, detail: "no name of an audience") }
+        guard let name = AudienceName(text) else { throw PostgresError(.decoding, detail: "invalid audience name") }
         self.init(name: name, users: users, updatedAt: updatedAt)
     }
 }
@@ -114,8 +115,7 @@ struct InsertAudienceParts: PostgresStatement {
 
 /// Inserts an audience or replaces its parts. Returns the time of the update, and whether the audience is new.
 ///
-/// A new row has `xmax = 0`. Of two concurrent uploads, the one that ends later has the later time, whichever began
-/// first.
+/// A new row has `xmax = 0`. If two uploads are concurrent, the one that ends later has the later time.
 struct UpsertAudience: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO audiences (name, parts_id, users, created_at, updated_at)
@@ -185,7 +185,7 @@ struct DeleteAudience: PostgresStatement {
 
 /// Deletes parts that belong to no audience and to no unfinished push.
 ///
-/// Finds each `parts_id` by the key, from one to the next, because each has thousands of rows.
+/// Skips from one `parts_id` to the next by the key, because each has thousands of rows.
 struct DeleteUnusedAudienceParts: PostgresStatement {
     static let sql: SQL = """
         WITH RECURSIVE stored AS (

@@ -55,7 +55,7 @@ struct EventRoutes: Sendable {
     /// - Throws: ``SecurityEventRefusal``; ``Problem`` 503 when Kakao's keys cannot be fetched.
     private func accountEvents(_ request: Request, _ verifier: TokenVerifier) async throws -> [KakaoEvent] {
         guard request.contentType == "application/secevent+jwt" else {
-            throw SecurityEventRefusal(.invalidRequest, "Content-Type must be application/secevent+jwt.")
+            throw SecurityEventRefusal(.invalidRequest, "Unsupported Content-Type. Allowed: application/secevent+jwt.")
         }
         guard let token = JSONWebToken(String(decoding: request.body, as: UTF8.self), .securityEvent) else {
             throw SecurityEventRefusal(.invalidRequest, "The body must be a signed security event token.")

@@ -5,8 +5,8 @@ internal import Postgres
 struct EventStore: Sendable {
     let pool: PostgresPool
 
-    /// Stores events and their effects on users: withdraws devices, and notifies all servers of revoked tokens. Returns the number of devices
-    /// that were withdrawn and are to be deregistered at Kakao.
+    /// Stores events and their effects on users: withdraws devices, and notifies all servers of revoked tokens. Returns
+    /// the number of withdrawn devices, which are to be deregistered at Kakao.
     ///
     /// A duplicate event changes nothing, since its user may have returned.
     func insert(_ events: [KakaoEvent]) async throws -> Int {
@@ -41,9 +41,11 @@ struct EventStore: Sendable {
 
 // MARK: Statements
 
-/// Stores events, withdraws the devices of users who have left the app, and notifies all servers of users whose tokens were revoked.
+/// Stores events, withdraws the devices of users that have left the app, and notifies all servers of users whose tokens
+/// were revoked.
 ///
-/// Only devices are withdrawn that were registered before the event, by the database's clock: hence the age of an event and not its time.
+/// Withdraws only devices that were registered before the event. Both times are by the database's clock: the statement
+/// computes an event's time from its age.
 struct InsertEvents: PostgresStatement {
     static let sql: SQL = """
         WITH stored AS (

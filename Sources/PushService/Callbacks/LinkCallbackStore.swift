@@ -16,9 +16,9 @@ final class LinkCallbackStore: Sendable {
         try await inserts.submit(callback)
     }
 
-    /// The same for `limit` at most, even if the client goes away meanwhile.
+    /// Stores a callback as ``insert(_:)`` does, for at most `limit`. Continues even if the client disconnects.
     ///
-    /// - Throws: ``PostgresError``; after `limit` ``PostgresError/Code/timedOut``.
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`.
     func insert(_ callback: LinkCallback, within limit: Duration) async throws {
         try await inserts.submit(callback, within: limit)
     }
@@ -26,9 +26,9 @@ final class LinkCallbackStore: Sendable {
     /// The number of callbacks that one statement of ``remove(userID:fromArgument:)`` reads.
     private static let step = 10_000
 
-    /// Takes a custom argument out of all callbacks in which it holds a user's number.
+    /// Removes a custom argument from all callbacks in which its value is the user's id.
     ///
-    /// No index knows which these are: all callbacks are looked through, in steps.
+    /// There is no index for this, so all callbacks are read, in steps.
     func remove(userID: Int64, fromArgument argument: String) async throws {
         var after: UUID? = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
         while let last = after {
@@ -42,21 +42,21 @@ final class LinkCallbackStore: Sendable {
         }
     }
 
-    /// Which callbacks are asked for. What is `nil` does not restrict.
+    /// The callbacks to list. A criterion that is `nil` does not restrict the list.
     struct Filter: Sendable {
         var since: Date?
         var until: Date?
-        /// Callbacks that were stored since then, however long ago they were received.
+        /// Only callbacks that were stored since then, however long ago they were received.
         var storedSince: Date?
         var chatType: String?
         var templateID: Int64?
         /// A JSON object of custom arguments that a callback must have.
         var args: [UInt8]?
-        /// Only what was received before this one.
+        /// Only callbacks that were received before the one with this id.
         var before: UUID?
     }
 
-    /// The callbacks that pass `filter`, the latest first, at most `limit` of them.
+    /// Returns up to `limit` callbacks that pass `filter`, the latest first.
     func list(_ filter: Filter, limit: Int) async throws -> [StoredCall<LinkCallback>] {
         try await pool.read(ListLinkCallbacks(filter: filter, limit: limit))
     }

@@ -61,7 +61,7 @@ extension PushType {
 extension PushType: PostgresDecodable {
     package static func decode(_ cell: PostgresCell) throws(PostgresError) -> PushType {
         let name = try cell.decode(String.self)
-        guard let pushType = PushType(storedName: name) else { throw cell.error("holds no push type: \(name)") }
+        guard let pushType = PushType(storedName: name) else { throw cell.error("has an unknown push type: \(name)") }
         return pushType
     }
 }
@@ -72,7 +72,7 @@ extension PostgresValue {
 }
 
 extension Device {
-    /// All that is known of it but its token, which is masked.
+    /// Writes the members of the device, with a masked token.
     func write(to json: inout JSONWriter.Members) {
         json.member("user_id", String(key.userID))
         json.member("device_id", key.deviceID)
@@ -92,7 +92,7 @@ extension Device {
     }
 }
 
-/// What the devices of a user are sorted by.
+/// The sort key of a user's devices, as a page cursor.
 struct DeviceCursor: PageCursor {
     let deviceID: String
     let pushType: PushType
@@ -126,7 +126,7 @@ extension Page<DeviceCursor> {
 }
 
 extension Response {
-    /// Stored, and told to Kakao as soon as Kakao answers.
+    /// The response 202 to a change that is stored here while the call to Kakao is pending.
     static var pending: Response {
         var json = JSONWriter()
         json.object { $0.member("state", "pending") }
@@ -135,7 +135,7 @@ extension Response {
 }
 
 extension String {
-    /// A push token as it may be shown: enough to tell two apart, too little to send to.
+    /// A push token in a form that may be shown: enough to distinguish two tokens, too little to send to one.
     var masked: String {
         utf8.count > 16 ? "\(prefix(4))…\(suffix(4))" : "…"
     }

@@ -3,15 +3,16 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
 
-/// All devices of one user.
+/// Operations on all devices of one user.
 extension DeviceRegistrar {
-    /// The devices that are deregistered at Kakao while the caller waits; further ones are left pending.
+    /// The maximum number of devices that are deregistered at Kakao while the caller waits. Further ones are left
+    /// pending.
     private static let maximumAtOnce = 10
 
-    /// Withdraws all devices of a user, also those that only Kakao knows.
+    /// Withdraws all devices of a user, including those that only Kakao knows.
     ///
-    /// - Returns: Whether Kakao has deregistered all of them. Otherwise the stored ones are pending; another call finds those that only Kakao
-    ///   knows.
+    /// - Returns: Whether Kakao has deregistered all of them. If not, stored devices are pending, and devices that only
+    ///   Kakao knows may need another call.
     func forgetDevices(ofUser userID: Int64) async throws -> Bool {
         let listed = try? await tokensAtKakao(ofUsers: [userID])
         if let listed, !listed.isEmpty { try await store.addWithdrawn(listed) }
@@ -28,7 +29,7 @@ extension DeviceRegistrar {
         return listed != nil && waiting.isEmpty && !withdrawal.isShared
     }
 
-    /// Compares the devices of a user with Kakao's list, and makes those pending that differ.
+    /// Compares the devices of a user with Kakao's list, and marks those that differ as pending.
     ///
     /// - Throws: ``Problem`` if Kakao does not list the tokens; ``PostgresError``.
     func reconcileDevices(ofUser userID: Int64) async throws -> [DeviceDifference] {
@@ -60,7 +61,7 @@ extension Problem {
                 headerFields: [.retryAfter: "10"]
             )
         case .invalid, .fail:
-            Problem(.badGateway, "Kakao refused to list the users' tokens.")
+            Problem(.badGateway, "Kakao rejected the request for the users' tokens.")
         }
     }
 }

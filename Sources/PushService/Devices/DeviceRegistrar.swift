@@ -8,19 +8,19 @@ internal import Postgres
 
 /// Registers and withdraws devices: stores a change, calls Kakao, stores Kakao's response.
 ///
-/// A change is committed before Kakao is called, and pending until the response is committed. The request that stored it holds a lease on the
-/// device meanwhile, so that calls about one device follow one another. Whatever is left pending, by an outage or the end of a server, is done by
-/// the ``PendingDeviceWorker`` of any server.
+/// A change is committed before the call to Kakao, and is pending until Kakao's response is committed. Meanwhile the
+/// request that stored it holds a lease on the device, so that calls about one device are sequential. Changes left
+/// pending by an outage or by the end of a server are completed by the ``PendingDeviceWorker`` of any server.
 struct DeviceRegistrar: Sendable {
-    /// The outcome of a call to Kakao, as stored.
+    /// The stored outcome of a call to Kakao.
     enum Outcome: Sendable {
-        /// Kakao keeps the token for this long.
+        /// Kakao has registered the token, and keeps it for this lifetime.
         case registered(TokenLifetime)
-        /// Kakao has no such token any more.
+        /// Kakao no longer has the token.
         case deregistered
-        /// Kakao is unavailable or does not accept calls at present: the call is repeated later.
+        /// Kakao is unavailable or does not accept calls at present. The call is retried later.
         case postponed
-        /// Kakao rejects the registration for good.
+        /// Kakao has rejected the registration permanently.
         case rejected(KakaoError)
     }
 
@@ -35,10 +35,10 @@ struct DeviceRegistrar: Sendable {
 
     // MARK: Requests
 
-    /// Registers a device, at Kakao after the devices that lose their token to it are deregistered there.
+    /// Registers a device. Devices that lose their token to it are deregistered at Kakao first.
     ///
     /// - Returns: How long Kakao keeps the token; `nil` if the registration is stored and pending.
-    /// - Throws: ``Problem`` in Kakao's words if Kakao rejects the registration; ``PostgresError``.
+    /// - Throws: ``Problem`` with Kakao's error text if Kakao rejects the registration; ``PostgresError``.
     func register(_ registration: DeviceRegistration) async throws -> TokenLifetime? {
         var pending: ArraySlice<PendingDevice>
         if let repetition = try await store.registerAgain(registration) {
@@ -57,7 +57,7 @@ struct DeviceRegistrar: Sendable {
             case .deregistered:
                 continue
             case .postponed:
-                // Kakao still has the token for its former user: its new user has to wait.
+                // Kakao still has the token for another device: this registration has to wait.
                 for waiting in pending { try await postpone(waiting) }
                 return nil
             case .rejected(let error):
@@ -67,7 +67,7 @@ struct DeviceRegistrar: Sendable {
         return nil
     }
 
-    /// Withdraws a device. Returns whether Kakao has deregistered it; otherwise that is pending.
+    /// Withdraws a device. Returns whether Kakao has deregistered it; if not, the deregistration is pending.
     func withdraw(_ key: DeviceKey) async throws -> Bool {
         guard let device = try await store.withdraw(key), case .deregistered = try await synchronize(device) else {
             return false
@@ -93,7 +93,7 @@ struct DeviceRegistrar: Sendable {
                 signal.send(after: delay)
                 return .postponed
             case .invalid, .fail:
-                // Kakao does not know the device: as good as deregistered.
+                // Kakao does not know the device, so it counts as deregistered.
                 guard !device.isWithdrawn else { return try await confirm(device, nil) }
                 try await store.reject(device)
                 signal.send()
@@ -102,13 +102,13 @@ struct DeviceRegistrar: Sendable {
         }
     }
 
-    /// Leaves a leased device to the worker, which waits for the withdrawals of its token.
+    /// Releases a leased device to the worker, which waits until the withdrawals of its token are confirmed.
     func postpone(_ device: PendingDevice) async throws {
         try await store.postpone(device, by: .zero)
         signal.send()
     }
 
-    /// Returns the lifetime of a registered token, `nil` for a deregistered one.
+    /// Calls Kakao. Returns the lifetime of a registered token, or `nil` for a deregistered one.
     private func callKakao(_ device: PendingDevice) async -> Result<TokenLifetime?, KakaoError> {
         let key = device.key
         do throws(KakaoError) {
@@ -145,7 +145,10 @@ struct DeviceRegistrar: Sendable {
         return lifetime.map { .registered($0) } ?? .deregistered
     }
 
-    /// Doubles from one second to five minutes, with a jitter of a fifth; longer if Kakao asks for it.
+    /// Returns the delay before the next call.
+    ///
+    /// It doubles from 1 s to 5 min, with a jitter of 20 %. It is about 60 s or more while Kakao accepts no calls, and
+    /// longer if Kakao requests it (`Retry-After`), up to an hour.
     private func delay(after attempts: Int, _ error: KakaoError) -> Duration {
         var delay = min(Duration.seconds(1 << min(attempts, 10)), Self.longestDelay)
         if error.disposition != .retry { delay = max(delay, .seconds(60)) }
@@ -155,16 +158,16 @@ struct DeviceRegistrar: Sendable {
 }
 
 extension Problem {
-    /// A registration that Kakao rejects, in Kakao's words.
+    /// Returns the problem for a registration that Kakao rejects, with Kakao's error text.
     fileprivate static func rejected(_ error: KakaoError) -> Problem {
         guard case .refused(let status, let code, let message) = error.kind else {
-            return Problem(.badGateway, "Kakao did not take the registration.")
+            return Problem(.badGateway, "The call to Kakao failed.")
         }
         return Problem(
             HTTPResponse.Status(code: (400..<500).contains(status) ? status : 400),
             code: code?.rawValue,
             kind: "refused-by-kakao",
-            message.isEmpty ? "Kakao refuses the registration." : "Kakao refuses the registration: \(message)"
+            message.isEmpty ? "Kakao rejected the registration." : "Kakao rejected the registration: \(message)"
         )
     }
 }

@@ -11,8 +11,8 @@ struct DeviceRegistration: Sendable {
     var timezone: String?
     var appVersion: String?
     var tags: [String] = []
-    /// The time at which the access token of the app's user was verified; `nil` for a registration by an operator. A user who has unlinked the
-    /// app since then cannot register.
+    /// The time at which the access token of the app's user was verified; `nil` for a registration by an operator. A
+    /// user who has unlinked the app since then cannot register.
     var authorizedAt: MonotonicTime?
 }
 
@@ -34,7 +34,7 @@ extension DeviceRegistration {
 }
 
 extension DeviceRegistration {
-    /// An array for each column that the app describes.
+    /// Returns an array of values for each column that the app describes.
     static func columns(_ registrations: [DeviceRegistration]) -> [PostgresValue] {
         [
             .int64s(registrations.map(\.key.userID)),
@@ -48,7 +48,9 @@ extension DeviceRegistration {
         ]
     }
 
-    /// The seconds since each was authorized, since all servers share only the database's clock; NULL for operators' registrations.
+    /// Returns the time since each authorization in seconds, or NULL for registrations by operators.
+    ///
+    /// The times are relative because servers share no clock other than the database's.
     static func ages(_ registrations: [DeviceRegistration]) -> PostgresValue {
         let now = MonotonicTime.now
         return .float64s(registrations.map { $0.authorizedAt?.seconds(to: now) })

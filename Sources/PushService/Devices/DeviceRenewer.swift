@@ -1,11 +1,11 @@
 internal import EventLoop
 internal import Logging
 
-/// Has tokens registered again, in the background, before Kakao drops them.
+/// Schedules renewals of push tokens in the background, before the tokens expire at Kakao.
 ///
-/// It only asks for it: ``PendingDeviceWorker`` tells Kakao, of whichever server.
+/// The calls to Kakao are made by the ``PendingDeviceWorker`` of any server.
 actor DeviceRenewer {
-    /// How often it looks. One statement each time, for what is due within days.
+    /// The interval between two passes. A pass is one statement, and schedules renewals days before the tokens expire.
     private static let interval = Duration.seconds(60)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -23,23 +23,23 @@ actor DeviceRenewer {
         signal = Signal(loop: loop)
     }
 
-    /// Works until it is stopped.
+    /// Runs until ``stop()`` is called.
     func run() async {
         while !isStopping {
             do {
                 let count = try await registrar.store.renew(activeWithinDays: activeWithinDays)
                 if count > 0 {
-                    logger.debug("Tokens are registered again", metadata: ["devices": "\(count)"])
+                    logger.debug("Token renewals scheduled", metadata: ["devices": "\(count)"])
                     registrar.signal.send()
                 }
             } catch {
-                logger.debug("Tokens that expire could not be looked up", metadata: ["error": "\(error)"])
+                logger.debug("Token renewals not scheduled", metadata: ["error": "\(error)"])
             }
             await signal.wait(atMost: Self.interval)
         }
     }
 
-    /// Lets ``run()`` end after the statement in hand.
+    /// Lets ``run()`` return after the current statement.
     func stop() {
         isStopping = true
         signal.send()

@@ -3,9 +3,11 @@ internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
 
-/// `/v1/devices`: the devices of the user whose token it is; by an operator's key those of the user that `uuid` names.
+/// The routes below `/v1/devices`: the devices of the user of an access token or, with an operator key, of the user in
+/// `uuid`.
 struct DeviceRoutes: Sendable {
-    /// Begins the paths that name a device. Kakao's documents have iPhones use their push token for that: it is not logged.
+    /// The prefix of paths with a device id. The id is not logged, because Kakao's documentation uses the push token as
+    /// the device id of an iPhone.
     static let path = "/v1/devices/"
 
     let registrar: DeviceRegistrar
@@ -27,7 +29,8 @@ struct DeviceRoutes: Sendable {
         )
     }
 
-    /// Stores a registration, then tells Kakao: the device with 201 if it is new, 200 if it was known, 202 if Kakao is yet to hear of it.
+    /// Stores a registration, then calls Kakao. Responds with the device: 201 if it is new, 200 if it was known, 202 if
+    /// the call to Kakao is pending.
     private func register(_ request: Request) async throws -> Response {
         let caller = try request.deviceCaller()
         let parameters = try Parameters(queryAndBodyOf: request)
@@ -44,15 +47,15 @@ struct DeviceRoutes: Sendable {
         guard let device = devices.first(where: { $0.key == key }) else {
             throw Problem(
                 .conflict,
-                "At the same moment the device was removed, or its token registered for another one."
+                "The device was changed by a concurrent request. Try again."
             )
         }
         return device.response
     }
 
-    /// Takes a device back, under `push_type` or whatever push type it has: 204, or 202 if Kakao is yet to hear of it.
+    /// Withdraws a device, of `push_type` or of all its push types. Responds 204, or 202 if a call to Kakao is pending.
     ///
-    /// Of a device that is unknown here Kakao is told all the same, which may know it.
+    /// Kakao is called even for a device that is unknown here, because Kakao may know it.
     private func withdraw(_ request: Request) async throws -> Response {
         let caller = try request.deviceCaller()
         let parameters = try Parameters(queryAndBodyOf: request)
@@ -87,12 +90,12 @@ struct DeviceRoutes: Sendable {
 }
 
 extension Device {
-    /// The device, as it was just registered.
+    /// The response to a registration of the device.
     fileprivate var response: Response {
         var json = JSONWriter()
         json.object { write(to: &$0) }
         guard isConfirmed else { return .json(json.bytes, status: .accepted) }
-        // What was known before keeps the moment of its creation.
+        // A device that was known before keeps its time of creation.
         return .json(json.bytes, status: createdAt == updatedAt ? .created : .ok)
     }
 }

@@ -2,21 +2,21 @@ internal import FoundationEssentials
 internal import KakaoAPI
 internal import Postgres
 
-/// Reads registered devices, whether Kakao has confirmed them or not. Withdrawn devices are not shown.
+/// Reads of registered devices, whether Kakao has confirmed them or not. Withdrawn devices are not returned.
 extension DeviceStore {
-    /// Push tokens in the order of user and device.
+    /// A page of push tokens in the order of user and device.
     struct TokenPage: Sendable {
         var tokens: [PushToken] = []
         /// The device after which the next page begins; `nil` for the last page.
         var next: DeviceKey?
-        /// Whether no device of the user is stored, not even a withdrawn one. Only Kakao may have tokens then.
+        /// Whether no device of the user is stored, not even a withdrawn one. Then only Kakao may have tokens.
         var isUnknown = false
     }
 
-    /// The devices of a further page of tokens: with tokens of 4 KB, a megabyte.
+    /// The number of devices on a page of ``pushTokens(ofUsers:after:)``: 1 MB with tokens of 4 KB.
     private static let pageSize = 256
 
-    /// Returns the first page of a user's tokens. Concurrent look-ups are one statement.
+    /// Returns the first page of a user's tokens. Concurrent look-ups share a statement.
     func pushTokens(ofUser userID: Int64) async throws -> TokenPage {
         try await lookUps.submit(userID)
     }
@@ -26,7 +26,7 @@ extension DeviceStore {
         try await pool.read(FindUnknownUsers(userIDs: userIDs))
     }
 
-    /// Returns a page of the tokens of users, from the device after `key` on.
+    /// Returns a page of the tokens of users, starting after the device `key`.
     func pushTokens(ofUsers userIDs: [Int64], after key: DeviceKey?) async throws -> TokenPage {
         var page = TokenPage()
         page.tokens = try await pool.read(ListPushTokens(userIDs: userIDs, after: key, limit: Int64(Self.pageSize)))
@@ -34,7 +34,7 @@ extension DeviceStore {
         return page
     }
 
-    /// Returns up to `limit` devices of a user in the order of their ids, from the device after `cursor` on.
+    /// Returns up to `limit` devices of a user in the order of their ids, starting after `cursor`.
     func devices(ofUser userID: Int64, after cursor: DeviceCursor?, limit: Int) async throws -> [Device] {
         try await pool.read(ListDevices(userID: userID, after: cursor, limit: Int64(limit)))
     }
@@ -47,11 +47,12 @@ extension DeviceStore {
 
 // MARK: Statements
 
-/// Looks up the tokens of users, up to ``firstPage`` of each.
+/// Looks up the tokens of users, up to ``firstPage`` for each user.
 struct LookUpDevices: CoalescedStatement {
     typealias Item = Int64
 
-    /// Devices of a user on the first page: more than nearly every user has, and few enough for 64 users at a time.
+    /// The number of devices on a user's first page: more than nearly every user has, and few enough for 64 users in
+    /// one statement.
     private static let firstPage = 16
 
     static let sql: SQL = """
@@ -71,7 +72,8 @@ struct LookUpDevices: CoalescedStatement {
 
     var parameters: [PostgresValue] { [.int64s(userIDs)] }
 
-    /// A device and its user's place among the users, from 1. The columns of the device are NULL for an unknown user.
+    /// Decodes a device and its user's place among the users, from 1. The columns of the device are NULL for an unknown
+    /// user.
     static func decode(
         _ row: PostgresRow
     ) throws -> (Int64, Int64, PostgresCell, PostgresCell, PostgresCell, PostgresCell, PostgresCell, PostgresCell) {

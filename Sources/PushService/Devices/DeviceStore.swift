@@ -3,10 +3,11 @@ internal import Postgres
 
 /// The devices in PostgreSQL.
 ///
-/// The statements that change devices are in `Transitions`, those that read them in `DeviceStore+Reading.swift`. Concurrent callers of the
-/// frequent ones share a statement.
+/// The statements that change devices are in `Transitions`, and those that read them are in
+/// `DeviceStore+Reading.swift`. Concurrent executions of frequent statements are combined into one.
 final class DeviceStore: Sendable {
-    /// The duration of a lease: longer than a call to Kakao may take, and short enough for the devices of a server that has stopped.
+    /// The duration of a lease: longer than a call to Kakao may take, but short, since the devices of a stopped server
+    /// wait for it.
     static let leaseDuration = Duration.seconds(20)
 
     let pool: PostgresPool

@@ -3,7 +3,8 @@ internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
 
-/// `/v1/push/register`, `/tokens` and `/deregister` as Kakao shapes them, and `/v2/push/*`.
+/// The routes `/v1/push/register`, `/tokens` and `/deregister` in the format of Kakao's API, and the same under
+/// `/v2/push`.
 struct KakaoDeviceRoutes: Sendable {
     let registrar: DeviceRegistrar
 
@@ -25,7 +26,8 @@ struct KakaoDeviceRoutes: Sendable {
         }
     }
 
-    /// Stores a registration, then tells Kakao: 200 and the days until the token expires, or 202 if Kakao is yet to hear of it.
+    /// Stores a registration, then calls Kakao. Responds 200 with the days until the token expires, or 202 if the call
+    /// to Kakao is pending.
     private func register(_ request: Request, _ version: PushVersion) async throws -> Response {
         let caller = try request.deviceCaller()
         let parameters = try Parameters(request)
@@ -34,7 +36,8 @@ struct KakaoDeviceRoutes: Sendable {
         return .json(Array(lifetime.answer.utf8))
     }
 
-    /// The devices of one user or of several, in the order of user and device. Those of users unknown here are listed by Kakao.
+    /// Lists the devices of one or more users in the order of user and device. Devices of users that are unknown here
+    /// come from Kakao.
     ///
     /// A list of more than one page is streamed.
     private func tokens(_ request: Request, _ version: PushVersion) async throws -> Response {
@@ -50,12 +53,12 @@ struct KakaoDeviceRoutes: Sendable {
             unknown = try await store.unknownUsers(among: userIDs)
             first = try await store.pushTokens(ofUsers: userIDs, after: nil)
         }
-        // Asked before the response begins: a list without them would be taken for complete.
+        // Kakao is called before the response begins: a list without these tokens would look complete.
         let listed = TokensAtKakao(unknown.isEmpty ? [] : try await registrar.tokensAtKakao(ofUsers: unknown))
         guard first.next != nil else { return .json(listed.merged(with: first).json(version)) }
         return .json { writer in
             var (page, listed) = (first, listed)
-            // Each page is an array of its own, whose brackets become the separators of one array.
+            // Each page is rendered as an array, and its brackets are replaced by the separators of one array.
             var opening = UInt8(ascii: "[")
             while true {
                 var bytes = listed.takeMerged(with: page).json(version)
@@ -76,18 +79,19 @@ struct KakaoDeviceRoutes: Sendable {
         }
     }
 
-    /// Takes a device back: 200 and an empty body, or 202 if Kakao is yet to hear of it.
+    /// Withdraws a device. Responds 200 with an empty body, or 202 if the call to Kakao is pending.
     private func deregister(_ request: Request, _ version: PushVersion) async throws -> Response {
         let caller = try request.deviceCaller()
         let isForgotten = try await registrar.withdraw(Self.key(try Parameters(request), version, caller))
         return isForgotten ? .json([]) : .pending
     }
 
-    /// The users whose devices are asked for, each once and in order: `uuid` or `uuids`; by a user's app its own, named or not.
+    /// Returns the users in `uuid` or `uuids`, distinct and in order. A user's app may omit both, and may name only its
+    /// own user.
     private static func userIDs(_ parameters: Parameters, _ caller: DeviceCaller) throws -> [Int64] {
         guard !parameters.has("uuid") || !parameters.has("uuids"),
             caller != .operator || parameters.has("uuid") || parameters.has("uuids")
-        else { throw Problem.field("uuid", "given, or uuids, and not both") }
+        else { throw Problem.field("uuid", "specified, or uuids instead, but not both") }
         guard parameters.has("uuids") else { return [try caller.userID(parameters)] }
         let userIDs = try parameters.userIDs("uuids", count: 1...KakaoPushAPI.maximumUsers)
         try caller.require(userIDs, "uuids")
@@ -108,9 +112,9 @@ struct KakaoDeviceRoutes: Sendable {
     }
 }
 
-/// Tokens that only Kakao has, on their way into a list.
+/// Tokens that only Kakao has, which are merged into the pages of a list.
 private struct TokensAtKakao: Sendable {
-    /// In the order of their users.
+    /// The tokens that are not merged yet, in the order of their users.
     private var rest: ArraySlice<PushToken>
 
     init(_ tokens: [PushToken]) {
@@ -122,7 +126,8 @@ private struct TokensAtKakao: Sendable {
         return copy.takeMerged(with: page)
     }
 
-    /// The page's tokens with those of the users between its own; with all that are left if it is the last one.
+    /// Returns the page's tokens, merged with those of users that come between its own. The last page gets all that are
+    /// left.
     mutating func takeMerged(with page: DeviceStore.TokenPage) -> [PushToken] {
         guard !rest.isEmpty else { return page.tokens }
         var merged: [PushToken] = []
@@ -142,7 +147,7 @@ private struct TokensAtKakao: Sendable {
 }
 
 extension [PushToken] {
-    /// As Kakao lists them.
+    /// Returns the tokens as JSON in the format of Kakao's API.
     fileprivate func json(_ version: PushVersion) -> [UInt8] {
         var json = JSONWriter()
         json.array { json in
@@ -162,7 +167,7 @@ extension [PushToken] {
 }
 
 extension TokenLifetime {
-    /// As Kakao answers it: a bare number.
+    /// The lifetime in the format of Kakao's API: a bare number.
     fileprivate var answer: String {
         switch self {
         case .days(let days): String(days)

@@ -1,11 +1,12 @@
 internal import EventLoop
 internal import Logging
 
-/// Tells Kakao, in the background, what it could not be told while the app waited.
+/// Calls Kakao in the background about pending devices, for example those whose calls failed while the app waited.
 actor PendingDeviceWorker {
-    /// Devices that Kakao is told about at a time: enough to catch up after an hour without Kakao, few beside the pushes.
+    /// The maximum number of concurrent calls: enough to catch up after an outage of an hour, few compared to those for
+    /// pushes.
     private static let concurrency = 8
-    /// How often it looks without having been woken: for what another server has left behind.
+    /// The interval between two polls without a signal, which find devices that another server has left pending.
     private static let pollInterval = Duration.seconds(3)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -23,7 +24,7 @@ actor PendingDeviceWorker {
         self.logger = logger
     }
 
-    /// Works until it is stopped.
+    /// Runs until ``stop()`` is called.
     func run() async {
         while !isStopping {
             var settled = 0
@@ -36,14 +37,14 @@ actor PendingDeviceWorker {
                     }
                 }
             } catch {
-                logger.debug("Devices could not be looked up", metadata: ["error": "\(error)"])
+                logger.debug("Pending devices not claimed", metadata: ["error": "\(error)"])
             }
-            // A full hand means that there is probably more.
+            // A full claim means that more devices are probably pending.
             if settled < Self.concurrency, !isStopping { await registrar.signal.wait(atMost: Self.pollInterval) }
         }
     }
 
-    /// Lets ``run()`` end once what is under way is done.
+    /// Lets ``run()`` return after the calls in flight.
     func stop() {
         isStopping = true
         registrar.signal.send()
@@ -54,13 +55,13 @@ actor PendingDeviceWorker {
             if case .rejected(let error) = try await registrar.synchronize(device) {
                 logger.warning(
                     device.isRenewal
-                        ? "Kakao refuses to renew a token; the device stays"
-                        : "Kakao refuses a registration; the device is withdrawn",
+                        ? "Token renewal rejected by Kakao: device kept"
+                        : "Registration rejected by Kakao: device withdrawn",
                     metadata: ["user_id": "\(device.key.userID)", "kakao": "\(error)"]
                 )
             }
         } catch {
-            logger.warning("What Kakao answered could not be stored", metadata: ["error": "\(error)"])
+            logger.warning("Kakao response not stored", metadata: ["error": "\(error)"])
         }
     }
 }

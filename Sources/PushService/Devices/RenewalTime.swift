@@ -1,21 +1,23 @@
 internal import FoundationEssentials
 
-/// Says when a token is registered again, before Kakao drops it.
+/// The schedule by which push tokens are renewed before they expire at Kakao.
 struct RenewalTime: Sendable {
     private static let secondsPerDay = 86_400.0
 
-    /// Days before the token expires, 1 to 365.
+    /// The number of days before the expiry, 1 to 365.
     let daysBeforeExpiry: Int
 
-    /// When a token is registered again that Kakao has just taken for so many days; `nil` for one that expires at once.
+    /// Returns the renewal time of a token that Kakao has just registered for `lifetimeDays`; `nil` if it expires at
+    /// once.
     func date(after now: Date, lifetimeDays: Int) -> Date? {
         date(after: now, expiresAt: now + Double(lifetimeDays) * Self.secondsPerDay)
     }
 
-    /// When a token is registered again that expires then; `nil` for one that has expired.
+    /// Returns the renewal time of a token that expires at `expiresAt`; `nil` if it has expired.
     ///
-    /// Up to a day earlier at random: devices that were registered in one hour are not renewed in one hour. A token that lives hardly
-    /// longer than the days before its expiry is renewed after half of its life, not all the time.
+    /// The time is up to a day earlier at random, so that devices registered within an hour are not renewed within an
+    /// hour. A token whose lifetime is hardly longer than `daysBeforeExpiry` is renewed after half of its lifetime, not
+    /// all the time.
     func date(after now: Date, expiresAt: Date) -> Date? {
         let lifetime = expiresAt.timeIntervalSince(now)
         guard lifetime > 0 else { return nil }

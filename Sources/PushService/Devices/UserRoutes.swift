@@ -3,12 +3,13 @@ internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
 
-/// What operators see and do of one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE /v1/users/{uuid}`.
+/// The operators' routes for one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE
+/// /v1/users/{uuid}`.
 struct UserRoutes: Sendable {
     let registrar: DeviceRegistrar
     let events: EventStore
     let callbacks: LinkCallbackStore
-    /// The custom argument of Link callbacks that holds a user's number, if one does.
+    /// The custom argument of Link callbacks that contains a user id, if any.
     let userIDArgument: String?
 
     func add(to router: inout ServiceRouter) {
@@ -25,7 +26,7 @@ struct UserRoutes: Sendable {
         )
     }
 
-    /// Forgets a person: 204, or 202 if Kakao has yet to hear of a device.
+    /// Deletes the data of a user. Responds 204, or 202 if a call to Kakao is pending.
     private func forget(_ request: Request) async throws -> Response {
         let userID = try Self.userID(request)
         try await events.remove(userID: userID)
@@ -33,7 +34,8 @@ struct UserRoutes: Sendable {
         return try await registrar.forgetDevices(ofUser: userID) ? Response(.noContent) : .pending
     }
 
-    /// What differs between here and Kakao: 200 and nothing, or 202 and what is being mended.
+    /// Reconciles the devices of a user with Kakao's list. Responds 200 if nothing differs, or 202 with the
+    /// differences, which are being resolved.
     private func reconcile(_ request: Request) async throws -> Response {
         let userID = try Self.userID(request)
         let differences = try await registrar.reconcileDevices(ofUser: userID)

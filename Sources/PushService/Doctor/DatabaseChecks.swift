@@ -3,9 +3,9 @@ internal import FoundationEssentials
 internal import Logging
 internal import Postgres
 
-/// Whether the database is there, up to date, and lets the server do its work.
+/// The doctor's checks of the database: whether it is reachable, up to date, and grants the server what it needs.
 struct DatabaseChecks: Sendable {
-    /// The oldest version of PostgreSQL that is still looked after: 14.
+    /// The oldest supported version of PostgreSQL: 14.
     private static let oldestVersion = 140_000
 
     let settings: Settings
@@ -17,7 +17,7 @@ struct DatabaseChecks: Sendable {
         do {
             postgres = try PostgresSettings(url: settings.databaseURL.revealed)
         } catch {
-            return unreachable("\(Self.words(error)): mend database.url")
+            return unreachable("\(Self.words(error)): correct database.url")
         }
         postgres.statementTimeout = .seconds(3)
         postgres.applicationName = "push-server doctor"
@@ -34,7 +34,9 @@ struct DatabaseChecks: Sendable {
         do {
             server = try await self.server(pool)
         } catch {
-            return unreachable("\(Self.words(error)): start PostgreSQL, let this machine in, or mend database.url")
+            return unreachable(
+                "\(Self.words(error)): start PostgreSQL, allow connections from this machine, or correct database.url"
+            )
         }
         let others: [@Sendable () async -> Finding] = [
             { await self.check("clock.database") { try await self.clock(pool) } },
@@ -51,7 +53,7 @@ struct DatabaseChecks: Sendable {
     private func unreachable(_ text: String) -> [Finding] {
         let others = ["migrations", "role", "tls", "connections", "durability", "autovacuum"].map { "database.\($0)" }
         return [Finding(.wrong, "database", text)]
-            + (["clock.database"] + others).map { Finding(.skipped, $0, "the database is not reached") }
+            + (["clock.database"] + others).map { Finding(.skipped, $0, "the database is unreachable") }
     }
 
     private func check(_ subject: String, _ body: () async throws -> (Finding.State, String)) async -> Finding {
@@ -63,7 +65,7 @@ struct DatabaseChecks: Sendable {
         }
     }
 
-    /// What the server or libpq said, which holds no password.
+    /// Returns the message of the server or libpq, which contains no password.
     private static func words(_ error: any Error) -> String {
         guard let error = error as? PostgresError else { return "\(error)" }
         let words = error.code == .migration ? error.message : error.detail ?? error.message
@@ -78,13 +80,13 @@ struct DatabaseChecks: Sendable {
             throw PostgresError(.decoding)
         }
         guard number >= Self.oldestVersion else {
-            return Finding(.wrong, "database", "PostgreSQL \(version) is too old: 14 or newer is needed")
+            return Finding(.wrong, "database", "PostgreSQL \(version) is too old: upgrade to 14 or newer")
         }
         guard encoding == "UTF8" else {
             return Finding(
                 .wrong,
                 "database",
-                "its encoding is \(encoding), which not every text fits: make it with ENCODING 'UTF8' TEMPLATE template0"
+                "the encoding \(encoding) cannot store every text: create the database with ENCODING 'UTF8' TEMPLATE template0"
             )
         }
         let start = MonotonicTime.now
@@ -105,61 +107,65 @@ struct DatabaseChecks: Sendable {
 
     private func pending(_ pool: PostgresPool) async throws -> (Finding.State, String) {
         let pending = try await Migrator(directory: migrations.get()).pending(pool)
-        guard let first = pending.first else { return (.ok, "all have run") }
-        let text = "\(pending.count) have not run, from \(first.fileName) on"
+        guard let first = pending.first else { return (.ok, "all have been applied") }
+        let text = "\(pending.count) are pending, from \(first.fileName) on"
         return settings.migratesOnStart
-            ? (.ok, "\(text); serve runs them when it starts") : (.wrong, "\(text): push-server migrate")
+            ? (.ok, "\(text); serve applies them when it starts") : (.wrong, "\(text): run push-server migrate")
     }
 
-    /// Whether the role may do what is asked of it.
+    /// Checks whether the role has the privileges that the server needs.
     private func role(_ pool: PostgresPool) async throws -> (Finding.State, String) {
         // On a connection for writes: those for reads are always read-only.
         guard let (isStandby, isReadOnly) = try await pool.write(ReadWritability()).first, !isStandby else {
-            return (.wrong, "this is a standby, which takes no writes: name the primary in database.url")
+            return (.wrong, "this is a standby, which accepts no writes: name the primary in database.url")
         }
         guard !isReadOnly else {
-            return (.wrong, "it may not write: default_transaction_read_only is on for the role or the database")
+            return (
+                .wrong,
+                "the database is read-only: turn default_transaction_read_only off for the role and the database"
+            )
         }
         guard
             let (role, schema, mayCreate, mayUseTemporary, mayAlter, denied) =
                 try await pool.read(ReadRolePrivileges()).first
         else { throw PostgresError(.decoding) }
         guard let schema else {
-            return (.wrong, "\(role) has no schema: GRANT USAGE ON SCHEMA public TO it, or mend its search_path")
+            return (.wrong, "\(role) has no schema: GRANT USAGE ON SCHEMA public TO it, or correct its search_path")
         }
         guard denied.isEmpty else {
             return (
                 .wrong,
-                "\(role) may not read and write \(denied.joined(separator: ", ")): GRANT SELECT, INSERT, UPDATE, DELETE ON them"
+                "\(role) lacks privileges on \(denied.joined(separator: ", ")): GRANT SELECT, INSERT, UPDATE, DELETE ON them"
             )
         }
         guard mayUseTemporary else {
-            return (.wrong, "\(role) may make no temporary tables, which uploads need: GRANT TEMPORARY ON DATABASE")
+            return (.wrong, "\(role) may not create temporary tables, which uploads need: GRANT TEMPORARY ON DATABASE")
         }
-        // A fault of this server would be one of everything in PostgreSQL, and of its machine.
+        // Otherwise a vulnerability of this server would expose all of PostgreSQL, and its machine.
         guard try await pool.read(CheckSuperuser()).first != true else {
-            return (.warning, "\(role) is a superuser: use a role without such rights that owns the database")
+            return (.warning, "\(role) is a superuser: use an ordinary role that owns the database")
         }
-        // Who only serves needs no more than that.
+        // A server that does not migrate needs no more than that.
         guard settings.migratesOnStart else { return (.ok, "\(role) may read and write the tables of \(schema)") }
         guard mayCreate else {
             return (
-                .wrong, "\(role) may make no tables: GRANT CREATE ON SCHEMA \(schema), or set database.migrate to false"
+                .wrong,
+                "\(role) may not create tables: GRANT CREATE ON SCHEMA \(schema), or set database.migrate to false"
             )
         }
         guard mayAlter else {
-            return (.wrong, "\(role) does not own the tables, and cannot alter them: set database.migrate to false")
+            return (.wrong, "\(role) does not own the tables and so cannot alter them: set database.migrate to false")
         }
         return (.ok, "\(role) may migrate, read and write in \(schema)")
     }
 
-    /// Whether the password and the tokens go to the database, and nowhere else.
+    /// Checks whether TLS makes sure that the password and the tokens go to the database, and nowhere else.
     static func tls(_ postgres: PostgresSettings) -> (Finding.State, String) {
         guard postgres.isRemote else { return (.ok, "the database is on this machine") }
         guard ["verify-ca", "verify-full"].contains(postgres.tlsMode) else {
             return (
                 .warning,
-                "the database is on another machine, and with sslmode=\(postgres.tlsMode) nobody verifies that it is the database: "
+                "the database is on another machine, and sslmode=\(postgres.tlsMode) does not verify its identity: "
                     + "add sslmode=verify-full and sslrootcert to database.url"
             )
         }
@@ -175,27 +181,29 @@ struct DatabaseChecks: Sendable {
         guard needed <= allowed else {
             return (
                 .wrong,
-                "a server here takes up to \(needed), and \(allowed) are allowed: raise max_connections, or the limit of the role "
-                    + "or the database"
+                "a server on this machine needs up to \(needed) connections, but only \(allowed) are allowed: "
+                    + "raise max_connections, or the limit of the role or the database"
             )
         }
-        return (.ok, "a server here takes up to \(needed) of \(allowed); \(used) are open now")
+        return (.ok, "a server on this machine needs up to \(needed) of \(allowed) connections; \(used) are open now")
     }
 
     private func durability(_ pool: PostgresPool) async throws -> (Finding.State, String) {
         let off = try await pool.read(ListDisabledDurabilitySettings())
         guard off.isEmpty else {
             return (
-                .warning, "\(off.joined(separator: ", ")) is off: what was answered with success can be lost; set it on"
+                .warning, "\(off.joined(separator: ", ")) is off: acknowledged requests can be lost; turn it on"
             )
         }
-        return (.ok, "what is answered with success is on disk")
+        return (.ok, "acknowledged requests are on disk")
     }
 
     private func autovacuum(_ pool: PostgresPool) async throws -> (Finding.State, String) {
         let off = try await pool.read(ListDisabledVacuumSettings())
         guard off.isEmpty else {
-            return (.warning, "\(off.joined(separator: ", ")) is off: the tables of pushes grow without end; set it on")
+            return (
+                .warning, "\(off.joined(separator: ", ")) is off: the tables of pushes grow without limit; turn it on"
+            )
         }
         return (.ok, "on")
     }

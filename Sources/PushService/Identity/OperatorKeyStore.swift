@@ -1,20 +1,20 @@
 package import FoundationEssentials
 package import Postgres
 
-/// A key of an operator or a backend, without the key: that was shown once and is stored nowhere.
+/// The stored data of an operator's or a backend's key. The key itself was shown once and is not stored.
 package struct OperatorKey: Sendable {
     package let name: String
     package let scopes: Set<Scope>
     package let createdAt: Date
     package let expiresAt: Date?
     package let revokedAt: Date?
-    /// To about a minute; `nil` for never.
+    /// The time of the last use, to about a minute; `nil` for never.
     package let lastUsedAt: Date?
 }
 
-/// The keys that `push-server keys` made.
+/// The operator keys in PostgreSQL, created by `push-server keys`.
 package struct OperatorKeyStore: Sendable {
-    /// What every key begins with that is made here, and no token of a user.
+    /// The prefix of every operator key. No user's token begins with it.
     private static let prefix = "kps_"
 
     private let pool: PostgresPool
@@ -23,26 +23,27 @@ package struct OperatorKeyStore: Sendable {
         self.pool = pool
     }
 
-    /// Whether it looks like a key that was made here.
+    /// Returns whether a text begins like an operator key.
     static func isKey(_ text: String) -> Bool {
         text.hasPrefix(prefix)
     }
 
-    /// The scopes of the key that has this SHA-256 and how much longer it lasts, at most a second of it; `nil` if it is not in force.
+    /// Returns the scopes of the valid key with this SHA-256, and for how long they may be cached: until the key
+    /// expires, but for at most a second. Returns `nil` if there is no such key, or it has expired or been revoked.
     func validKey(_ digest: [UInt8]) async throws -> (scopes: Set<Scope>, remaining: Duration)? {
         try await pool.read(FindValidOperatorKey(sha256: digest)).first
     }
 
-    /// Notes when keys were last used, by their SHA-256. What another server has noted stays where it is later.
+    /// Records when keys were last used, by their SHA-256. Keeps a later time that another server recorded.
     func recordUses(_ uses: [[UInt8]: Date]) async throws {
         try await pool.write(RecordOperatorKeyUses(uses: uses))
     }
 
-    /// Makes a key and returns it: the only time that anybody sees it.
+    /// Creates a key and returns it. It cannot be shown again.
     ///
     /// - Parameters:
-    ///   - name: Says whose it is.
-    ///   - expiresAt: When it ends; `nil` for never.
+    ///   - name: A name that says to whom the key belongs.
+    ///   - expiresAt: The time at which the key expires; `nil` for never.
     package func create(name: String, scopes: Set<Scope>, expiresAt: Date?) async throws -> String {
         let key = Self.prefix + RandomKey.hexadecimal(words: 4)
         try await pool.write(
@@ -51,12 +52,12 @@ package struct OperatorKeyStore: Sendable {
         return key
     }
 
-    /// All keys, the oldest first.
+    /// Returns all keys, the oldest first.
     package func list() async throws -> [OperatorKey] {
         try await pool.read(ListOperatorKeys())
     }
 
-    /// Ends the keys of that name at once. Returns how many there were.
+    /// Revokes the keys with a name at once. Returns their number.
     package func revoke(name: String) async throws -> Int {
         try await pool.write(RevokeOperatorKeys(name: name))
     }

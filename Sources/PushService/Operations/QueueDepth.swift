@@ -1,34 +1,36 @@
 internal import EventLoop
 internal import Postgres
 
-/// How much is yet to be told to Kakao, as the database has it, for all servers together.
+/// The numbers of pending batches, pending devices and unfinished pushes in the database, for all servers together.
 ///
-/// One for each server: the database is asked every ``lifetime`` at most, however often somebody wants to know.
+/// Each server has one instance. It queries the database at most once in each ``lifetime``, however often it is asked.
 actor QueueDepth {
     struct Counts: Sendable {
-        /// Batches that wait to be sent, of pushes that are not stopped; ``QueueDepth/limit`` for that many and more, as in each of these.
+        /// Batches that wait to be sent, of pushes that are not stopped. ``QueueDepth/limit`` means at least that many,
+        /// as in each count of batches or devices.
         let waitingBatches: Int64
-        /// Batches that a server sends, or sent when it died.
+        /// Batches that a server is sending, or was sending when it stopped.
         let sendingBatches: Int64
-        /// For how long the waiting batch that was due first has been due, in seconds; 0 when none is due.
+        /// The seconds for which the oldest due batch has been due; 0 if none is due.
         let oldestWaitingSeconds: Double
-        /// Devices of which Kakao has yet to hear.
+        /// Devices with a change that is pending at Kakao.
         let pendingDevices: Int64
-        /// The pushes that have not finished, by state.
+        /// The number of unfinished pushes in each state.
         let pushes: [PushState: Int64]
     }
 
-    /// Counting stops here: more than that is a number nobody acts upon, and the database reads so many index entries at most.
+    /// The number at which counting stops. An operator would not act differently on a higher one, and the limit bounds
+    /// the index entries that the database reads.
     static let limit = 100_000
-    /// How long an answer counts. Prometheus asks every 15 s or so.
+    /// The time for which counts are cached. Prometheus scrapes about every 15 s.
     private static let lifetime = Duration.seconds(5)
 
-    /// How long the database may take to answer: Prometheus waits for ten seconds.
+    /// The timeout of the database's response. Prometheus waits for ten seconds.
     private static let timeout = Duration.seconds(4)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
     private let pool: PostgresPool
-    /// What was last asked, or is being asked, and when to ask again in the loop's milliseconds.
+    /// The latest query, finished or in flight, and the time of the next one in the loop's milliseconds.
     private var latest: (reading: Task<Counts?, Never>, end: UInt64)?
 
     init(pool: PostgresPool) {
@@ -36,10 +38,10 @@ actor QueueDepth {
         unownedExecutor = pool.loop.asUnownedSerialExecutor()
     }
 
-    /// What the database said at most ``lifetime`` ago; `nil` when it does not answer.
+    /// Returns counts that are at most ``lifetime`` old; `nil` if the database does not respond.
     func counts() async -> Counts? {
         if let latest, pool.loop.now < latest.end { return await latest.reading.value }
-        // A task of its own: whoever asks first may go away.
+        // A task of its own, since the first caller may be cancelled.
         let reading = Task(executorPreference: pool.loop) { [pool] in
             (try? await pool.loop.run(within: Self.timeout) { try await Self.read(pool) }) ?? nil
         }
@@ -69,7 +71,8 @@ actor QueueDepth {
 /// Counts waiting and sending batches and pending devices, each up to a limit, and computes for how many seconds the
 /// oldest waiting batch has been due.
 ///
-/// Each count reads one partial index, in its order and at most to the limit. Finished batches are in none of them.
+/// Reads only partial indexes, which contain no finished batches. Rows of single batches and of devices are read only
+/// up to the limit; parts and claims hold many batches each.
 struct ReadQueueDepth: PostgresStatement {
     static let sql: SQL = """
         SELECT

@@ -2,24 +2,24 @@ internal import FoundationEssentials
 internal import KakaoAPI
 internal import Postgres
 
-/// The users of an audience that one step of its preparation reads.
+/// A page of an audience: the users that one step of the preparation reads.
 struct AudiencePage: Sendable {
-    /// Where the next page begins.
+    /// The position of the next page.
     private(set) var position: Int64
     /// Whether there is no page after this one.
     let isLast: Bool
-    /// How the pages after it are best read.
+    /// The source of the following pages, with the best way to read them.
     private(set) var audience: PushAudience.Source
     /// The phones that were found, each as its user's id, negative if the message does not address the phone.
     private let found: PostgresCell
     /// Arrays of the users of the audience, in ascending order over all of them; `nil` for everyone.
     private let members: [PostgresCell]?
-    /// A user with perhaps more phones than were found. The next page has them all.
+    /// A user who may have more phones than were found. The next page has all of them.
     private var cutUser: Int64?
 
     /// Reads the page of an audience that begins at `start`.
     ///
-    /// On a connection of its own: fifty thousand users would hold up the statements of requests.
+    /// Uses a connection of its own, because reading 50,000 users would delay the statements of requests.
     ///
     /// - Parameter platforms: The push types of the phones that the message addresses; empty for all.
     static func read(
@@ -28,7 +28,7 @@ struct AudiencePage: Sendable {
         platforms: [String],
         _ pool: PostgresPool
     ) async throws -> AudiencePage? {
-        // Nobody's phones have to be looked up.
+        // Without push types, no phones have to be looked up.
         var audience = platforms.isEmpty ? audience.probed : audience
         var limit = audience.limit(at: start)
         if case .parts(let id, .ranges) = audience {
@@ -39,7 +39,7 @@ struct AudiencePage: Sendable {
             guard let row = try await audience.page(from: start, limit, platforms, pool) else { return nil }
             var page = AudiencePage(row, audience)
             if page.isLast || page.position > start { return page }
-            // All that was found is of one user, who has more phones than that: from the time before a user's devices were limited.
+            // All phones that were found belong to one user. Only users from before the device limit have so many.
             if limit >= PushAudience.Source.maximumLimit {
                 page.endWithCutUser()
                 return page
@@ -48,7 +48,7 @@ struct AudiencePage: Sendable {
         }
     }
 
-    /// Takes what was found of the user who was cut off for all that there is, and goes on after that user.
+    /// Ignores further phones of the user who was cut off, and continues after that user.
     private mutating func endWithCutUser() {
         position += 1
         cutUser = nil
@@ -63,7 +63,7 @@ struct AudiencePage: Sendable {
         isLast = row.isLast
     }
 
-    /// A page of whole parts.
+    /// Creates a page of whole parts.
     private init(
         phones: PostgresCell,
         isLast: Bool,
@@ -78,9 +78,9 @@ struct AudiencePage: Sendable {
         self.audience = audience
     }
 
-    /// Reads parts of a stored audience, and all phones between their first user and their last.
+    /// Reads parts of a stored audience, and all phones of users from the first to the last in these parts.
     ///
-    /// - Returns: `nil` when there are so many phones that it is faster to look them up by their users.
+    /// - Returns: `nil` if there are so many phones that it is faster to look them up by user.
     private static func readRange(
         _ id: UUID,
         from start: Int64,
@@ -112,23 +112,25 @@ struct AudiencePage: Sendable {
         fileprivate(set) var count: Int64 = 0
     }
 
-    /// Returns the users of the page. Takes a while, in which the next page can be read.
+    /// Returns the users of the page. This takes a while, in which the next page can be read.
     func users() throws -> Users {
         var phones = try found.decode([Int64].self)[...]
         while let last = phones.last, let cutUser, last.magnitude == cutUser.magnitude { phones.removeLast() }
         let members = try members?.flatMap { try $0.decode([Int64].self) }
         var users = Users()
         users.add(phones, of: members)
-        // Those without a phone count as well.
+        // Users without a phone count as well.
         if case .parts(_, .ranges) = audience, let members { users.count = Int64(members.count) }
         return users
     }
 }
 
 extension AudiencePage.Users {
+    /// Adds the users of phones who belong to the audience.
+    ///
     /// - Parameters:
-    ///   - phones: The users' ids, those of one user next to each other; negative for a phone that the message does not address.
-    ///   - members: Who is of the audience, in the same order; `nil` for everyone.
+    ///   - phones: A user id for each phone, grouped by user; negative for a phone that the message does not address.
+    ///   - members: The users of the audience, in the same order; `nil` for everyone.
     fileprivate mutating func add(_ phones: ArraySlice<Int64>, of members: [Int64]?) {
         ids.reserveCapacity(phones.count)
         var members = members?[...]
@@ -151,46 +153,47 @@ extension AudiencePage.Users {
 }
 
 extension PushAudience {
-    /// Where the users of an audience are found.
+    /// The source of an audience's users.
     enum Source: Sendable {
-        /// These, in ascending order.
+        /// These users, in ascending order.
         case users([Int64])
-        /// Those that the push of this id holds itself.
+        /// The users that are stored with the push of this id.
         case own(UUID)
-        /// In the parts that are stored under this id.
+        /// The parts that are stored under this id.
         case parts(UUID, PhoneSearch = .ranges)
         case tagsAny([String])
         case tagsAll([String])
         case everyone
     }
 
-    /// How the phones of an audience's users are looked up.
+    /// The way in which the phones of an audience's users are looked up.
     enum PhoneSearch: Sendable {
-        /// All phones between the first user of a page and the last one: much faster for each than to look it up by its user, as long as most of
-        /// them are of the audience.
+        /// Reads all phones between the first and the last user of a page. This is much faster per phone than a look-up
+        /// by user, as long as most of the phones belong to the audience.
         case ranges
-        /// Those of each user.
+        /// Looks up the phones of each user.
         case probes
     }
 }
 
 extension PushAudience.Source {
-    /// Users or phones of the first step, which is to end soon, so that sending begins; and of those after it.
+    /// The number of users or phones of the first step, which is small so that sending begins soon, and of later steps.
     private static let firstStep: Int64 = 1000
     private static let laterSteps: Int64 = 50_000
-    /// The most that any page looks at.
+    /// The maximum number of users or phones of a page.
     fileprivate static let maximumLimit = laterSteps
-    /// Users in a part of a stored audience.
+    /// The number of users in a part of a stored audience.
     private static let partUsers: Int64 = 1000
-    /// With more phones for each part in the range of a page these are looked up by their users, which takes about as long then.
+    /// The number of phones per part from which on a page looks up phones by user, which then takes about as long as
+    /// reading the range.
     fileprivate static let rangePhones = 8 * partUsers
 
-    /// The same with phones looked up by their users.
+    /// The source with phones looked up by user.
     var probed: PushAudience.Source {
         if case .parts(let id, _) = self { .parts(id, .probes) } else { self }
     }
 
-    /// How many users, phones, or parts of users the page that begins at `position` looks at.
+    /// Returns the number of users, phones or parts that the page at `position` reads.
     func limit(at position: Int64) -> Int64 {
         let users = position == 0 ? Self.firstStep : Self.laterSteps
         if case .parts = self { return users / Self.partUsers }
@@ -228,16 +231,17 @@ extension PushAudience.Source {
 
 // MARK: Statements
 
-// The pages of an audience begin at a key and not at an offset, so that the last page of millions costs as much as the first, and are bounded by
-// the rows read and not by those found. PostgreSQL only reads: grouping the phones of each user costs it twice as much as reading them.
+// A page begins at a key, not at an offset, so that the last page of millions of users costs as much as the first. It
+// is bounded by the rows read, not by the rows found. The statements do not group phones by user, which would cost
+// PostgreSQL twice as much as reading them.
 
 /// A page of an audience, as the statements below return it.
 struct FoundPhones: Sendable {
     /// An array of the users' ids, one for each phone, negative for a phone that the message does not address.
     let phones: PostgresCell
-    /// An array of those users who belong to the audience; `nil` for all of them.
+    /// An array of the users who belong to the audience; `nil` if all do.
     let members: PostgresCell?
-    /// The last user, if the page may not have all of the user's phones.
+    /// The last user, if the page may lack some of that user's phones.
     let cutUser: Int64?
     /// The position of the next page.
     let end: Int64
@@ -259,7 +263,7 @@ struct FoundPhones: Sendable {
     }
 }
 
-/// Reads whether the users of a list have phones. The list is given, or that of a push.
+/// Reads whether the users of a list have phones. The list is given, or stored with a push.
 struct ReadListedPhones: PostgresStatement {
     static let sql: SQL = """
         SELECT ARRAY(
@@ -393,13 +397,14 @@ struct ReadPhoneRange: PostgresStatement {
         ]
     }
 
-    /// The phones, and whether there are no further parts.
+    /// Decodes the phones, and whether there are no further parts.
     static func decode(_ row: PostgresRow) throws -> (phones: PostgresCell, isLast: Bool) {
         try row.decode(PostgresCell.self, Bool.self)
     }
 }
 
-/// Reads the phones of all users after one. The subquery is not flattened, so that PostgreSQL reads the phones once.
+/// Reads the phones of all users after a given one. The subquery is not flattened, so that PostgreSQL reads the phones
+/// once.
 struct ReadPhones: PostgresStatement {
     static let sql: SQL = """
         SELECT found, NULL::bigint[], CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
@@ -434,7 +439,7 @@ struct ReadPhones: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> FoundPhones { try FoundPhones(row) }
 }
 
-/// Reads the phones of all users after one, and which of the users have a phone with any or all of some tags.
+/// Reads the phones of all users after a given one, and which of these users have a phone with any or all of some tags.
 struct ReadTaggedPhones: PostgresStatement {
     static let sql: SQL = """
         SELECT found, members, CASE WHEN NOT is_last THEN last END, CASE WHEN is_last THEN last ELSE last - 1 END, is_last
@@ -477,7 +482,7 @@ struct ReadTaggedPhones: PostgresStatement {
     let limit: Int64
     let platforms: [String]
     let tags: [String]
-    /// Whether a phone needs all of the tags, and not only one.
+    /// Whether a phone needs all of the tags, not only one.
     let isAll: Bool
 
     var parameters: [PostgresValue] {

@@ -1,6 +1,9 @@
 internal import FoundationEssentials
 
-/// One claim of a batch. The batch may be claimed again before the response to the statement that stored this claim's result is read.
+/// The id of one claim of a batch.
+///
+/// It includes the number of claims, because the batch may be claimed again before the server reads the response to the
+/// statement that stored the result of this claim.
 struct BatchID: Hashable, Sendable {
     let pushID: UUID
     let number: Int32
@@ -12,16 +15,16 @@ struct BatchClaim: Sendable {
     let pushID: UUID
     let number: Int32
     let userIDs: [Int64]
-    /// The attempts to send it, including the one for which it was claimed.
+    /// The number of attempts to send it, including the one of this claim.
     let attempts: Int
-    /// How often it was claimed, including this time. The result counts only for this claim.
+    /// The number of claims, including this one. The result counts only for this claim.
     let claims: Int32
     /// The rejected batch that this one is a part of.
     let origin: Int32?
-    /// The result counts only under this lease.
+    /// The lease of the claim. The result counts only under this lease.
     let lease: UUID
-    /// The batches that it shares a row of `push_claims` with, as nothing but that it is being sent was ever written of it; `nil` for one
-    /// with a row of its own.
+    /// The batches that share a row of `push_claims`, including this one; `nil` for a batch with a row of its own. A
+    /// batch gets its own row when anything but its first attempt or its success is stored.
     let shared: Range<Int32>?
 
     var id: BatchID { BatchID(pushID: pushID, number: number, claims: claims) }

@@ -5,7 +5,8 @@ internal import KakaoAPI
 enum BatchResult: Sendable {
     /// Kakao has accepted it.
     case sent
-    /// The batch is tried again after a delay. `mayRepeat`: Kakao may have received it, so that its users may be reached twice.
+    /// The batch is retried after a delay. `mayRepeat`: Kakao may have received it, so that its users may be reached
+    /// twice.
     case retry(after: Duration, mayRepeat: Bool, KakaoError)
     /// Kakao's quota is exhausted: the sender pauses, and the attempt does not count.
     case wait(KakaoError)
@@ -25,11 +26,11 @@ enum BatchResult: Sendable {
     /// The longest delay, in multiples of the first one.
     private static let longestDelay = 600
 
-    /// Decides by Kakao's response, or by the way in which it is missing.
+    /// Creates the result of an attempt from Kakao's error response, or from the reason why there is no response.
     ///
     /// - Parameters:
-    ///   - attempts: The attempts to send the batch, including this one.
-    ///   - users: The users of the batch.
+    ///   - attempts: The number of attempts to send the batch, including this one.
+    ///   - users: The number of users of the batch.
     ///   - firstDelay: The delay after the first attempt.
     ///   - jitter: From 0.8 to 1.2, so that batches that failed together are not retried together.
     init(_ error: KakaoError, attempts: Int, users: Int, delivery: Delivery, firstDelay: Duration, jitter: Double) {
@@ -40,7 +41,8 @@ enum BatchResult: Sendable {
         }
         switch error.disposition {
         case .retry:
-            // A clear rejection means that nothing was sent. Without a response, a request whose body was sent may have been received.
+            // A rejection means that Kakao sent nothing. Without a response, Kakao may have received a request whose
+            // body was sent.
             let mayRepeat: Bool =
                 switch error.kind {
                 case .refused: false
@@ -67,7 +69,7 @@ enum BatchResult: Sendable {
     }
 }
 
-// The columns of the batch.
+// The values of the batch's columns.
 extension BatchResult {
     var state: BatchState {
         switch self {
@@ -109,7 +111,7 @@ extension BatchResult {
         if case .refused(_, let code, _) = error?.kind { code?.rawValue } else { nil }
     }
 
-    /// Kakao's error message, or our description of a missing or invalid response.
+    /// Kakao's error message, or a description of a missing or invalid response.
     var message: String? {
         if case .refused(_, _, let message) = error?.kind { message } else { error?.description }
     }

@@ -2,11 +2,11 @@ internal import DequeModule
 internal import EventLoop
 internal import Logging
 
-// The lease under which batches are claimed, and what it is good for.
+// The lease under which batches are claimed, and the reclaiming of batches of expired leases.
 extension BatchSender {
     /// Acquires a lease, renews it, and replaces one that another server has ended, until the task is cancelled.
     ///
-    /// By a task of its own, so that no statement that hangs keeps the lease from being renewed.
+    /// Runs in a task of its own, so that a hanging statement of the sender does not prevent the renewal.
     func keepLease() async {
         while !Task.isCancelled {
             var wait = intervals.retry
@@ -25,7 +25,7 @@ extension BatchSender {
         if let lease {
             if let renewal = try await store.renew(lease.id) {
                 self.lease?.renewed(at: start)
-                // Only if a notification was lost; or if there is something to do all the time.
+                // Finds pushes whose notification was lost. An idle server does not read them at each renewal.
                 if renewal.hasUnfinishedPushes { nextRefresh = 0 }
                 if pushes.isEmpty || loop.now < pausedUntil { progress.recordSuccess() }
                 dispatch()
@@ -33,7 +33,7 @@ extension BatchSender {
             }
             loseLease()
         }
-        // Each attempt under a new id: nothing is ever claimed under one whose response was lost.
+        // Each attempt uses a new id, so that nothing is claimed under an id whose response was lost.
         let lease = SenderLease(requestedAt: start, intervals)
         try await store.acquire(lease.id)
         self.lease = lease
@@ -42,12 +42,12 @@ extension BatchSender {
         signal.send()
     }
 
-    /// Another server has taken over the batches of this one. Those that are not sent yet are dropped; the results of those in flight will not
-    /// count.
+    /// Handles the loss of the lease: another server has reclaimed the batches of this one. Batches that are not sent
+    /// yet are dropped, and the results of those in flight will not count.
     private func loseLease() {
         lease = nil
         logger.warning(
-            "Lease lost: another server has taken over the batches of this one",
+            "Lease lost: another server has reclaimed the batches of this one",
             metadata: ["unsent_batches": "\(claimed)", "batches_in_flight": "\(inFlight)"]
         )
         for push in ready {
@@ -58,12 +58,13 @@ extension BatchSender {
         claimed = 0
     }
 
-    /// Takes over the batches of servers whose leases have ended.
+    /// Reclaims the batches of other servers whose leases have expired.
     func takeOver() async throws {
         nextTakeOver = loop.now + intervals.takeOver.wholeMilliseconds
         guard let lease, lease.mayTakeOver(at: EventLoop.milliseconds()) else { return }
         let (leases, batches) = try await store.reclaim(except: lease.id)
-        // Also without batches: the server may have stored its last result and stopped before it ended the push.
+        // Pushes are checked even without batches: the server may have stored its last result and stopped before it
+        // ended the push.
         guard leases > 0 else { return }
         if batches > 0 {
             logger.warning("Batches of an expired lease reclaimed", metadata: ["batches": "\(batches)"])
@@ -74,11 +75,11 @@ extension BatchSender {
         }
     }
 
-    /// Releases the batches that are open under the lease and that this server does not track: a statement claimed them, and its response was
-    /// lost.
+    /// Releases the batches that are open under the lease but not tracked by this server, because the response to their
+    /// claim was lost.
     ///
-    /// Called while no claim is in flight, so that each claimed batch is tracked already. A claim whose response was lost may be committed later
-    /// still: it is found by a later reconciliation.
+    /// Called while no claim is in flight, so that each claimed batch is tracked already. A claim whose response was
+    /// lost may be committed even later. A later reconciliation then finds it.
     func reconcile() async throws {
         guard let lease else { return }
         let lost = try await store.open(under: lease.id).filter { !tracked.contains($0.id) }

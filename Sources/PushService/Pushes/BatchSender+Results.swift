@@ -2,10 +2,11 @@ internal import EventLoop
 internal import KakaoAPI
 internal import Logging
 
-// The results of batches. A result is kept until it is stored, however long the database is unavailable: while the lease is this server's,
-// no other server can decide about the batch, and afterwards the statement that stores the result has no effect.
+// The results of batches. A result is kept until it is stored, however long the database is unavailable. While this
+// server holds the lease, no other server can change the batch. After that, the statement that stores the result has no
+// effect.
 extension BatchSender {
-    /// The least time between two warnings that results cannot be stored, in milliseconds.
+    /// The minimum time between two warnings that results are not stored, in milliseconds.
     private static let storageWarningInterval: UInt64 = 10_000
 
     /// Stores the result of a batch in the background.
@@ -28,7 +29,8 @@ extension BatchSender {
         recordWritten(result, claim)
     }
 
-    /// Stores the batches that were sent, until there are no more. Those that arrive while a group is being stored are the next group.
+    /// Stores that batches were sent, until none are left. Batches that arrive while a group is being stored form the
+    /// next group.
     private func writeSent() async {
         while !sent.isEmpty {
             let group = sent
@@ -39,7 +41,7 @@ extension BatchSender {
         isWritingSent = false
     }
 
-    /// Repeats `write`, which has no further effect once it was committed, until it succeeds or the process ends.
+    /// Repeats `write` until it succeeds or the process ends. `write` must be idempotent.
     private func persist(_ write: () async throws -> Void) async {
         while true {
             do {
@@ -48,7 +50,7 @@ extension BatchSender {
             } catch {
                 warnOfStorage(error)
             }
-            // The lease then ends by itself.
+            // At the end of the process, the lease expires by itself.
             guard !hasNoTime, (try? await loop.sleep(for: intervals.retry)) != nil else { return }
         }
     }
@@ -57,7 +59,7 @@ extension BatchSender {
         guard loop.now >= nextStorageWarning else { return }
         nextStorageWarning = loop.now + Self.storageWarningInterval
         logger.warning(
-            "Results of batches cannot be stored; they are kept",
+            "Batch results not stored: kept for a retry",
             metadata: ["results": "\(pendingWrites)", "error": "\(String(reflecting: error))"]
         )
     }
@@ -74,7 +76,7 @@ extension BatchSender {
                 notices.pushChanged()
             }
         case .halt(let error):
-            // First: until then other servers claim more of it.
+            // The push is halted first, because until then other servers claim more of its batches.
             if try await store.halt(claim, reason: error.description) { warnOfHalt(claim, error.description) }
             try await store.record(result, of: claim)
         case .sent:

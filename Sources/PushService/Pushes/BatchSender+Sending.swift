@@ -5,10 +5,11 @@ internal import Logging
 
 // Requests to Kakao, and the sender's reactions to their results.
 extension BatchSender {
-    /// Sends a batch, then the next claimed one, and so on. The result of each is recorded while the next is in flight.
+    /// Sends a batch, and then claimed batches until none is left. The result of each is recorded while the next is in
+    /// flight.
     func send(_ first: BatchClaim) async {
         var next: BatchClaim? = first
-        // A push stays for as long as batches of it are held.
+        // A push is not removed while batches of it are held.
         while let claim = next, let push = pushes[claim.pushID] {
             let result = await attempt(claim, push)
             inFlight -= 1
@@ -21,7 +22,7 @@ extension BatchSender {
     }
 
     private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchResult {
-        // A request that waits for a connection must not leave after the end of the lease.
+        // A request that waits for a connection must not be sent after the end of the lease.
         guard let lease, lease.id == claim.lease else { return .notSent }
         do throws(KakaoError) {
             try await kakao.send(push.message, to: claim.userIDs, startingBefore: lease.sendingEnd)
@@ -48,7 +49,7 @@ extension BatchSender {
         case .retry(let delay, _, _):
             push.recordRetry(at: loop.now + delay.wholeMilliseconds)
         case .halt:
-            // Its claimed batches go back; other servers find out for themselves.
+            // The claimed batches of the push are released. Other servers detect the rejection themselves.
             push.isHalting = true
             release(push)
         case .split:
@@ -65,17 +66,17 @@ extension BatchSender {
 
     /// Pauses the sender because Kakao's quota is exhausted.
     private func pause(_ error: KakaoError) {
-        // Every request in flight gets the same answer: they count as one.
+        // All requests in flight get the same response, which counts once.
         guard loop.now >= pausedUntil else { return }
         let longest = intervals.quotaWait * 60
         let wait = max(quotaWait, min(error.retryAfter ?? .zero, longest))
         pausedUntil = loop.now + wait.wholeMilliseconds
-        // Another server may have a quota of its own.
+        // Batches are released, because another server may have a quota of its own.
         for push in pushes.values { release(push) }
         availability.recordQuotaExhaustion(for: wait)
         quotaWait = min(quotaWait * 2, longest)
         signal.send(after: wait)
-        logger.warning("Kakao's quota is exhausted: sender paused", metadata: ["for": "\(wait)", "kakao": "\(error)"])
+        logger.warning("Sender paused: Kakao's quota is exhausted", metadata: ["for": "\(wait)", "kakao": "\(error)"])
     }
 
     /// Releases the batches of a push that are claimed and not sent yet.

@@ -5,18 +5,21 @@ internal import KakaoAPI
 internal import Locking
 internal import Logging
 
-/// Sends batches to Kakao: claims what is due, keeps a bounded number of requests in flight, and stores the result of each.
+/// Sends batches to Kakao: claims batches that are due, keeps a bounded number of requests in flight, and stores the
+/// result of each.
 ///
-/// Any number of servers do this side by side on one database. A server holds its batches under a lease (``SenderLease``) that it renews;
-/// the batches of a server that stops are taken over by another. Pushes share the requests in flight evenly, so that a small push does not
-/// wait for a large one.
+/// Any number of servers may send concurrently from one database. A server holds its batches under a lease
+/// (``SenderLease``) that it renews. If a server stops, another one reclaims its batches. Pushes share the requests in
+/// flight evenly, so that a small push does not wait for a large one.
 ///
-/// `BatchSender+Leases.swift` keeps the batches that the server tracks and those that the database has open under its lease the same, whatever
-/// responses are lost. `BatchSender+Sending.swift` sends, `BatchSender+Results.swift` records results.
+/// `BatchSender+Leases.swift` keeps the batches that the server tracks consistent with those that are open under its
+/// lease in the database, even if responses are lost. `BatchSender+Sending.swift` sends, `BatchSender+Results.swift`
+/// records results.
 actor BatchSender {
-    /// Results that may wait to be stored before no more is sent.
+    /// The number of results waiting to be stored at which sending stops.
     static let maximumPendingWrites = 4096
-    /// Milliseconds over which requests are counted, at least: how many batches are claimed ahead depends on it.
+    /// The minimum period in milliseconds over which the request rate is measured. The number of batches claimed ahead
+    /// depends on this rate.
     static let countingTime: UInt64 = 25
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -26,7 +29,7 @@ actor BatchSender {
     private let version: PushVersion
     let availability: KakaoAvailability
     private let returnURL: String?
-    /// Requests in flight at a time.
+    /// The maximum number of requests in flight.
     let limit: Int
     let intervals: SenderIntervals
     let logger: Logger
@@ -40,43 +43,44 @@ actor BatchSender {
     var ready: [OutgoingPush] = []
     var inFlight = 0
     var pendingWrites = 0
-    /// Batches that are claimed and not sent yet.
+    /// The number of batches that are claimed and not sent yet.
     var claimed = 0
-    /// Every batch that this server has claimed and whose result is not stored.
+    /// The batches that this server has claimed and whose results are not stored.
     var tracked: Set<BatchID> = []
-    /// Batches that were sent at their first attempt and whose result is not being stored yet.
+    /// Batches that were sent at their first attempt and whose results are not being stored yet.
     var sent: [BatchClaim] = []
     var isWritingSent = false
     var lease: SenderLease?
     let leaseSignal: Signal
     private var isStopping = false
-    /// The process ends: results that cannot be stored at once are left to the server that takes over.
+    /// Whether the process is ending: results that cannot be stored at once are left to the server that reclaims the
+    /// batches.
     var hasNoTime = false
     private var whenIdle: CheckedContinuation<Void, Never>?
 
-    /// The next pause when Kakao's quota is exhausted.
+    /// The duration of the next pause when Kakao's quota is exhausted.
     var quotaWait: Duration
-    // In the loop's milliseconds.
+    // Times in milliseconds of the loop's clock.
     var pausedUntil: UInt64 = 0
     var nextRefresh: UInt64 = 0
     var nextTakeOver: UInt64 = 0
     var nextReconciliation: UInt64 = 0
-    /// A claim may have been committed whose response was lost.
+    /// Whether a claim whose response was lost may have been committed.
     var hasLostClaim = false
     var nextStorageWarning: UInt64 = 0
-    /// The requests begun since a time, for how many batches are to be claimed ahead.
+    /// The number of requests begun since `begunSince`, to measure the request rate.
     private var begun = 0
     private var begunSince: UInt64 = 0
     private var begunPerSecond = 0.0
 
     /// - Parameters:
-    ///   - kakao: The API that batches are sent by.
-    ///   - version: The version that `kakao` speaks.
-    ///   - returnURL: Where Kakao reports failed tokens; `nil` for nowhere.
-    ///   - limit: Requests in flight at a time.
-    ///   - requestsPerSecond: Requests begun in a second; `nil` for no limit.
-    ///   - notices: Signal that there is something to send.
-    ///   - progress: Records whether the sender gets through its work.
+    ///   - kakao: The API by which batches are sent.
+    ///   - version: The API version of `kakao`.
+    ///   - returnURL: The URL to which Kakao reports failed tokens; `nil` for no reports.
+    ///   - limit: The maximum number of requests in flight.
+    ///   - requestsPerSecond: The maximum number of requests begun per second; `nil` for no limit.
+    ///   - notices: Signals that there is something to send.
+    ///   - progress: Records whether the sender makes progress.
     init(
         loop: EventLoop,
         store: BatchStore,
@@ -111,9 +115,10 @@ actor BatchSender {
 
     // MARK: Life
 
-    /// Works until it is stopped, and until every request then in flight has been answered and its result stored.
+    /// Runs until ``stop()`` is called, the requests in flight have completed, and their results are stored.
     ///
-    /// When the task is cancelled, results that cannot be stored at once are left to the server that takes over.
+    /// If the task is cancelled, results that cannot be stored at once are left to the server that reclaims the
+    /// batches.
     func run() async {
         await withTaskCancellationHandler {
             let leasing = Task(executorPreference: loop) { await self.keepLease() }
@@ -133,7 +138,7 @@ actor BatchSender {
         }
     }
 
-    /// Lets ``run()`` end.
+    /// Lets ``run()`` return.
     func stop() {
         isStopping = true
         signal.send()
@@ -150,9 +155,10 @@ actor BatchSender {
             try await endFinished()
         } catch {
             recordFailure(error)
-            // Not in a busy loop while the database is unavailable.
+            // Avoids a busy loop while the database is unavailable.
             nextRefresh = loop.now + intervals.retry.wholeMilliseconds
-            // The response to a claim may be lost: nothing more is claimed before the batches that are open are known.
+            // The response to a claim may have been lost: nothing more is claimed until the open batches are
+            // reconciled.
             hasLostClaim = true
             nextReconciliation = nextRefresh
             for push in pushes.values { push.idleUntil = max(push.idleUntil, nextRefresh) }
@@ -171,7 +177,7 @@ actor BatchSender {
 
     /// Releases the lease, and before that the batches of claims whose responses were lost.
     private func releaseLease() async {
-        // Twice, for a claim that was committed meanwhile.
+        // The second attempt is for a claim that was committed during the first one.
         for _ in 0..<2 {
             guard let lease, !hasNoTime else { return }
             do {
@@ -179,7 +185,7 @@ actor BatchSender {
                 await becomeIdle()
                 if try await store.release(lease.id) { return }
             } catch {
-                // It ends by itself.
+                // The lease expires by itself.
                 return
             }
         }
@@ -195,7 +201,7 @@ actor BatchSender {
         continuation.resume()
     }
 
-    /// The time after which there is something to do without a signal.
+    /// The time until there is something to do without a signal.
     private var waitTime: Duration {
         var next = min(nextRefresh, loop.now + 3_600_000)
         if lease != nil, !pushes.isEmpty { next = min(next, nextTakeOver, nextReconciliation) }
@@ -223,7 +229,8 @@ actor BatchSender {
         }
     }
 
-    /// Reads which pushes there are to send. After that, a notification or the next renewal of the lease says when there are others.
+    /// Reads the pushes to send. Further ones are announced by a notification, or found at the next renewal of the
+    /// lease.
     private func refreshActivePushes() async throws {
         let start = loop.now
         nextRefresh = .max
@@ -240,12 +247,12 @@ actor BatchSender {
             let message = push.message.rendered(for: version, returnURL: returnURL)
             pushes[push.id] = OutgoingPush(push, message: SendMessage(message, bypass: push.bypass))
         }
-        // A push that is stopped goes once its last results are stored.
+        // A stopped push is removed once its last results are stored.
         var looksAgain = false
         defer { if looksAgain { nextRefresh = min(nextRefresh, start + intervals.renewal.wholeMilliseconds) } }
         for (id, push) in pushes {
             guard let timeLeft = active.timeLeft[id] else {
-                // Stopped meanwhile: its claimed batches go back.
+                // The push was stopped: its claimed batches are released.
                 release(push)
                 if push.heldBatches == 0 { pushes[id] = nil } else { looksAgain = true }
                 continue
@@ -253,12 +260,13 @@ actor BatchSender {
             push.idleUntil = 0
             push.expiry = timeLeft.map { start + $0.wholeMilliseconds }
             if !active.unprepared.contains(id) { push.isPrepared = true }
-            // Another server may have stored the last result, or an operator resumed a push of which nothing was left.
+            // Another server may have stored the last result, or an operator may have resumed a push with nothing left
+            // to send.
             push.mayBeFinished = true
         }
     }
 
-    /// Ends pushes of which nothing is left, or whose time is over.
+    /// Ends pushes that have nothing left to send or that have expired.
     private func endFinished() async throws {
         var candidates: [UUID] = []
         for (id, push) in pushes {
@@ -283,7 +291,7 @@ actor BatchSender {
 
     // MARK: Claiming
 
-    /// The batches that are to be claimed ahead: what is sent while the next claim is in flight, and more.
+    /// The number of batches to claim ahead: more than are sent while the next claim is in flight.
     private var target: Int { max(2 * limit, Int(min(begunPerSecond / 5, 1_000_000))) }
 
     /// Whether batches of any push may be claimed.
@@ -292,7 +300,7 @@ actor BatchSender {
         return !hasLostClaim && claimed < target && pendingWrites < Self.maximumPendingWrites
     }
 
-    /// The pushes of which batches may be claimed, once they are no longer idle.
+    /// The pushes whose batches may be claimed once the push is no longer idle.
     private var claimable: [OutgoingPush] {
         let target = target
         let hasRoom = hasAtMostOnceRoom
@@ -302,15 +310,16 @@ actor BatchSender {
         }
     }
 
-    /// How many more batches of pushes that are sent at most once this server may hold: those that it holds are uncertain if it stops.
+    /// The number of further at-most-once batches that this server may hold. It is limited, because they become
+    /// uncertain if the server stops.
     private var atMostOnceRoom: Int {
         pushes.values.reduce(2 * limit) { $1.push.delivery == .atMostOnce ? $0 - $1.heldBatches : $0 }
     }
 
-    /// Whether there is room for so many that a claim is worth a statement.
+    /// Whether there is room for enough at-most-once batches to be worth a statement.
     var hasAtMostOnceRoom: Bool { atMostOnceRoom >= max(2, limit) }
 
-    /// The batches to claim of each push that is not idle.
+    /// Returns the number of batches to claim of each push that is not idle.
     private func shares(at now: UInt64) -> [(push: OutgoingPush, batches: Int)] {
         let wanting = claimable.filter { $0.idleUntil <= now }.sorted { $0.heldBatches < $1.heldBatches }
         guard !wanting.isEmpty else { return [] }
@@ -327,7 +336,7 @@ actor BatchSender {
         }
     }
 
-    /// Claims batches of the pushes that want some. Returns whether there may be more to claim at once.
+    /// Claims batches of the pushes that need them. Returns whether there may be more to claim at once.
     private func claim() async throws -> Bool {
         let now = loop.now
         defer { sendClaimed() }
@@ -344,7 +353,7 @@ actor BatchSender {
         for (push, batches) in shares {
             let id = push.push.id
             if let usersPerSecond = push.push.usersPerSecond {
-                // Twice in the time that the rate allows for a batch.
+                // Claims twice in the time that the rate allows for a batch.
                 let perSecond = UInt64(max(1, usersPerSecond))
                 push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(KakaoPushAPI.maximumUsers)) / perSecond)
             } else if counts[id, default: 0] < batches, !claimed.cutShort.contains(id) {
@@ -355,21 +364,21 @@ actor BatchSender {
         return !claimed.batches.isEmpty
     }
 
-    /// Enqueues claimed batches. Returns whether the lease is still held; otherwise they are another server's.
+    /// Enqueues claimed batches. Returns whether the lease is still held; if not, the batches belong to another server.
     private func take(_ claimed: ClaimedBatches, under lease: SenderLease) -> Bool {
         guard claimed.isLeaseValid, self.lease?.id == lease.id else {
             leaseSignal.send()
             return false
         }
         for claim in claimed.batches {
-            // A push stays for as long as the loop of passes that claims of it.
+            // Only the loop of passes, which makes this claim, removes pushes.
             guard let push = pushes[claim.pushID] else { continue }
             if push.claims.isEmpty { ready.append(push) }
             push.claims.append(claim)
             tracked.insert(claim.id)
             self.claimed += 1
         }
-        // Rejected while these were being claimed.
+        // The message was rejected while these batches were being claimed.
         for push in ready where push.splits != push.splitsAtClaim && push.isMessageInDoubt { release(push) }
         return true
     }
@@ -388,9 +397,9 @@ actor BatchSender {
         }
     }
 
-    /// Takes the next batch to send, of the push that has the fewest in flight; `nil` if none may be sent now.
+    /// Takes the next batch to send, from the push with the fewest requests in flight; `nil` if none may be sent now.
     func takeNext() -> BatchClaim? {
-        // A stall may have lasted until after the end of the lease: the clock is read anew.
+        // The clock is read again, because the lease may have expired during a stall.
         let now = EventLoop.milliseconds()
         guard let lease, lease.maySend(at: now), now >= pausedUntil, !isStopping else { return nil }
         while inFlight < limit, pendingWrites < Self.maximumPendingWrites, !ready.isEmpty {

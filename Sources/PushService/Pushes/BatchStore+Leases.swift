@@ -105,7 +105,8 @@ struct ReleaseLease: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
-/// Lists the batches that are being sent under a lease, without their users. A row has one batch or those that share a row.
+/// Lists the batches that are being sent under a lease, without their users. A row has one batch or those that share a
+/// row.
 struct ListOpenBatches: PostgresStatement {
     static let sql: SQL = """
         SELECT push_id, number, claims, origin, lease, NULL AS settled

@@ -2,14 +2,15 @@ internal import FoundationEssentials
 internal import KakaoAPI
 internal import Postgres
 
-/// The pushes and batches in PostgreSQL, as the sender works on them.
+/// The sender's access to pushes and batches in PostgreSQL.
 ///
 /// The statements that change them are in `Transitions`; those of the sender's lease are in `BatchStore+Leases.swift`.
 final class BatchStore: Sendable {
     let pool: PostgresPool
     /// The duration of a lease unless it is renewed.
     let leaseDuration: Duration
-    /// The slot of `push_counts` in which this server counts. Servers mostly count in rows of their own, and do not wait for each other.
+    /// The slot of `push_counts` in which this server counts. Servers mostly use different slots, and so do not wait
+    /// for each other.
     let slot: Int32
     let results: StatementCoalescer<RecordBatchResults>
     let settlements: StatementCoalescer<SettleBatches>
@@ -23,7 +24,7 @@ final class BatchStore: Sendable {
         settlements = StatementCoalescer(pool: pool) { SettleBatches(items: $0, slot: slot) }
     }
 
-    /// A push, as far as the sender needs it.
+    /// The properties of a push that the sender needs.
     struct Active: Sendable {
         let id: UUID
         let name: String?
@@ -35,17 +36,17 @@ final class BatchStore: Sendable {
 
     /// The pushes that are being sent.
     struct ActivePushes: Sendable {
-        /// All of them, with the time until each expires by the database's clock; `nil` if it does not expire.
+        /// The pushes, with the time until each expires by the database's clock; `nil` if it does not expire.
         var timeLeft: [UUID: Duration?] = [:]
-        /// Those that were not known.
+        /// The pushes that were not known.
         var new: [Active] = []
-        /// Those of which more batches are being prepared.
+        /// The pushes of which more batches are being prepared.
         var unprepared: Set<UUID> = []
-        /// The time until the next scheduled push, if that is soon.
+        /// The time until the next scheduled push; `nil` if it is not within seconds.
         var nextStart: Duration?
     }
 
-    /// Reads the pushes that have batches to send, now or within seconds, the oldest first.
+    /// Returns the pushes that have batches to send, now or within seconds.
     ///
     /// - Parameter known: Pushes whose messages are not read again.
     func active(besides known: [UUID]) async throws -> ActivePushes {

@@ -1,13 +1,14 @@
 internal import FoundationEssentials
 internal import Postgres
 
-/// Removes pushes from PostgreSQL whose time is over.
+/// Removes pushes from PostgreSQL after their retention time.
 ///
-/// Several servers may be at it: rows that another one is removing are passed over.
+/// Several servers may do so concurrently: rows that another server is removing are skipped.
 struct HousekeepingStore: Sendable {
     let pool: PostgresPool
 
-    /// Picks the push that finished first of those that finished more than `retentionDays` ago. It cannot be retried any more.
+    /// Picks the push that finished first of those that finished more than `retentionDays` ago. From then on it cannot
+    /// be retried.
     func expiredPush(retentionDays: Int) async throws -> UUID? {
         try await pool.write(PickExpiredPush(retentionDays: retentionDays)).first
     }
@@ -19,7 +20,7 @@ struct HousekeepingStore: Sendable {
         case parts
     }
 
-    /// Removes up to `limit` rows of a push. Returns how many there were.
+    /// Removes up to `limit` rows of a push. Returns their number.
     func remove(_ table: Table, of push: UUID, limit: Int) async throws -> Int {
         switch table {
         case .batches: try await pool.write(DeletePushBatches(pushID: push, limit: limit))
@@ -28,7 +29,7 @@ struct HousekeepingStore: Sendable {
         }
     }
 
-    /// Removes a push, and what belongs to it, if nothing that ``Table`` names is left of it.
+    /// Removes a push and its remaining rows, unless it still has rows in a ``Table``.
     func remove(_ push: UUID) async throws {
         try await pool.write(DeletePush(id: push))
     }

@@ -3,11 +3,11 @@ internal import Postgres
 
 /// Expands audiences into batches, step by step.
 ///
-/// A step reads the next users of the audience. One statement then stores them as a part of the push and moves the push's cursor, unless another
-/// server has (``StorePushPart``). A step therefore happens as a whole or not at all, needs memory for its own users only, and any server
-/// continues where another one stopped.
+/// A step reads the next users of the audience. One statement then stores them as a part of the push and moves the
+/// push's cursor, unless another server has already done so (``StorePushPart``). A step is therefore atomic and needs
+/// memory only for its own users, and any server can continue where another one stopped.
 struct PreparationStore: Sendable {
-    /// Batches whose requests a dry run shows.
+    /// The number of batches whose requests a dry run shows.
     private static let previewBatches = 3
 
     let pool: PostgresPool
@@ -17,12 +17,12 @@ struct PreparationStore: Sendable {
         let pushID: UUID
         fileprivate(set) var audience: PushAudience.Source
         let platforms: [String]
-        /// Whether failed batches are to be made waiting; its audience is expanded.
+        /// Whether failed batches are to be made waiting, after the audience was expanded.
         let isRetry: Bool
         /// The cursor: the end of the last step.
         fileprivate(set) var position: Int64
 
-        /// Returns the preparation after a page.
+        /// Returns the preparation with its cursor after a page.
         func moved(past page: AudiencePage) -> Preparation {
             var moved = self
             moved.position = page.position
@@ -57,12 +57,13 @@ struct PreparationStore: Sendable {
         var first: [[Int64]] = []
     }
 
-    /// Returns the parts of the stored audience with a name, or `nil`.
+    /// Returns the id of the parts of a stored audience; `nil` if there is no audience with this name.
     func parts(ofAudience name: AudienceName) async throws -> UUID? {
         try await pool.read(FindAudienceParts(name: name)).first
     }
 
-    /// Reads an audience in the steps in which it would be prepared, and stores nothing. Uses a connection of its own, as ``page(_:)``.
+    /// Reads an audience in the steps in which it would be prepared, and stores nothing. Uses a connection of its own,
+    /// like ``page(_:)``.
     func preview(_ audience: PushAudience.Source, platforms: [String], batchUsers: Int32) async throws -> Preview {
         var preview = Preview()
         var audience = audience

@@ -2,30 +2,30 @@ internal import FoundationEssentials
 package import JSON
 internal import KakaoAPI
 
-/// What is done with a request that was sent and not answered: Kakao's send has no idempotency key.
+/// The treatment of a request that was sent and got no response. Kakao's send API has no idempotency key.
 package enum Delivery: String, Sendable, CaseIterable {
-    /// It is sent again: users may be reached twice.
+    /// The request is sent again: users may be reached twice.
     case atLeastOnce = "at_least_once"
-    /// It is left: users may not be reached.
+    /// The request is not sent again: users may not be reached.
     case atMostOnce = "at_most_once"
 }
 
-/// Whom a push is for.
+/// The audience of a push.
 package enum PushAudience: Sendable {
-    /// The most users that a request may name itself.
+    /// The maximum number of user ids in a request.
     package static let maximumUsers = 10_000
 
     case users([Int64])
-    /// One that was stored under a name.
+    /// An audience that is stored under a name.
     case stored(AudienceName)
-    /// Users of whom a device has one of these tags.
+    /// Users with a device that has any of these tags.
     case tagsAny([String])
-    /// Users of whom one device has all of these tags.
+    /// Users with a device that has all of these tags.
     case tagsAll([String])
     /// Users with a device.
     case everyone
 
-    /// Whether it lists its users, whatever devices they have.
+    /// Whether it lists its users, regardless of their devices.
     var namesUsers: Bool {
         switch self {
         case .users, .stored: true
@@ -33,10 +33,10 @@ package enum PushAudience: Sendable {
         }
     }
 
-    /// The most users that are shown; their batches show them all.
+    /// The maximum number of user ids that are shown. The batches show all of them.
     private static let maximumShown = 100
 
-    /// As it is shown: as it was asked for, but that a long list of users is cut short.
+    /// The audience as it is shown: as in the request, but with a long list of users truncated.
     package var json: JSONValue {
         switch self {
         case .users(let ids) where ids.count > Self.maximumShown:
@@ -53,28 +53,30 @@ package enum PushAudience: Sendable {
     }
 }
 
-/// A push that somebody asks for, before it is stored.
+/// A requested push that is not stored yet.
 struct NewPush: Sendable {
     var id = UUID.v7()
     var name: String?
     let audience: PushAudience
     let message: PushMessage
     var bypass = false
-    /// Whether users without a device here that the message addresses are skipped. Otherwise Kakao decides, which may have devices of theirs.
+    /// Whether users without a device here that the message addresses are skipped. If not, Kakao decides, because it
+    /// may have devices of these users.
     var skipsUnknown = true
     var delivery = Delivery.atLeastOnce
     var usersPerSecond: Int32?
     var sendAt: Date?
     var expiresAt: Date?
 
-    /// The push types of which a user must have a device here, or be skipped. Empty if no user is skipped.
+    /// The push types that the message addresses: a user without a device of these types is skipped. Empty if no user
+    /// is skipped.
     var platforms: [String] { bypass || !skipsUnknown ? [] : message.platforms }
 
-    /// Fewer users in a batch when only few are to be sent to in a second.
+    /// The maximum number of users in a batch, which `usersPerSecond` limits too.
     var batchUsers: Int32 { min(usersPerSecond ?? .max, Int32(KakaoPushAPI.maximumUsers)) }
 }
 
-/// Users, or batches, by what became of them.
+/// Counts of users or of batches by state.
 package struct PushCounts: Sendable, Equatable {
     package var total: Int64
     package var sent: Int64
@@ -99,7 +101,7 @@ struct PushSummary: Sendable {
     let name: String?
     let state: PushState
     let reason: String?
-    /// As it was given: a JSON object.
+    /// The audience as it is shown: a JSON object.
     let audience: [UInt8]
     let delivery: Delivery
     let usersPerSecond: Int32?

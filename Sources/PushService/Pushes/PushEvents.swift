@@ -4,25 +4,28 @@ internal import HTTPTypes
 internal import JSON
 internal import Locking
 
-/// `GET /v1/pushes/{id}/events`: how a push goes on, as server-sent events (WHATWG HTML §9.2).
+/// The route `GET /v1/pushes/{id}/events`: the progress of a push as server-sent events (WHATWG HTML §9.2).
 ///
-/// Each event is named `push` and holds what `GET /v1/pushes/{id}` answers. One comes at once, one a second while something changes, and
-/// the last when the push has ended; a comment every 15 s keeps proxies from closing a quiet stream.
+/// Each event is named `push` and contains the response of `GET /v1/pushes/{id}`. The first is sent at once, further
+/// ones each second while something changes, and the last one when the push has ended. A comment every 15 s prevents
+/// proxies from closing an idle stream.
 final class PushEvents: Sendable {
     private static let interval = Duration.seconds(1)
-    /// Seconds without an event before a comment is sent.
+    /// The number of seconds without an event after which a comment is sent.
     private static let quietTurns = 15
 
     private let isClosing = Locked(false)
 
-    /// Ends the streams there are within a second: the server shuts down.
+    /// Ends all open streams within a second, because the server shuts down.
     func close() {
         isClosing.withLock { $0 = true }
     }
 
+    /// Returns a response that streams the events of a push.
+    ///
     /// - Parameters:
-    ///   - first: The push as it is now.
-    ///   - next: Asks for it again; `nil` when it is there no more.
+    ///   - first: The current state of the push.
+    ///   - next: Reads the push again. Returns `nil` if it no longer exists.
     func response(
         _ first: PushSummary,
         on loop: EventLoop,

@@ -2,16 +2,16 @@ internal import EventLoop
 internal import FoundationEssentials
 internal import Logging
 
-/// Removes what is no longer wanted, in the background and in small steps: nothing waits for it, and it waits for nobody.
+/// Removes old pushes and unused parts of audiences in the background, in steps that are too small to delay other work.
 actor PushHousekeeper {
     private static let interval = Duration.seconds(600)
-    /// After the start, so that a server that is restarted often gets to it as well.
+    /// The delay after the start. It is short, so that a server that is restarted often cleans up too.
     private static let firstInterval = Duration.seconds(30)
-    // Rows that go in one statement; between two of them it lets others work.
+    // The number of rows that one statement removes. A pause follows each statement.
     private static let rows = 1000
-    /// Parts of pushes, with up to fifty thousand users each.
+    /// Parts of pushes, with up to 50,000 users each.
     private static let pushParts = 5
-    /// Parts of audiences, with a thousand users each.
+    /// Parts of audiences, with 1,000 users each.
     private static let audienceParts = 100
     private static let pause = Duration.milliseconds(100)
 
@@ -34,7 +34,7 @@ actor PushHousekeeper {
         signal = Signal(loop: loop)
     }
 
-    /// Works until it is stopped.
+    /// Runs until ``stop()`` is called.
     func run() async {
         var wait = Self.firstInterval
         while !isStopping {
@@ -49,12 +49,12 @@ actor PushHousekeeper {
                     try await loop.sleep(for: Self.pause)
                 }
             } catch {
-                logger.debug("What is no longer wanted could not be removed", metadata: ["error": "\(error)"])
+                logger.debug("Cleanup failed", metadata: ["error": "\(error)"])
             }
         }
     }
 
-    /// Lets ``run()`` end after the step in hand.
+    /// Lets ``run()`` return after the current step.
     func stop() {
         isStopping = true
         signal.send()

@@ -1,11 +1,12 @@
 internal import JSON
 internal import KakaoAPI
 
-/// Kakao's `push_message`: a JSON object, passed on as the operator wrote it, in the words of one version of the Push API.
+/// Kakao's `push_message`: a JSON object in the format of one version of the Push API, forwarded as the operator wrote
+/// it.
 struct PushMessage: Sendable {
     /// The JSON text.
     let text: String
-    /// The version whose words it uses: `for_gcm` in v1, `for_fcm` in v2.
+    /// The version of its format: `for_gcm` in v1, `for_fcm` in v2.
     let version: PushVersion
 
     init(text: String, version: PushVersion) {
@@ -18,7 +19,8 @@ struct PushMessage: Sendable {
         self.version = version
     }
 
-    /// The phones that it speaks to, as devices name them; all of them when it names none, so that Kakao decides.
+    /// The push types that it addresses, by their stored names. If it addresses none, all of them, so that Kakao
+    /// decides.
     var platforms: [String] {
         let object = (try? JSONValue(parsing: Array(text.utf8)))?.object
         let named = [
@@ -28,11 +30,13 @@ struct PushMessage: Sendable {
         return (addressed.isEmpty ? PushType.allCases : addressed).map { $0.name(in: .v2) }
     }
 
-    /// The message as Kakao gets it.
+    /// Returns the message as it is sent to Kakao.
     ///
     /// - Parameters:
-    ///   - version: The version that is spoken to Kakao: the member for Android is renamed if the message is in the other's words.
-    ///   - returnURL: Where Kakao is to report failed tokens; put into the member for Android, unless it names an address itself.
+    ///   - version: The version of Kakao's API. The member for Android is renamed if the message has the format of the
+    ///     other version.
+    ///   - returnURL: The URL to which Kakao reports failed tokens. It is added to the member for Android, unless that
+    ///     has a `return_url` already.
     func rendered(for version: PushVersion, returnURL: String?) -> [UInt8] {
         guard version != self.version || returnURL != nil, let value = try? JSONValue(parsing: Array(text.utf8)),
             var message = value.object
@@ -47,6 +51,6 @@ struct PushMessage: Sendable {
 }
 
 extension JSONObject {
-    /// Whether there is something under a name; `null` is nothing.
+    /// Returns whether the object has a member with this name that is not `null`.
     func has(_ name: String) -> Bool { self[name].map { !$0.isNull } ?? false }
 }

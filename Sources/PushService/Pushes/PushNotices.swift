@@ -3,21 +3,22 @@ internal import FoundationEssentials
 internal import Locking
 internal import Postgres
 
-/// How those who work on pushes tell each other that there is something to do, so that nobody has to ask often: within a server, and by
-/// `NOTIFY` from one server to the others.
+/// The notifications that there is work on pushes, within a server and, by `NOTIFY`, from one server to the others.
+/// They make frequent polling unnecessary.
 final class PushNotices: Sendable {
-    /// What servers tell each other on.
+    /// The PostgreSQL channel of the notifications between servers.
     static let channel = "kakao_push_work"
 
-    /// What the sender has been told since it last looked.
+    /// The notifications for the sender since it last drained them.
     struct News: Sendable {
-        /// A push was stored, or an operator has done something about one.
+        /// Whether a push was stored or has changed.
         var hasChange = false
-        /// Pushes that have new batches, and whether those are the last.
+        /// The pushes that have new batches, and whether these are the last.
         var batches: [UUID: Bool] = [:]
     }
 
-    /// Others are told at most once in this time: each notification keeps all others that commit waiting for a moment.
+    /// The minimum time between two notifications to other servers. Each `NOTIFY` briefly blocks the commits of all
+    /// other transactions that notify.
     private static let interval = Duration.milliseconds(20)
 
     /// Wakes the sender.
@@ -25,10 +26,10 @@ final class PushNotices: Sendable {
     /// Wakes the preparer.
     let preparing: Signal
     private let pool: PostgresPool
-    /// This server's own notifications are told from others by it.
+    /// The payload that identifies this server's own notifications.
     private let serverID = UUID().lowercased
     private let news = Locked(News())
-    /// Wakes who tells others.
+    /// Wakes ``run()``, which notifies other servers.
     private let telling: Signal
     private let isStopping = Locked(false)
 
@@ -39,13 +40,14 @@ final class PushNotices: Sendable {
         self.pool = pool
     }
 
-    /// A push was stored, or an operator has done something about one: so much is committed. Callable from anywhere.
+    /// Notifies all servers that a push was stored or has changed, after the commit. Callable from anywhere.
     func pushChanged() {
         hear()
         telling.send()
     }
 
-    /// Another server has said so, or may have said so unheard.
+    /// Handles a notification of another server, or a new connection to PostgreSQL, before which notifications may have
+    /// been missed.
     func receive(_ event: PostgresListener.Event) {
         if case .notification(let channel, let serverID) = event,
             channel != Self.channel || serverID == self.serverID
@@ -61,7 +63,7 @@ final class PushNotices: Sendable {
         preparing.send()
     }
 
-    /// Tells other servers, until it is stopped. Who is not told, for whatever reason, looks before long.
+    /// Notifies other servers until ``stop()`` is called. A server that misses a notification polls within seconds.
     func run() async {
         while true {
             await telling.wait(atMost: .seconds(3600))
@@ -71,19 +73,19 @@ final class PushNotices: Sendable {
         }
     }
 
-    /// Lets ``run()`` end.
+    /// Lets ``run()`` return.
     func stop() {
         isStopping.withLock { $0 = true }
         telling.send()
     }
 
-    /// A push has new batches. Callable from anywhere.
+    /// Notifies this server's sender that a push has new batches. Callable from anywhere.
     func batchesAdded(to id: UUID, areLast: Bool) {
         news.withLock { $0.batches[id] = areLast }
         sending.send()
     }
 
-    /// What has been told since this was last asked.
+    /// Returns the notifications since the last call.
     func take() -> News {
         news.withLock { news in
             defer { news = News() }
@@ -100,7 +102,7 @@ struct SendPushNotice: PostgresStatement {
         SELECT pg_notify($1, $2)
         """
 
-    /// The server that sends the notification: it ignores its own.
+    /// The server that sends the notification. A server ignores its own notifications.
     let serverID: String
 
     var parameters: [PostgresValue] { [.text(PushNotices.channel), .text(serverID)] }

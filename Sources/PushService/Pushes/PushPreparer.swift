@@ -1,13 +1,13 @@
 internal import EventLoop
 internal import Logging
 
-/// Has audiences become batches, in the background, a step at a time: of several pushes each in turn.
+/// Expands audiences into batches in the background, step by step, round-robin over pushes.
 actor PushPreparer {
-    /// Pushes that are looked up at a time.
+    /// The maximum number of pushes that are looked up at a time.
     private static let pushes = 100
-    /// Steps of one push before it is another one's turn, if there is another.
+    /// The number of steps of one push before the next one, if there is another.
     private static let steps = 10
-    /// How soon it looks again when other servers are at all that there is to prepare.
+    /// The delay before the next look-up if other servers are preparing all of the pushes.
     private static let retryInterval = Duration.milliseconds(500)
 
     nonisolated let unownedExecutor: UnownedSerialExecutor
@@ -25,20 +25,20 @@ actor PushPreparer {
         self.logger = logger
     }
 
-    /// Works until it is stopped.
+    /// Runs until ``stop()`` is called.
     func run() async {
         while !isStopping {
             await notices.preparing.wait(atMost: .seconds(3600))
             do {
                 try await prepare()
             } catch {
-                logger.warning("Audiences could not be prepared", metadata: ["error": "\(error)"])
+                logger.warning("Preparer pass failed", metadata: ["error": "\(error)"])
                 notices.preparing.send(after: .seconds(1))
             }
         }
     }
 
-    /// Lets ``run()`` end after the step in hand.
+    /// Lets ``run()`` return after the current step.
     func stop() {
         isStopping = true
         notices.preparing.send()
@@ -52,9 +52,9 @@ actor PushPreparer {
                 do {
                     if try await prepare(preparation) { hasMoved = true }
                 } catch {
-                    // The others do not wait for one that cannot be prepared.
+                    // The other pushes do not wait for one that cannot be prepared.
                     logger.warning(
-                        "An audience could not be prepared",
+                        "Audience preparation failed",
                         metadata: ["push": "\(preparation.pushID.lowercased)", "error": "\(error)"]
                     )
                 }
@@ -64,9 +64,10 @@ actor PushPreparer {
         }
     }
 
-    /// Takes some steps. Returns whether it has; another server may be at it.
+    /// Performs some steps. Returns `false` if it stored none, because another server may be preparing the push.
     ///
-    /// While one is being stored the users of the next are read: most of a step's time somebody would wait, for an index or for a disk.
+    /// While one step is being stored, the users of the next are read, because a step mostly waits for an index or a
+    /// disk.
     private func prepare(_ preparation: PreparationStore.Preparation) async throws -> Bool {
         guard !preparation.isRetry else {
             let isLast = try await store.retryBatches(of: preparation.pushID)
@@ -81,7 +82,8 @@ actor PushPreparer {
             if !isOver, step.isMultiple(of: Self.steps) { isOver = try await store.due(limit: 2).count > 1 }
             let hasNext = !isOver
             async let nextPage = hasNext ? store.page(next) : nil
-            // So that it is under way before this one's users are looked at; but what is sent first waits for nothing.
+            // The next page is requested before this one is processed. The first page is processed at once, so that
+            // sending begins soon.
             if current.position > 0 { await Task.yield() }
             guard try await store.store(page, of: current) else { return step > 1 }
             notices.batchesAdded(to: current.pushID, areLast: page.isLast)

@@ -7,20 +7,21 @@ internal import JSON
 internal import KakaoAPI
 internal import Postgres
 
-/// `/v1/push/send` as Kakao shapes it (and `/v2/push/send`), and `/v1/pushes`, where operators send to any number of users and see what
-/// becomes of it.
+/// The routes `/v1/push/send` and `/v2/push/send` in the format of Kakao's API, and `/v1/pushes`, where operators send
+/// to any number of users and follow the progress.
 struct PushRoutes: Sendable {
-    /// Dry runs that a server does at a time, each of which may read a whole audience on a connection of its own.
+    /// The maximum number of concurrent dry runs of a server. Each may read a whole audience on a connection of its
+    /// own.
     static let maximumDryRuns = 2
 
     let authenticator: Authenticator
     let store: PushStore
     let preparations: PreparationStore
-    /// Renders what a dry run shows.
+    /// Renders the requests that a dry run shows.
     let kakao: KakaoPushAPI
     let version: PushVersion
     let returnURL: @Sendable () -> String?
-    /// Masks the feedback secret, which Kakao gets with the message, in what a dry run shows.
+    /// Masks the feedback secret in the messages that a dry run shows. Messages to Kakao contain it.
     let mask: SecretMask
     let dryRuns: UploadLimit
     let notices: PushNotices
@@ -44,7 +45,8 @@ struct PushRoutes: Sendable {
 
     // MARK: Creating
 
-    /// 200 and an empty body once the send is stored: it is carried out whatever happens to this process.
+    /// Responds 200 with an empty body once the send is stored. From then on it is carried out even if this process
+    /// ends.
     private func send(_ request: Request, _ version: PushVersion) async throws -> Response {
         let parameters = try Parameters(request)
         let userIDs = try parameters.userIDs("uuids", count: 1...KakaoPushAPI.maximumUsers)
@@ -53,7 +55,7 @@ struct PushRoutes: Sendable {
             message: PushMessage(try parameters.object("push_message"), version: version)
         )
         push.bypass = try parameters.boolean("bypass", default: false)
-        // As Kakao does: it may have tokens that were never registered here, and ignores users without one.
+        // Kakao may have tokens that were never registered here. As in Kakao's API, users without a token are ignored.
         push.skipsUnknown = false
         return try await store(push, request, answer: [], status: .ok, now: Date())
     }
@@ -62,7 +64,7 @@ struct PushRoutes: Sendable {
         let parameters = try Parameters(request)
         let push = try NewPush(parameters)
         guard try !parameters.boolean("dry_run", default: false) else { return try await preview(push) }
-        // It is answered with, and shown later as it was stored.
+        // The response contains the time as it is stored, so that it does not change later.
         let now = Date().asStored
         return try await store(
             push,
@@ -91,23 +93,24 @@ struct PushRoutes: Sendable {
             throw Problem(
                 .unprocessableContent,
                 kind: "idempotency-key-in-use",
-                "This Idempotency-Key was used with another request. Send each new request with a key of its own."
+                "This Idempotency-Key was used with a different request. Send each new request with a new key."
             )
         case .noSuchAudience:
-            throw Problem.field("audience", "the name of an audience that is stored: PUT /v1/audiences/{name}")
+            throw Problem.field("audience", "the name of a stored audience. Store it with PUT /v1/audiences/{name}")
         }
         var response = Response.json(body, status: status)
         response.headerFields[.location] = "/v1/pushes/\(id.lowercased)"
         return response
     }
 
-    /// What Kakao would be sent, and how often; nothing is stored and nothing sent.
+    /// Responds with the number of requests that would be sent to Kakao, and the first of them. Stores and sends
+    /// nothing.
     private func preview(_ push: NewPush) async throws -> Response {
         guard dryRuns.take() else {
             throw Problem(
                 .serviceUnavailable,
                 kind: "too-many-dry-runs",
-                "This server does \(Self.maximumDryRuns) dry runs at a time. Try again.",
+                "This server performs at most \(Self.maximumDryRuns) dry runs at a time. Try again.",
                 headerFields: [.retryAfter: "5"]
             )
         }
@@ -117,7 +120,7 @@ struct PushRoutes: Sendable {
         case .users(let ids): audience = .users(Set(ids).sorted())
         case .stored(let name):
             guard let parts = try await preparations.parts(ofAudience: name) else {
-                throw Problem.field("audience", "the name of an audience that is stored: PUT /v1/audiences/{name}")
+                throw Problem.field("audience", "the name of a stored audience. Store it with PUT /v1/audiences/{name}")
             }
             audience = .parts(parts)
         case .tagsAny(let tags): audience = .tagsAny(tags)
@@ -236,15 +239,15 @@ extension HTTPField.Name {
 }
 
 extension PushStore.Idempotency {
-    /// What the header says, if it is there.
+    /// Parses the header `Idempotency-Key`. Returns `nil` if the request has none.
     ///
-    /// - Throws: ``Problem`` for a key that is none.
+    /// - Throws: ``Problem`` for an invalid key.
     fileprivate init?(_ request: Request, _ operatorKeyID: @autoclosure () -> [UInt8]) throws {
         guard let key = request[.idempotencyKey] else { return nil }
         guard (1...255).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
             throw Problem.field("Idempotency-Key", "1 to 255 visible ASCII characters")
         }
-        // The path too: what is asked for at one address is not what is asked for at another.
+        // The digest includes the path, because equal bodies at different paths are different requests.
         self.init(
             key: key,
             operatorKeyID: operatorKeyID(),

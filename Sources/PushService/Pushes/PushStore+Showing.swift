@@ -1,27 +1,27 @@
 internal import FoundationEssentials
 internal import Postgres
 
-// Pushes and batches as they are shown.
+// Reads of pushes and batches to show them.
 extension PushStore {
-    /// A push and its counts, or `nil`.
+    /// Returns a push and its counts; `nil` if there is no such push.
     func summary(_ id: UUID) async throws -> PushSummary? {
         try await pool.read(ReadPush(id: id)).first
     }
 
-    /// Pushes, the latest first, at most `limit` of them.
+    /// Returns up to `limit` pushes, the latest first.
     ///
     /// - Parameters:
-    ///   - state: Only those in this state.
-    ///   - before: Only those that were asked for before this one.
+    ///   - state: The state of the pushes; `nil` for all states.
+    ///   - before: The push before which the returned ones were created; `nil` to begin with the latest.
     func list(state: PushState?, before: UUID?, limit: Int) async throws -> [PushSummary] {
         try await pool.read(ListPushes(state: state, before: before, limit: limit))
     }
 
-    /// A push's batches in the order of their numbers, at most `limit` of them; `nil` if there is no such push.
+    /// Returns up to `limit` batches of a push in the order of their numbers; `nil` if there is no such push.
     ///
     /// - Parameters:
-    ///   - state: Only those in this state.
-    ///   - after: Only those with a higher number.
+    ///   - state: The state of the batches; `nil` for all states.
+    ///   - after: The number after which the returned batches begin.
     func batches(of id: UUID, state: String?, after: Int32, limit: Int) async throws -> [BatchSummary]? {
         let batches = try await pool.read(ListPushBatches(pushID: id, state: state, after: after, limit: limit))
         guard batches.isEmpty else { return batches }
@@ -30,7 +30,7 @@ extension PushStore {
 }
 
 extension PushCounts {
-    /// Adds what was counted for each of `states`.
+    /// Adds the numbers that were counted for each of `states`.
     fileprivate mutating func add(_ states: [String], _ numbers: [Int64]) {
         for (state, number) in zip(states, numbers) {
             switch state {
@@ -163,7 +163,7 @@ struct ListPushBatches: PostgresStatement {
             )
             UNION ALL
             (
-                -- Those at their first attempt, and those that were sent at it.
+                -- Batches at their first attempt, and batches that were sent at it.
                 SELECT number + place, given.state, NULL, 1, false, CASE given.state WHEN 'sent' THEN 200 END, NULL, NULL, NULL,
                     CASE given.state WHEN 'sent' THEN finished_at END
                 FROM push_claims AS claim
@@ -178,7 +178,7 @@ struct ListPushBatches: PostgresStatement {
             )
             UNION ALL
             (
-                -- Those that nobody has claimed yet.
+                -- Batches that are not claimed yet.
                 SELECT batch.number, 'waiting', NULL, 0, false, NULL, NULL, NULL, created_at, NULL
                 FROM push_parts AS part
                 CROSS JOIN generate_series(GREATEST(number + claimed, $3 + 1), number + batches - 1) AS batch (number)

@@ -7,10 +7,12 @@ internal import Postgres
 struct PushStore: Sendable {
     let pool: PostgresPool
 
-    /// A request that is carried out once, however often it is repeated: the header `Idempotency-Key`.
+    /// The idempotency of a request with the header `Idempotency-Key`, which is carried out once, however often it is
+    /// repeated.
     struct Idempotency: Sendable {
         let key: String
-        /// The operator key's id: see ``Authenticator/operatorKeyID(of:)``. Operators choose idempotency keys independently.
+        /// The operator key's id: see ``Authenticator/operatorKeyID(of:)``. Operators choose idempotency keys
+        /// independently.
         let operatorKeyID: [UInt8]
         /// The SHA-256 of the request. The same key with another digest is an error.
         let digest: [UInt8]
@@ -39,7 +41,7 @@ struct PushStore: Sendable {
 }
 
 extension NewPush {
-    /// The push as it is shown before anything of it is sent.
+    /// Returns the push as it is shown before anything is sent.
     func summary(createdAt: Date) -> PushSummary {
         PushSummary(
             id: id,

@@ -3,12 +3,12 @@ internal import HTTPServer
 internal import JSON
 internal import KakaoAPI
 
-// How pushes are read from requests and shown in answers.
+// The parsing of pushes from requests, and their JSON in responses.
 
 extension NewPush {
     /// Reads the body of `POST /v1/pushes`.
     ///
-    /// - Throws: ``Problem`` for a field that is missing or holds what it may not.
+    /// - Throws: ``Problem`` for a missing or invalid field.
     init(_ parameters: Parameters) throws {
         try parameters.requireOnly([
             "name", "audience", "message", "send_at", "expires_at", "users_per_second", "delivery", "skip_unknown",
@@ -17,7 +17,7 @@ extension NewPush {
         let message = try parameters.object("message")
         let isV2 = message.has(PushVersion.v2.androidMember)
         guard message.has("for_apns") || isV2 || message.has(PushVersion.v1.androidMember) else {
-            throw Problem.field("message", "an object with for_apns, for_gcm or for_fcm, as Kakao's push_message")
+            throw Problem.field("message", "an object with for_apns, for_gcm or for_fcm, like Kakao's push_message")
         }
         guard !isV2 || !message.has(PushVersion.v1.androidMember) else {
             throw Problem.field("message", "an object with for_gcm or for_fcm, not both")
@@ -94,8 +94,10 @@ extension PushSummary {
         json.member("estimated_end", estimatedEnd?.rfc3339)
     }
 
-    /// When the push ends at its average rate so far; `nil` when it is not being sent, nothing is known, or the end is more than a year
-    /// away: a push that has hardly begun, or a clock that was stepped, says nothing.
+    /// The time at which the push ends at its average rate so far.
+    ///
+    /// `nil` if the push is not being sent, if the rate is unknown, or if the end is more than a year away. Such an
+    /// estimate is meaningless: the push has hardly begun, or a clock was set.
     private var estimatedEnd: Date? {
         let finished = users.sent + users.failed + users.uncertain
         guard state == .sending, let startedAt, finished > 0, users.pending > 0 else { return nil }
@@ -105,7 +107,7 @@ extension PushSummary {
         return now + remaining
     }
 
-    /// A year, in seconds.
+    /// The longest time until an estimated end: a year, in seconds.
     private static let longestEstimate = 365 * 86_400.0
 }
 

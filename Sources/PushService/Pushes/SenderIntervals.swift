@@ -1,26 +1,28 @@
 /// The intervals by which pushes are delivered. A server uses the defaults; tests shorten them.
 package struct SenderIntervals: Sendable {
-    /// How long a lease lasts unless it is renewed. Longer than a call to Kakao may take, short enough for another server to take over
-    /// within seconds.
+    /// The duration of a lease unless it is renewed. Longer than a call to Kakao may take, but short enough for another
+    /// server to reclaim the batches within seconds.
     package var lease = Duration.seconds(20)
-    /// How long before the end of its lease a server stops sending: what it has begun is to be answered within the lease.
+    /// The time before the end of its lease at which a server stops sending, so that the requests in flight complete
+    /// within the lease.
     package var margin = Duration.seconds(5)
-    /// How often a server renews its lease and reconciles its batches with the database.
+    /// The interval at which a server renews its lease and reconciles its batches with the database.
     package var renewal = Duration.seconds(5)
-    /// How often a server with pushes to send looks for leases that have ended.
+    /// The interval at which a server with pushes to send looks for expired leases.
     package var takeOver = Duration.seconds(2)
-    /// The first delay after a failed attempt to send a batch, doubled for each further one; also the delay between two attempts to store a
-    /// result.
+    /// The first delay after a failed attempt to send a batch, doubled for each further one; also the delay between two
+    /// attempts to store a result.
     package var retry = Duration.seconds(1)
-    /// How long the sender pauses when Kakao's quota is exhausted, doubled up to sixty times as long.
+    /// The first pause of the sender when Kakao's quota is exhausted, doubled for each further one up to 60 times as
+    /// long.
     package var quotaWait = Duration.seconds(60)
-    /// How long the sender may fail to work through its pushes before it logs a warning.
+    /// The time without progress after which the sender logs a warning.
     package var stall = Duration.seconds(60)
 
-    /// The intervals of production.
+    /// Creates the intervals of production.
     package init() {}
 
-    /// The intervals of production, all scaled so that a lease lasts for `lease`.
+    /// Creates the intervals of production, all scaled so that a lease lasts for `lease`.
     package init(lease: Duration) {
         let production = SenderIntervals()
         func scaled(_ interval: Duration) -> Duration { interval * (lease / production.lease) }

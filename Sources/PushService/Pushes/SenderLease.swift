@@ -3,18 +3,19 @@ internal import FoundationEssentials
 
 /// A server's right to claim and send batches, as the server knows it.
 ///
-/// A lease is a row of `push_leases`. While the row exists, the batches claimed under it belong to this server; a server that deletes it
-/// after its end takes them over in the same transaction, so that neither can act on them as the other does. Nothing is claimed without the
-/// row, and nothing is sent shortly before its end.
+/// A lease is a row of `push_leases`. While the row exists, the batches claimed under it belong to this server. After
+/// the lease has expired, another server may delete the row and reclaim the batches in the same transaction, so that
+/// the two servers never act on the same batches. Nothing is claimed without the row, and nothing is sent shortly
+/// before the lease ends.
 ///
-/// All times are milliseconds of the loop's clock, which includes the time for which the machine was suspended.
+/// All times are milliseconds of the loop's clock, which continues while the machine is suspended.
 struct SenderLease {
-    /// The row's key. Each lease has a new one: an id that has lost its row never gets it back.
+    /// The key of the row. Each lease has a new id, because a deleted row is never restored.
     let id: UUID
     private let intervals: SenderIntervals
-    /// When the latest renewal was requested; the database counts from a later moment.
+    /// The time at which the latest renewal was requested. The database counts from a later time.
     private(set) var renewedAt: UInt64
-    /// Since when it has been renewed in time.
+    /// The time since which each renewal was in time.
     private var unbrokenSince: UInt64
 
     /// - Parameter start: When it was requested.
@@ -33,20 +34,21 @@ struct SenderLease {
         renewedAt = max(renewedAt, start)
     }
 
-    /// From then on no request to Kakao begins, until the next renewal.
+    /// The time from which on no request to Kakao begins, until the next renewal.
     var sendingEnd: UInt64 { renewedAt + (intervals.lease - intervals.margin).wholeMilliseconds }
 
-    /// Whether a request to Kakao may begin.
+    /// Returns whether a request to Kakao may begin.
     func maySend(at now: UInt64) -> Bool { now < sendingEnd }
 
-    /// Whether other servers' leases that have ended may be taken over.
+    /// Returns whether the batches of other servers' expired leases may be reclaimed.
     ///
-    /// After an outage of the database every lease has ended, though its server lives. So a server takes over only when it has itself renewed
-    /// in time for as long as a lease lasts: every other living server has renewed its own by then.
+    /// After an outage of the database, all leases have expired, even those of running servers. Therefore a server
+    /// reclaims batches only after it has renewed its own lease in time for the duration of a lease. By then, every
+    /// other running server has renewed its lease too.
     func mayTakeOver(at now: UInt64) -> Bool {
         now >= unbrokenSince + intervals.lease.wholeMilliseconds && now <= renewedAt + brokenAfter
     }
 
-    /// The time without a renewal after which it is late: other servers' renewals may be late as well.
+    /// The time between two renewals after which the second is late. Other servers' renewals may then be late as well.
     private var brokenAfter: UInt64 { intervals.lease.wholeMilliseconds / 2 }
 }

@@ -1,7 +1,8 @@
 internal import EventLoop
 internal import Locking
 
-/// Whether the sender gets through its work: it does not while each of its passes fails, as when the database is unavailable.
+/// A record of whether the sender makes progress. It makes none while each of its passes fails, for example because the
+/// database is unavailable.
 final class SenderProgress: Sendable {
     private struct State {
         var failingSince: MonotonicTime?
@@ -10,7 +11,7 @@ final class SenderProgress: Sendable {
 
     private let state = Locked(State())
 
-    /// How long nothing has succeeded; zero unless something has failed since.
+    /// The time since the first failure after the last success; zero if nothing has failed since.
     var failingFor: Duration {
         state.withLock { $0.failingSince.map { MonotonicTime.now - $0 } ?? .zero }
     }
@@ -20,7 +21,10 @@ final class SenderProgress: Sendable {
         state.withLock { $0 = State() }
     }
 
-    /// Records that a pass failed. Returns for how long, if that is to be logged: after `delay`, and then once in each further `delay`.
+    /// Records that a pass failed.
+    ///
+    /// - Returns: The time without progress if it is to be logged: after `delay`, and then once in each further
+    ///   `delay`.
     func recordFailure(warningAfter delay: Duration) -> Duration? {
         state.withLock { state in
             let now = MonotonicTime.now

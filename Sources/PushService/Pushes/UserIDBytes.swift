@@ -1,12 +1,12 @@
-/// Users' ids as `push_parts` holds them: each takes as many bytes as the largest of them does, the first one the highest.
+/// User ids in the format of `push_parts`: big-endian, each with as many bytes as the largest needs.
 struct UserIDBytes: Sendable, Equatable {
     let bytes: [UInt8]
-    /// Bytes of an id, 1 to 8.
+    /// The number of bytes of an id, 1 to 8.
     let width: Int
 
     var count: Int { bytes.count / width }
 
-    /// - Parameter userIDs: None of them negative.
+    /// - Parameter userIDs: Ids that are not negative.
     init(_ userIDs: [Int64]) {
         let width = max(1, 8 - (userIDs.max() ?? 0).leadingZeroBitCount / 8)
         self.width = width
@@ -20,12 +20,12 @@ struct UserIDBytes: Sendable, Equatable {
         }
     }
 
-    /// As they were read.
+    /// Creates the ids from stored bytes.
     init(bytes: [UInt8], width: Int) {
         (self.bytes, self.width) = (bytes, min(max(1, width), 8))
     }
 
-    /// The users at these places, as far as there are any.
+    /// Returns the ids at these places, without places beyond the end.
     func ids(_ places: Range<Int>) -> [Int64] {
         bytes.withUnsafeBytes { bytes in
             places.clamped(to: 0..<count).map { place in

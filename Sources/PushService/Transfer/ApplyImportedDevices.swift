@@ -3,18 +3,21 @@ internal import Postgres
 
 /// Applies the next lines of an import to the stored devices.
 ///
-/// A line counts if it is newer than the stored device and than any other device with its token; a line without a time is older than any device.
-/// The same rule decides between two lines of one step, and the first line between two of the same time.
+/// A line counts if it is newer than the stored device and than any other device with its token. A line without a time
+/// is older than any device. The same rule decides between two lines of one step; if their times are equal, the first
+/// line counts.
 ///
-/// `candidates` are judged by the devices when the statement began. Devices only become newer, so that the other lines are outdated for certain
-/// and their rows need no lock. The rows of the candidates are then locked, in the order of their keys as by every statement, and their present
-/// values decide. A device that an app registers for the first time meanwhile is not seen and stays as it is: it is newer.
+/// `candidates` are chosen by the devices at the start of the statement. Devices only become newer, so that all other
+/// lines are certainly outdated, and their rows need no lock. The rows of the candidates are then locked in the order
+/// of their keys, as by every statement, and their current values decide. A device that an app registers for the first
+/// time meanwhile is not seen. It stays as it is, since it is newer.
 ///
-/// Devices are looked up one by one (`LATERAL`, `OFFSET 0`): PostgreSQL has no statistics of a table while it is filled, and would read all of it
-/// in each step.
+/// Devices are looked up one by one (`LATERAL`, `OFFSET 0`): PostgreSQL has no statistics of a table while it is
+/// filled, and would read all of it in each step.
 ///
-/// A changed device waits at `infinity` for ``ReleaseImportedDevices``, unless it was pending before. A lease stays with its holder, which will
-/// find the device pending. A displaced device is as old as the line that displaced it, so that a newer line brings it back.
+/// A changed device waits at `infinity` for ``ReleaseImportedDevices``, unless it was pending before. A lease stays
+/// with its holder, which will find the device pending. A displaced device gets the time of the line that displaced it,
+/// so that a newer line registers it again.
 struct ApplyImportedDevices: PostgresStatement {
     static let sql: SQL = """
         WITH step AS (
@@ -180,21 +183,22 @@ struct ApplyImportedDevices: PostgresStatement {
     /// The line after which the step begins.
     let after: Int64
     let limit: Int64
-    /// The time of the devices that the file gives no time.
+    /// The time of the devices for which the file has no time.
     let start: Date
 
     var parameters: [PostgresValue] { [.int64(after), .timestamp(start), .int64(limit)] }
 
-    /// The last line of the step, `nil` if there was none; and the numbers of devices.
+    /// The last line of the step, `nil` if there was none, and the numbers of devices.
     static func decode(_ row: PostgresRow) throws -> (last: Int64?, created: Int64, updated: Int64, displaced: Int64) {
         try row.decode(Int64?.self, Int64.self, Int64.self, Int64.self)
     }
 }
 
-/// Finds tokens of imported lines that several devices hold.
+/// Finds tokens of imported lines that several devices have.
 ///
-/// A registration and a step whose transactions overlap do not see each other, and one token may then have two devices. This statement begins
-/// after the step is committed. Either it sees the registration, or the later confirmation of the registration sees both.
+/// A registration and a step whose transactions overlap do not see each other, and one token may then have two devices.
+/// This statement begins after the step is committed. Either it sees the registration, or the later confirmation of the
+/// registration sees both devices.
 struct FindContestedTokens: PostgresStatement {
     static let sql: SQL = """
         SELECT device.push_token
@@ -223,7 +227,7 @@ struct FindContestedTokens: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }
 
-/// Withdraws all but the latest registered device of each token.
+/// Withdraws all devices of each token except the one registered last.
 struct WithdrawContestedDevices: PostgresStatement {
     static let sql: SQL = """
         WITH held AS (

@@ -8,7 +8,7 @@ enum CSVRecord {
     /// Returns the fields of a line.
     ///
     /// - Parameter line: The line without its line end.
-    /// - Throws: ``LineFault`` for a misplaced quote, and for a field that is not UTF-8.
+    /// - Throws: ``LineFault`` for a misplaced quote, and for a field with invalid UTF-8.
     static func fields(of line: ArraySlice<UInt8>) throws(LineFault) -> [String] {
         var fields: [String] = []
         var rest = line

@@ -10,9 +10,9 @@ struct DeviceExportStore: Sendable {
         self.pool = pool
     }
 
-    /// The devices after a key, at most `limit` of them, without those that were withdrawn.
+    /// Returns up to `limit` devices after a key, without withdrawn ones.
     ///
-    /// A token whose renewal is under way is Kakao's until then, as it was before.
+    /// A token with a pending renewal has an expiry like before: Kakao keeps it until then.
     func devices(after key: DeviceKey?, limit: Int) async throws -> [TransferredDevice] {
         try await pool.read(ListDevicesForExport(after: key, limit: limit))
     }
@@ -62,7 +62,7 @@ struct ListDevicesForExport: PostgresStatement {
             Bool.self
         )
         guard let pushType = PushType(storedName: storedType) else {
-            throw PostgresError(.decoding, detail: "no type of push token")
+            throw PostgresError(.decoding, detail: "unknown push type")
         }
         return TransferredDevice(
             registration: DeviceRegistration(

@@ -3,10 +3,11 @@ internal import FoundationEssentials
 internal import KakaoAPI
 internal import Postgres
 
-/// Imports devices from another system into PostgreSQL.
+/// A store that imports devices from another system into PostgreSQL.
 ///
-/// The devices are staged in a temporary table first, so that an invalid or incomplete file changes nothing. They are then applied in small
-/// steps, each a transaction of its own, so that a registration of one of the devices does not wait for long.
+/// The devices are staged in a temporary table first, so that an invalid or incomplete file changes nothing. They are
+/// then applied in small steps, each a transaction of its own, so that a registration of one of the devices does not
+/// wait for long.
 struct DeviceImportStore: Sendable {
     /// The outcome of an import.
     struct Result: Equatable, Sendable {
@@ -14,20 +15,22 @@ struct DeviceImportStore: Sendable {
         var lines: Int64 = 0
         /// Devices that were unknown.
         var created: Int64 = 0
-        /// Known devices that are now as the file describes them.
+        /// Known devices that now have the values of the file.
         var updated: Int64 = 0
-        /// Devices, not in the file, that lost their token to a device of the file.
+        /// Devices outside the file that lost their token to a device of the file.
         var displaced: Int64 = 0
 
-        /// Devices of the file that changed nothing, since the stored ones are as recent.
+        /// Devices of the file that changed nothing, since the stored ones were at least as recent.
         var unchanged: Int64 { lines - created - updated }
     }
 
-    /// The longest duration of a statement, and of a pause in which PostgreSQL takes no data: a slow disk has time for a gigabyte.
+    /// The timeout of each statement, and of a pause in which PostgreSQL accepts no data. It allows a slow disk to
+    /// store a gigabyte.
     private static let statementTimeout = Duration.seconds(120)
-    /// Lines of one step: some 50 ms, for which a registration of one of their devices may have to wait.
+    /// The number of lines of one step. A step takes some 50 ms, for which a registration of one of its devices may
+    /// have to wait.
     private static let step: Int64 = 1000
-    /// Attempts at a step whose rows are locked by others.
+    /// The maximum number of attempts at a step whose rows other transactions lock.
     private static let maximumAttempts = 50
 
     private let pool: PostgresPool
@@ -38,22 +41,22 @@ struct DeviceImportStore: Sendable {
         self.renewal = renewal
     }
 
-    /// Imports devices, all of them or, when `body` throws, none.
+    /// Imports all devices, or none if `body` throws.
     ///
     /// Holds one of the loop's connections for transactions until it returns.
     ///
     /// - Parameter body: Writes the devices, as ``append(_:line:now:to:)`` encodes them, in the order of their lines.
-    /// - Throws: Errors of `body`, with nothing applied. ``PostgresError`` and `CancellationError`, perhaps with a part of the lines applied;
-    ///   the same import again applies the rest.
+    /// - Throws: Errors of `body`, with nothing applied. ``PostgresError`` and `CancellationError`, perhaps with a part
+    ///   of the lines applied; repeating the import applies the rest.
     func importDevices(writing body: (PostgresCopyWriter) async throws -> Void) async throws -> Result {
         try await pool.withConnection(statementTimeout: Self.statementTimeout) { session in
             try await session.execute(script: Self.stagingTable)
             guard let start = try await session.query(ReadTransactionTime()).first else {
-                throw PostgresError(.decoding, detail: "no time")
+                throw PostgresError(.decoding, detail: "no transaction time")
             }
             var result = Result()
             result.lines = Int64(try await session.copy("COPY device_import FROM STDIN (FORMAT binary)", writing: body))
-            // A temporary table has no statistics otherwise.
+            // PostgreSQL collects no statistics of a temporary table by itself.
             try await session.execute(script: "ANALYZE device_import")
             var position: Int64 = 0
             while let last = try await applyStep(after: position, start: start, on: session, &result) {
@@ -63,8 +66,11 @@ struct DeviceImportStore: Sendable {
         }
     }
 
-    /// The lock timeout is shorter than the second after which PostgreSQL looks for a deadlock and cancels one of its statements: so it is
-    /// never the registration of an app that is cancelled. Custom plans, since the tables grow while one statement is repeated.
+    /// A script that configures the session and creates the staging table.
+    ///
+    /// PostgreSQL looks for a deadlock after one second of waiting and cancels one of the statements. The lock timeout
+    /// is shorter, so that it is never the registration of an app that is cancelled. Plans are custom, since the tables
+    /// grow while a statement is repeated.
     static let stagingTable: SQL = """
         SET lock_timeout = 400;
         SET plan_cache_mode = force_custom_plan;
@@ -142,7 +148,7 @@ struct DeviceImportStore: Sendable {
         return last
     }
 
-    /// Repeats a statement while other transactions lock its rows.
+    /// Retries a statement while other transactions lock its rows.
     ///
     /// - Throws: Errors of `body`; ``PostgresError/Code/timedOut`` after ``maximumAttempts``.
     private func retryingLocks<Output>(_ body: () async throws -> Output) async throws -> Output {
@@ -160,17 +166,17 @@ struct DeviceImportStore: Sendable {
 // MARK: Registration at Kakao
 
 extension DeviceImportStore {
-    /// Imported registrations that each server sends to Kakao in a second: a million in three hours.
+    /// The number of imported registrations that each server sends to Kakao in a second: a million takes three hours.
     private static let releasedPerSecond = 100.0
     /// The time between two releases.
     static let releaseInterval = Duration.seconds(5)
 
     /// Schedules the calls to Kakao about the next imported devices, one after the other, until the next release.
     ///
-    /// Only as many as there is room for beside the other pending devices of that time, so that requests of apps come first, also after an
-    /// outage.
+    /// Other devices that are due until then reduce the number of imported ones, so that requests of apps come first,
+    /// even after an outage.
     ///
-    /// - Returns: The number of devices, and whether there may be more.
+    /// - Returns: The number of scheduled devices, and whether there may be more.
     func release() async throws -> (count: Int, hasMore: Bool) {
         let seconds = Self.releaseInterval.inSeconds
         let release = ReleaseImportedDevices(
@@ -193,7 +199,9 @@ struct ReadTransactionTime: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
 }
 
-/// Schedules calls to Kakao about imported devices. The withdrawals of a token, for which its registration has to wait, are scheduled with it.
+/// Schedules calls to Kakao about imported devices.
+///
+/// The registration of a token has to wait for the withdrawals of its other devices, which are scheduled with it.
 struct ReleaseImportedDevices: PostgresStatement {
     static let sql: SQL = """
         WITH due AS (

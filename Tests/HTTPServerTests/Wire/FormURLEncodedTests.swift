@@ -38,9 +38,9 @@ struct FormURLEncodedTests {
         }
     }
 
-    @Test("Bytes that are not UTF-8 are rejected", arguments: ["a=%ff", "%c3=1", "a=%ed%a0%80", "a=%c0%80"])
+    @Test("Invalid UTF-8 is rejected", arguments: ["a=%ff", "%c3=1", "a=%ed%a0%80", "a=%c0%80"])
     func badText(text: String) {
-        #expect(throws: FormURLEncoded.ParseError(message: "The bytes are not UTF-8.")) { try parse(text) }
+        #expect(throws: FormURLEncoded.ParseError(message: "The bytes are invalid UTF-8.")) { try parse(text) }
     }
 
     @Test("A thousand pairs are accepted and one more is rejected")

@@ -79,11 +79,11 @@ import Testing
             (["0001_a.sql", "0003_c.sql"], "Migration 2 is missing before 0003_c.sql"),
             (["0001_a.sql", "0001_b.sql"], "0001_a.sql and 0001_b.sql have the same version"),
             (["0002_a.sql"], "Migration 1 is missing"),
-            (["1_a.sql"], "1_a.sql is not named like a migration"),
-            (["0001-a.sql"], "0001-a.sql is not named like a migration"),
-            (["0001_A.sql"], "0001_A.sql is not named like a migration"),
-            (["+001_a.sql"], "+001_a.sql is not named like a migration"),
-            (["0000_a.sql"], "0000_a.sql is not named like a migration"),
+            (["1_a.sql"], "Invalid migration file name: 1_a.sql"),
+            (["0001-a.sql"], "Invalid migration file name: 0001-a.sql"),
+            (["0001_A.sql"], "Invalid migration file name: 0001_A.sql"),
+            (["+001_a.sql"], "Invalid migration file name: +001_a.sql"),
+            (["0000_a.sql"], "Invalid migration file name: 0000_a.sql"),
         ]
     )
     func badDirectories(names: [String], message: String) async throws {

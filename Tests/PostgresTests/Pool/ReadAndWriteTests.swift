@@ -101,7 +101,7 @@ import Testing
             #expect(error.sqlState == "23505")
             #expect(error.constraint == "token_once")
             #expect(error.statement == "INSERT INTO t VALUES ($1)")
-            #expect("\(error)" == "The database refused the statement. (server, SQLSTATE 23505)")
+            #expect("\(error)" == "The database rejected the statement. (server, SQLSTATE 23505)")
             #expect(!String(reflecting: error).contains("confidential"))
         }
     }

@@ -225,7 +225,7 @@ import Testing
         try await withService { service in
             let (api, database) = (service.api, service.database)
             #expect(try await Self.upload(api, "a", [1, 2]) == 201)
-            // As long as this is held nobody stores anything.
+            // While this lock is held, no audience can be stored.
             let lock: SQL = "LOCK TABLE audience_parts IN EXCLUSIVE MODE"
             try await database.pool.withTransaction { transaction in
                 try await transaction.execute(script: lock)

@@ -6,9 +6,9 @@ import PushService
 import TestSupport
 import Testing
 
-/// A user has 100 devices at most.
+/// Tests of the limit of 100 devices per user.
 @Suite(.timeLimit(.minutes(5))) struct DeviceLimitTests {
-    /// Devices that a user has, `phone-1` registered longest ago.
+    /// Adds devices of a user, of which `phone-1` was registered first.
     private static func add(_ count: Int, of user: Int64, _ database: TestDatabase) async throws {
         try await database.pool.write(
             """
@@ -28,7 +28,7 @@ import Testing
         try await database.count("devices WHERE device_id = '\(device)' AND NOT withdrawn") == 0
     }
 
-    @Test("A device beyond the hundredth withdraws the one that was registered longest ago, here and at Kakao")
+    @Test("A registration beyond the limit withdraws the device that was registered longest ago, here and at Kakao")
     func oldest() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "first", device: "first")
@@ -39,12 +39,13 @@ import Testing
             #expect(try await Self.active(1, service.database) == 100)
 
             #expect(try await service.api.register(1, "new", device: "new").status == 200)
-            try await eventually("Kakao has forgotten the first device") {
+            try await eventually("Kakao has deregistered the first device") {
                 try await Set(service.kakao.tokens(of: 1)) == ["new gcm new", "phone-5 gcm 1-5"]
             }
             #expect(try await Self.gone("first", service.database))
             #expect(try await Self.active(1, service.database) == 100)
-            // One that comes back counts like a new one. Of the others `phone-5` is no longer the oldest.
+            // A withdrawn device that is registered again counts like a new one. `phone-5` is not the oldest, because
+            // it was registered again.
             #expect(try await service.api.register(1, "first", device: "first").status == 200)
             let own =
                 "devices WHERE user_id = 1 AND NOT withdrawn AND device_id IN ('phone-1', 'first', 'new', 'phone-5')"
@@ -54,7 +55,7 @@ import Testing
         }
     }
 
-    @Test("It holds when two servers register very many devices of a user at once, and with Kakao away")
+    @Test("The limit holds while two servers concurrently register many devices of a user, even if Kakao is down")
     func concurrent() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -78,17 +79,17 @@ import Testing
         }
     }
 
-    @Test("A device that waited for another server's registration of the same user is counted with it")
+    @Test("A registration that waits for another server's registration of the same user counts that device")
     func overlapping() async throws {
         try await withService { service in
             try await Self.add(99, of: 1, service.database)
             let other = try await service.database.pool.withTransaction { transaction in
-                // Another server has stored the hundredth device and has yet to commit.
+                // Another server has stored the hundredth device and not committed yet.
                 _ = try await transaction.query(
                     "INSERT INTO devices (user_id, device_id, push_type, push_token) VALUES (1, 'other', 'fcm', 'other')"
                 )
                 let registered = Task { try await service.api.register(1, "own", device: "own").status }
-                try await eventually("the registration waits for it") {
+                try await eventually("the registration waits for the other one") {
                     try await service.database.count(
                         "pg_locks WHERE locktype = 'advisory' AND classid = 16 AND NOT granted"
                     ) == 1
@@ -102,11 +103,11 @@ import Testing
         }
     }
 
-    @Test("An import leaves the hundred devices of a user that were registered last, whatever the order of its lines")
+    @Test("An import keeps the 100 devices of a user that were registered last, regardless of the order of its lines")
     func imported() async throws {
         try await withService { service in
             try await Self.add(60, of: 1, service.database)
-            // Half of them older than what is known, the others as old as the import.
+            // Half of the lines are older than the stored devices. The others have the time of the import.
             let lines = (1...1200).shuffled().map { place in
                 let user = place.isMultiple(of: 2) ? 1 : 2
                 let time = place <= 600 ? #""updated_at":"2020-01-01T00:00:00Z","# : ""
@@ -126,7 +127,7 @@ import Testing
         }
     }
 
-    @Test("Of a user from the time without a limit each registration withdraws a hundred")
+    @Test("Each registration of a user with devices from before the limit withdraws 100 devices")
     func oldData() async throws {
         try await withService { service in
             try await service.database.withoutDeviceLimit { try await Self.add(350, of: 1, service.database) }

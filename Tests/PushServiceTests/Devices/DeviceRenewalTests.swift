@@ -6,16 +6,16 @@ import PushService
 import TestSupport
 import Testing
 
-/// Tokens that the server registers again before Kakao drops them, and tokens that two devices claim.
+/// Tests of token renewals before the expiry at Kakao, and of tokens that two devices register.
 @Suite(.timeLimit(.minutes(5))) struct DeviceRenewalTests {
-    /// Registers devices of users 1 to 5 as their apps do, with a server that is gone afterwards.
+    /// Registers devices of users 1 to 5 as their apps do, with a server that stops afterwards.
     private static func registerFive(_ settings: Settings) async throws {
         try await RunningServer.with(settings) { api in
             for user in Int64(1)...5 { _ = try await api.register(user, "token-\(user)") }
         }
     }
 
-    @Test("A token is to be registered again the days before it expires that the settings say, up to a day earlier")
+    @Test("A token's renewal time is the configured number of days before its expiry, or up to a day earlier")
     func time() async throws {
         func adjust(_ settings: inout Settings) { settings.renewDaysBeforeExpiry = 10 }
         try await withService(adjust) { service in
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(
-        "A token that lives no longer than the days before its expiry is renewed after half of its life",
+        "A token whose lifetime is not longer than the days before the expiry is renewed after half of its lifetime",
         arguments: [1, 7]
     )
     func shortLife(days: Int) async throws {
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test("A token that never expires is not renewed, nor one that expires at once", arguments: [-1, 0])
+    @Test("A token that never expires, or expires at once, is not renewed", arguments: [-1, 0])
     func never(days: Int) async throws {
         var sandbox = KakaoSandboxSettings()
         sandbox.tokenLifetimeDays = days
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("Tokens whose time has come are registered again, each of them once, by two servers on one database")
+    @Test("Two servers on one database renew each token that is due exactly once")
     func renew() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test(
-        "A token that was renewed outlives the days of its first registration at Kakao, and one that was not does not"
+        "A renewed token outlives its first lifetime at Kakao, and a token that was not renewed does not"
     )
     func outlives() async throws {
         try await withDatabaseAndKakao { database, kakao in
@@ -87,7 +87,7 @@ import Testing
             kakao.sandbox.moveClock(by: .seconds(25 * 86_400))
             try await database.pool.write("UPDATE devices SET renew_at = now() WHERE user_id = 1")
             try await RunningServer.with(settings) { _ in
-                try await eventually("it is renewed") {
+                try await eventually("the token is renewed") {
                     try await database.count("devices WHERE kakao_revision = 2 AND revision = 2") == 1
                 }
             }
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test("A device that has not been seen for long is left to expire")
+    @Test("A device without a registration for longer than the configured time is left to expire")
     func inactive() async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    @Test("A renewal that Kakao refuses withdraws nothing, and is tried again a day later")
+    @Test("A renewal that Kakao rejects withdraws nothing, and is retried a day later")
     func refused() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -131,7 +131,7 @@ import Testing
             kakao.fail("register", status: 400, code: -2, times: 1)
             let log = CollectedLog()
             try await RunningServer.with(settings, log: log) { _ in
-                try await eventually("it is put off") {
+                try await eventually("the renewal is postponed") {
                     try await database.count(
                         """
                         devices
@@ -143,11 +143,11 @@ import Testing
             }
             #expect(try await kakao.tokens(of: 1) == ["phone gcm token-1"])
             #expect(kakao.requests("deregister") == 0)
-            #expect(log.messages.contains { $0.contains("refuses to renew") })
+            #expect(log.messages.contains { $0.contains("Token renewal rejected") })
         }
     }
 
-    @Test("What an app asks for while a renewal waits for Kakao counts, and not the renewal")
+    @Test("An app's request while a renewal is pending replaces the renewal")
     func overtaken() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -155,13 +155,13 @@ import Testing
             try await database.pool.write("UPDATE devices SET renew_at = now() WHERE user_id <= 2")
             kakao.fail("*", .down)
             try await RunningServer.with(settings) { api in
-                try await eventually("Kakao was not reached") {
+                try await eventually("the calls to Kakao have failed") {
                     try await database.count("devices WHERE renewal_revision = revision AND attempts > 0") == 2
                 }
                 #expect(try await api.deregister(1).status == 202)
                 #expect(try await api.register(2, "newer").status == 202)
                 kakao.sandbox.removeFaults()
-                try await eventually("everything is told") {
+                try await eventually("no change is pending") {
                     try await database.count("devices WHERE kakao_revision < revision") == 0
                 }
             }
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test("While much is waiting for Kakao, nothing is renewed on top of it")
+    @Test("No tokens are renewed while too many devices are pending")
     func backlog() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -184,7 +184,7 @@ import Testing
             )
             try await database.pool.write("UPDATE devices SET renew_at = now() WHERE user_id <= 5")
             try await RunningServer.with(settings) { _ in
-                try await eventually("there was room for two") {
+                try await eventually("two tokens are renewed") {
                     try await database.count("devices WHERE kakao_revision = 2") == 2
                 }
             }
@@ -194,7 +194,7 @@ import Testing
 
     // MARK: One token, one device
 
-    @Test("A token that comes under another device id of the same user moves to it, and Kakao forgets the older first")
+    @Test("A token registered under another device id of the same user moves there, after the old one is deregistered")
     func otherDeviceID() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token", device: "old")
@@ -206,7 +206,7 @@ import Testing
         }
     }
 
-    @Test("Of two users who register one token in overlapping transactions the later one keeps it", arguments: [1, 2])
+    @Test("If two users register one token in overlapping transactions, the later one keeps it", arguments: [1, 2])
     func overlappingRegistrations(laterUser: Int64) async throws {
         try await withDatabaseAndKakao { database, kakao in
             let earlierUser = 3 - laterUser
@@ -216,7 +216,8 @@ import Testing
                     _ = try await first.register(earlierUser, "own")
                     var earlier: Task<Int, any Error>?
                     try await database.pool.withTransaction { transaction in
-                        // Held up before its commit, and after it has looked who else has the token.
+                        // Blocks the registration after its search for other devices with the token, and before its
+                        // commit.
                         try await transaction.query(
                             "SELECT FROM devices WHERE user_id = $1 FOR UPDATE",
                             [.int64(earlierUser)]

@@ -7,10 +7,10 @@ import PushService
 import TestSupport
 import Testing
 
-/// Devices while everything works: `/v1/push/register`, `/tokens`, `/deregister`, and what operators see.
+/// Tests of `/v1/push/register`, `/tokens`, `/deregister` and the operators' view of devices while everything works.
 @Suite(.timeLimit(.minutes(5))) struct DeviceTests {
     @Test(
-        "A registration is answered with the days that Kakao keeps the token, as a bare number, when Kakao has it",
+        "The response to a registration is the token's lifetime at Kakao in days, as a bare number",
         arguments: [("v1", "gcm"), ("v1", "apns"), ("v2", "fcm"), ("v2", "apns")]
     )
     func register(version: String, type: String) async throws {
@@ -35,7 +35,7 @@ import Testing
                 #expect(answer.text == "30")
                 #expect(answer.headerFields[.contentType] == "application/json;charset=UTF-8")
             }
-            // The server speaks version 1 to Kakao, whichever version it is spoken to in.
+            // The server uses version 1 of Kakao's API, whichever version the request uses.
             let name = type == "apns" ? "apns" : "gcm"
             #expect(try await service.kakao.tokens(of: .max) == ["전화 + & \(name) a:b+c/d="])
             #expect(try await service.kakao.tokens(of: 1) == ["phone \(name) token"])
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("A token that never expires is answered with -1")
+    @Test("The response to the registration of a token that never expires is -1")
     func neverExpires() async throws {
         var settings = KakaoSandboxSettings()
         settings.tokenLifetimeDays = -1
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test("Tokens are listed for one user or for several in Kakao's exact shape, by GET and by POST")
+    @Test("Tokens of one or several users are listed in exactly Kakao's format, by GET and by POST")
     func tokens() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "android", device: "a")
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test("A device that is deregistered is gone here and at Kakao, and the answer is empty")
+    @Test("A deregistration deletes the device here and at Kakao, and its response is empty")
     func deregister() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "android")
@@ -110,13 +110,13 @@ import Testing
             #expect(second.status == 200)
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
             #expect(try await service.database.count("devices") == 0)
-            // Kakao may know a device that is unknown here: it is told all the same.
+            // Kakao is called even for a device that is unknown here, because Kakao may know it.
             #expect(try await service.api.deregister(1).status == 200)
             #expect(service.kakao.requests("deregister") == 3)
         }
     }
 
-    @Test("Registering a device again replaces what was known of it, here and at Kakao")
+    @Test("Another registration of a device replaces all of its properties, here and at Kakao")
     func registerAgain() async throws {
         try await withService { service in
             for (token, tags) in [("first", "[\"a\"]"), ("second", "[\"b\",\"c\"]")] {
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test("Operators see all that is known of a user's devices, with the token masked")
+    @Test("Operators see all properties of a user's devices, with masked tokens")
     func devicesOfUser() async throws {
         try await withService { service in
             let token = "abcdefghijklmnopqrstuvwxyz"
@@ -173,7 +173,9 @@ import Testing
         }
     }
 
-    @Test("A token that moves to another user is deregistered from the first before it is registered to the second")
+    @Test(
+        "A token that moves to another user is deregistered for the first user before it is registered for the second"
+    )
     func tokenMoves() async throws {
         try await withService { service in
             let answers = [
@@ -189,37 +191,37 @@ import Testing
     }
 
     @Test(
-        "A device that is registered again in the very moment when its deregistration is noted is told to Kakao at once"
+        "A registration concurrent with the storing of the device's deregistration is sent to Kakao at once"
     )
     func registeredMeanwhile() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "first")
             service.kakao.fail("deregister", .latency, times: 1) { $0.milliseconds = 2000 }
             let deregistration = Task { try await service.api.deregister(1).status }
-            try await eventually("Kakao is at it") { service.kakao.requests("deregister") == 1 }
+            try await eventually("the deregistration is in flight") { service.kakao.requests("deregister") == 1 }
             try await service.database.pool.withTransaction { transaction in
-                // What a registration does, held up before its commit.
+                // The statement of a registration, blocked before its commit.
                 try await transaction.query(
                     "UPDATE devices SET withdrawn = false, push_token = 'second', revision = revision + 1"
                 )
-                // Until the note of Kakao's answer waits for it.
+                // Waits until the statement that stores Kakao's response is blocked by this transaction.
                 try await transaction.execute(script: Self.waitUntilAwaited)
             }
             #expect(try await deregistration.value == 200)
-            // Long before a lease would have ended.
+            // Long before a lease would expire.
             try await eventually("Kakao has the second token", within: .seconds(10)) {
                 try await service.kakao.tokens(of: 1) == ["phone gcm second"]
             }
         }
     }
 
-    @Test("A registration that PostgreSQL gives up, to end a deadlock, is tried again and succeeds")
+    @Test("A registration that PostgreSQL aborts because of a deadlock is retried and succeeds")
     func deadlock() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "shared")
             _ = try await service.api.register(2, "own")
             var registration: Task<HTTPClientResponse, any Error>?
-            // Whoever looks for the deadlock first is its victim: usually the server, which waited first.
+            // PostgreSQL aborts the session that detects the deadlock first: usually the server's, which waited first.
             for _ in 0..<5 where registration == nil {
                 registration = try await Self.registerIntoDeadlock(service)
             }
@@ -234,7 +236,7 @@ import Testing
         }
     }
 
-    /// Waits, in the database, until somebody waits for a lock of this transaction; not for ever.
+    /// Waits in the database until another session waits for a lock of this transaction, for at most 20 s.
     static let waitUntilAwaited: SQL = """
         DO $$
         BEGIN
@@ -251,9 +253,9 @@ import Testing
         $$
         """
 
-    /// Registers the token of user 1 for user 2, and locks the rows of both against the order in which that does.
+    /// Registers the token of user 1 for user 2, and locks the rows of both in the opposite order.
     ///
-    /// - Returns: The registration, if it had to give way.
+    /// - Returns: The registration if PostgreSQL aborted its transaction; `nil` if it aborted the test's transaction.
     private static func registerIntoDeadlock(
         _ service: TestService
     ) async throws -> Task<HTTPClientResponse, any Error>? {
@@ -274,7 +276,7 @@ import Testing
         }
     }
 
-    @Test("Users that take one token from each other at the same moment are never told of an error")
+    @Test("Concurrent registrations of one token by several users never fail")
     func tokenContended() async throws {
         try await withService { service in
             for _ in 0..<3 {
@@ -285,14 +287,14 @@ import Testing
                     for try await status in group { #expect([200, 202].contains(status)) }
                 }
             }
-            // Whoever comes after that has it alone.
+            // The next user to register it is the only one to have it.
             _ = try await service.api.register(7, "shared")
             try await eventually("only the last user has the token") {
                 let others = try await (1...3).asyncMap { try await service.kakao.tokens(of: Int64($0)) }
                 let last = try await service.kakao.tokens(of: 7)
                 return others.allSatisfy(\.isEmpty) && last == ["phone gcm shared"]
             }
-            try await eventually("nothing is left to tell") { try await service.database.count("devices") == 1 }
+            try await eventually("no withdrawal is pending") { try await service.database.count("devices") == 1 }
         }
     }
 }

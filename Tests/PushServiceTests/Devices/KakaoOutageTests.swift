@@ -7,9 +7,9 @@ import PushService
 import TestSupport
 import Testing
 
-/// Devices while Kakao cannot be reached, or refuses.
+/// Tests of devices while Kakao is unavailable or rejects calls.
 @Suite(.timeLimit(.minutes(5))) struct KakaoOutageTests {
-    @Test("While Kakao is down a registration is accepted and stored, and Kakao has it when it is back")
+    @Test("While Kakao is down, a registration is accepted and stored. It completes when Kakao is back")
     func register() async throws {
         try await withService { service in
             service.kakao.fail("*", .down)
@@ -17,7 +17,7 @@ import Testing
             #expect(answer.status == 202)
             #expect(answer.json == ["state": "pending"])
             #expect(try await service.api.get("/v1/users/1/devices").json?["items"]?[0]?["state"] == "pending")
-            // It counts as a device of the user at once.
+            // The device is listed at once.
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).json?.array?.count == 1)
 
             service.kakao.sandbox.removeFaults()
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao is down a deregistration is accepted, and Kakao hears of it when it is back")
+    @Test("While Kakao is down, a deregistration is accepted. It completes when Kakao is back")
     func deregister() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -41,13 +41,13 @@ import Testing
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
 
             service.kakao.sandbox.removeFaults()
-            try await eventually("the device is gone") { try await service.database.count("devices") == 0 }
+            try await eventually("the device is deleted") { try await service.database.count("devices") == 0 }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
         }
     }
 
     @Test(
-        "Of what is asked for one device while Kakao is down the last counts",
+        "The last of several requests for one device while Kakao is down counts",
         arguments: [true, false]
     )
     func lastChangeWins(endsRegistered: Bool) async throws {
@@ -57,7 +57,7 @@ import Testing
             #expect(try await service.api.deregister(1).status == 202)
             if endsRegistered { #expect(try await service.api.register(1, "second").status == 202) }
             service.kakao.sandbox.removeFaults()
-            try await eventually("everything is told") {
+            try await eventually("no change is pending") {
                 try await service.database.count("devices WHERE kakao_revision < revision") == 0
             }
             let tokens = try await service.kakao.tokens(of: 1)
@@ -66,10 +66,10 @@ import Testing
         }
     }
 
-    @Test("What one server could not tell Kakao is told by the next one on the same database")
+    @Test("A change that one server could not send to Kakao is sent by the next server on the same database")
     func otherServer() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            // Port 1 of loopback: nobody listens there.
+            // No process listens on port 1 of the loopback interface.
             let away = Settings.test(database.url, kakao: "http://127.0.0.1:1")
             try await RunningServer.with(away) { api in
                 let answer = try await api.register(1, "token")
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test(
-        "A registration that Kakao refuses is answered with its code and without the token, and nothing stays registered"
+        "A registration that Kakao rejects fails with Kakao's code and without the token, and the device is deleted"
     )
     func refused() async throws {
         try await withService { service in
@@ -100,28 +100,28 @@ import Testing
             #expect(answer.json?["msg"]?.string?.contains("Invalid Kpusher Param") == true)
             #expect(!answer.text.contains(token))
             #expect(!answer.text.contains("0123456789abcdef"))
-            try await eventually("nothing is left of the device") { try await service.database.count("devices") == 0 }
+            try await eventually("the device is deleted") { try await service.database.count("devices") == 0 }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
         }
     }
 
-    @Test("A registration that comes while Kakao refuses the one before is told to Kakao at once")
+    @Test("A registration that arrives while Kakao rejects the previous one is sent to Kakao at once")
     func refusedMeanwhile() async throws {
         try await withService { service in
             service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 2000 }
             service.kakao.fail("register", status: 400, code: -2, times: 1)
             let first = Task { try await service.api.register(1, "bad").status }
-            try await eventually("Kakao is at the first") { service.kakao.requests("register") == 1 }
+            try await eventually("the first registration is in flight") { service.kakao.requests("register") == 1 }
             #expect(try await service.api.register(1, "good").status == 202)
             #expect(try await first.value == 400)
-            // Long before a lease would have ended.
-            try await eventually("Kakao has the second", within: .seconds(10)) {
+            // Long before a lease would expire.
+            try await eventually("Kakao has the second token", within: .seconds(10)) {
                 try await service.kakao.tokens(of: 1) == ["phone gcm good"]
             }
         }
     }
 
-    @Test("A registration that Kakao refuses with 403 keeps Kakao's status")
+    @Test("The response to a registration that Kakao rejects with 403 has Kakao's status")
     func forbidden() async throws {
         try await withService { service in
             service.kakao.fail("register", status: 403, code: -4, times: 1) { $0.message = "blocked account" }
@@ -131,7 +131,9 @@ import Testing
         }
     }
 
-    @Test("While Kakao refuses the Admin key, registrations are accepted and the status says why they come to nothing")
+    @Test(
+        "While Kakao rejects the Admin key, registrations are accepted, and the status has the reason why they are pending"
+    )
     func adminKeyRefused() async throws {
         try await withService { service in
             service.kakao.fail("register", status: 401, code: -401) { $0.message = "wrong appKey" }
@@ -144,7 +146,7 @@ import Testing
         }
     }
 
-    @Test("A token whose first user Kakao cannot be told to forget is not registered to the second before that")
+    @Test("A token that moves to another user is not registered there until its deregistration succeeds")
     func movesLater() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "shared")
@@ -156,20 +158,20 @@ import Testing
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "2"]).json?.array?.count == 1)
 
             service.kakao.sandbox.removeFaults()
-            try await eventually("the second user has it") { try await !service.kakao.tokens(of: 2).isEmpty }
+            try await eventually("the second user has the token") { try await !service.kakao.tokens(of: 2).isEmpty }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
             let calls = service.kakao.calls.filter { $0 != "deregister 500" }
             #expect(calls == ["register 200", "deregister 200", "register 200"])
         }
     }
 
-    @Test("A token whose deregistration Kakao has yet to hear of is not registered to another user before that")
+    @Test("A token with a pending deregistration is not registered for another user before that completes")
     func withdrawnBefore() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "shared")
             service.kakao.fail("deregister", status: 500)
             #expect(try await service.api.deregister(1).status == 202)
-            // The next phone call may be made: it is the earlier one that fails.
+            // A call to register it would succeed, but the deregistration must succeed first.
             #expect(try await service.api.register(2, "shared").status == 202)
             #expect(try await service.kakao.tokens(of: 2).isEmpty)
             service.kakao.sandbox.removeFaults()
@@ -180,7 +182,7 @@ import Testing
         }
     }
 
-    @Test("A token that moves while its first registration is under way ends with the second user alone")
+    @Test("Only the second user has a token that moves while its first registration is in flight")
     func movesWhileUnderWay() async throws {
         try await withService { service in
             service.kakao.fail("register", .latency, times: 1) { fault in
@@ -188,7 +190,7 @@ import Testing
                 fault.userIDs = [1]
             }
             async let first = service.api.register(1, "shared")
-            try await eventually("Kakao is at the first registration") { service.kakao.requests("register") == 1 }
+            try await eventually("the first registration is in flight") { service.kakao.requests("register") == 1 }
             #expect(try await service.api.register(2, "shared").status == 202)
             #expect(try await first.status == 200)
             try await eventually("the second user has it") { try await !service.kakao.tokens(of: 2).isEmpty }

@@ -7,13 +7,13 @@ import PushService
 import TestSupport
 import Testing
 
-/// `/v1/devices`: what users' apps call that prefer REST.
+/// Tests of `/v1/devices`, the REST API for users' apps.
 @Suite(.timeLimit(.minutes(5))) struct NativeDeviceTests {
     private static let nativeKey = "native-app-key"
     private static let issuer = "https://backend.example.com"
     private static let backendSecret = "secret-of-the-backend-of-the-tests-0123"
 
-    /// A service that lets users in with every kind of token.
+    /// Runs a service that accepts users' tokens of every kind.
     private static func withUsers(_ body: (TestService) async throws -> Void) async throws {
         try await withService(
             { settings in
@@ -32,7 +32,7 @@ import Testing
         )
     }
 
-    /// What calls with a Kakao Login access token of this user.
+    /// Returns a caller with a Kakao Login access token of this user.
     private static func app(_ service: TestService, of userID: Int64) throws -> Caller {
         service.api.with("Bearer \(try #require(service.kakao.sandbox.accessToken(of: userID)))")
     }
@@ -42,8 +42,8 @@ import Testing
     /// Registers a device.
     ///
     /// - Parameters:
-    ///   - device: As it stands in the path, with a query if there is one.
-    ///   - changes: To the body, which is ``phone`` without them; `null` leaves a member out.
+    ///   - device: The device id as it is in the path, with a query if there is one.
+    ///   - changes: Changes to the body, which is ``phone`` without them. `null` omits a member.
     private static func put(
         _ caller: Caller,
         _ device: String = "phone",
@@ -61,9 +61,9 @@ import Testing
         try await caller.get("/v1/devices", query).json?["items"]?.array ?? []
     }
 
-    // MARK: Who
+    // MARK: Callers
 
-    @Test("A user registers, lists and removes its own devices with each kind of token, and is never asked who it is")
+    @Test("A user registers, lists and removes its own devices with each kind of token, and need not specify uuid")
     func users() async throws {
         try await Self.withUsers { service in
             let claims: JSONObject = [
@@ -79,20 +79,20 @@ import Testing
                 #expect(try await Self.put(app).status == 201)
                 #expect(try await service.kakao.tokens(of: 7) == ["phone gcm token"])
                 #expect(try await Self.items(app).map { $0["user_id"] } == ["7"])
-                // Named, the user is the same.
+                // The user may also specify its own uuid.
                 #expect(try await Self.put(app, "phone?uuid=7").status == 200)
                 #expect(try await Self.put(app, "phone", ["uuid": 7]).status == 200)
                 #expect(try await Self.items(app, ["uuid": "7"]).count == 1)
                 #expect(try await app.delete("/v1/devices/phone?uuid=7").status == 204)
                 #expect(try await Self.items(app).isEmpty)
                 #expect(try await service.kakao.tokens(of: 7).isEmpty)
-                // It is the token of a user, not a key.
+                // A user's token is not a key.
                 #expect(try await Self.put(app.with("KakaoAK \(token)")).status == 401)
             }
         }
     }
 
-    @Test("An operator's key with the scope devices does the same for any user, whom it has to name")
+    @Test("An operator key with the scope devices does the same for any user, and must specify uuid")
     func operators() async throws {
         try await Self.withUsers { service in
             let store = OperatorKeyStore(pool: service.database.pool)
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test("Without a token or key in force the answer is 401, and with a key of another scope 403")
+    @Test("A request without a valid token or key gets 401, and one with a key of another scope 403")
     func refused() async throws {
         try await Self.withUsers { service in
             let store = OperatorKeyStore(pool: service.database.pool)
@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    @Test("A user can neither see nor remove nor replace another one's device, nor name another user")
+    @Test("A user cannot see, remove or replace another user's device, nor specify another user's uuid")
     func otherUsers() async throws {
         try await Self.withUsers { service in
             let mine = try Self.app(service, of: 7)
@@ -159,7 +159,7 @@ import Testing
                 #expect(answer.json?["type"] == "urn:kakao-push-server:error:another-user")
             }
             #expect(try await Self.items(mine).isEmpty)
-            // A device of the same name is another one.
+            // The user's own device with the same id is a different device.
             #expect(try await mine.delete("/v1/devices/phone").status == 204)
             #expect(try await Self.put(mine).status == 201)
             #expect(try await mine.delete("/v1/devices/phone").status == 204)
@@ -168,10 +168,10 @@ import Testing
         }
     }
 
-    // MARK: What
+    // MARK: Requests and responses
 
     @Test(
-        "The device is answered as operators see it: 201 when it is new, 200 when it was known, with its token masked"
+        "The response is the device as operators see it, with a masked token: 201 if it is new, 200 if it was known"
     )
     func shape() async throws {
         try await Self.withUsers { service in
@@ -202,7 +202,7 @@ import Testing
             #expect(try await service.api.get("/v1/users/7/devices").json == listed.json)
             #expect(!(first.text + listed.text).contains(token))
 
-            // Replaced as a whole: what is left out is gone.
+            // A registration replaces all members: omitted ones are removed.
             let second = try await Self.put(app)
             #expect(second.status == 200)
             #expect(second.json?["created_at"] == device["created_at"])
@@ -212,7 +212,7 @@ import Testing
         }
     }
 
-    @Test("A form does as well as JSON, and gcm is another name of fcm")
+    @Test("A form is accepted like JSON, and gcm is a synonym of fcm")
     func forms() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -234,7 +234,7 @@ import Testing
         }
     }
 
-    @Test("Repeated, a registration and a removal change nothing more")
+    @Test("A registration and a removal are idempotent")
     func repeated() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -252,7 +252,7 @@ import Testing
         }
     }
 
-    @Test("A new push token takes the place of the one before")
+    @Test("A new push token replaces the previous one")
     func newToken() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -262,7 +262,9 @@ import Testing
         }
     }
 
-    @Test("A phone that another user signs in on is taken from the first user before the second has it")
+    @Test(
+        "A phone on which another user signs in is deregistered for the first user before it is registered for the second"
+    )
     func changesUser() async throws {
         try await Self.withUsers { service in
             let first = try Self.app(service, of: 7)
@@ -273,13 +275,13 @@ import Testing
             #expect(try await Self.items(first).isEmpty)
             #expect(try await service.kakao.tokens(of: 7).isEmpty)
             #expect(try await service.kakao.tokens(of: 8) == ["phone gcm token"])
-            // The first user's app hears of its log-out late.
+            // The first user's app sends its removal late.
             #expect(try await first.delete("/v1/devices/phone").status == 204)
             #expect(try await service.kakao.tokens(of: 8) == ["phone gcm token"])
         }
     }
 
-    @Test("A removal is of the push type that it names, otherwise of each that the device has")
+    @Test("A removal applies to its push_type, or without one to each push type of the device")
     func pushTypes() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -300,12 +302,12 @@ import Testing
             for query in ["push_type=", "push_type=web", "push_type=apns&push_type=fcm"] {
                 #expect(try await app.delete("/v1/devices/phone?\(query)").field == "push_type")
             }
-            // A misspelt one would remove more than was meant.
+            // If it were ignored, a misspelt name would remove more than was meant.
             #expect(try await app.delete("/v1/devices/phone?pushtype=apns").field == "pushtype")
         }
     }
 
-    @Test("A device that Kakao alone knows is removed there")
+    @Test("A device that only Kakao knows is removed there")
     func unknownHere() async throws {
         try await Self.withUsers { service in
             let kakao = Caller(url: service.kakao.sandbox.url, authorization: "KakaoAK \(Keys.admin)")
@@ -316,7 +318,7 @@ import Testing
         }
     }
 
-    @Test("Devices are listed in pages, to their user and to operators")
+    @Test("Devices are listed in pages, for their user and for operators")
     func pages() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -349,13 +351,13 @@ import Testing
         }
     }
 
-    // MARK: While Kakao cannot be reached, or refuses
+    // MARK: Outages and rejections
 
-    @Test("While Kakao is down a registration is 202 and pending, and registered when Kakao is back")
+    @Test("While Kakao is down, a registration gets 202 and is pending. It completes when Kakao is back")
     func registeredLater() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
-            // Who it is is known by then.
+            // Kakao verifies the access token while it is still up.
             #expect(try await Self.items(app).isEmpty)
             service.kakao.fail("*", .down)
             for _ in 0..<2 {
@@ -367,7 +369,7 @@ import Testing
             }
             #expect(try await Self.items(app).map { $0["state"] } == ["pending"])
             service.kakao.sandbox.removeFaults()
-            try await eventually("it is registered") {
+            try await eventually("the device is registered") {
                 try await Self.items(app).map { $0["state"] } == ["registered"]
             }
             #expect(try await service.kakao.tokens(of: 7) == ["phone gcm token"])
@@ -375,7 +377,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao is down a removal is 202, and Kakao hears of it when it is back")
+    @Test("While Kakao is down, a removal gets 202. It completes when Kakao is back")
     func removedLater() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -388,12 +390,14 @@ import Testing
                 #expect(try await Self.items(app).isEmpty)
             }
             service.kakao.sandbox.removeFaults()
-            try await eventually("nothing is left") { try await service.database.count("devices") == 0 }
+            try await eventually("no device is left") { try await service.database.count("devices") == 0 }
             #expect(try await service.kakao.tokens(of: 7).isEmpty)
         }
     }
 
-    @Test("What Kakao refuses is answered in Kakao's words, with its code and without the token, and is not registered")
+    @Test(
+        "A registration that Kakao rejects fails with Kakao's code and error text, without the token, and is not stored"
+    )
     func refusedByKakao() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -407,11 +411,11 @@ import Testing
             #expect(answer.json?["type"] == "urn:kakao-push-server:error:refused-by-kakao")
             #expect(answer.json?["msg"]?.string?.contains("blocked") == true)
             #expect(!answer.text.contains("0123456789abcdef"))
-            try await eventually("nothing is left") { try await service.database.count("devices") == 0 }
+            try await eventually("no device is left") { try await service.database.count("devices") == 0 }
         }
     }
 
-    @Test("A registration whose token somebody else has by the time it is done is answered 409")
+    @Test("A registration whose token another user has registered meanwhile gets 409")
     func overtaken() async throws {
         try await Self.withUsers { service in
             let first = try Self.app(service, of: 7)
@@ -421,22 +425,24 @@ import Testing
                 fault.userIDs = [7]
             }
             async let late = Self.put(first)
-            try await eventually("Kakao is at the first registration") { service.kakao.requests("register") == 1 }
+            try await eventually("the first registration is in flight") { service.kakao.requests("register") == 1 }
             let answer = try await Self.put(second)
             #expect(answer.status == 202)
             #expect(answer.json?["state"] == "pending")
             #expect(try await late.status == 409)
             #expect(try await late.json?["type"] == "urn:kakao-push-server:error:conflict")
-            try await eventually("the second user has it") {
+            try await eventually("the second user has the token") {
                 try await service.kakao.tokens(of: 8) == ["phone gcm token"]
             }
             #expect(try await service.kakao.tokens(of: 7).isEmpty)
         }
     }
 
-    // MARK: What must not be taken
+    // MARK: Invalid and extreme input
 
-    @Test("A body that is wrong is answered with the field that is, and nothing is stored or told to Kakao")
+    @Test(
+        "The response to an invalid body has the name of the invalid field. Nothing is stored, and Kakao is not called"
+    )
     func badInput() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -479,12 +485,12 @@ import Testing
         }
     }
 
-    /// As a segment of a path.
+    /// Returns the text as a percent-encoded path segment.
     private static func encoded(_ text: String) -> String {
         text.utf8.map { "%" + ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    @Test("Any text is a device id, percent-encoded: a slash, a question mark, a percent sign, Hangul")
+    @Test("Any percent-encoded text is a valid device id: a slash, a question mark, a percent sign, Hangul")
     func deviceIDs() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: 7)
@@ -497,7 +503,7 @@ import Testing
                 #expect(answer.status == 201, "\(id)")
                 #expect(answer.json?["device_id"]?.string?.utf8.elementsEqual(id.utf8) == true, "\(id)")
             }
-            // As it stands, a plus is a plus.
+            // A plus sign in a path is literal.
             #expect(try await Self.put(app, "a+b").status == 200)
             #expect(try await Self.items(app).count == ids.count)
             #expect(try await service.kakao.tokens(of: 7).count == ids.count)
@@ -516,7 +522,7 @@ import Testing
         }
     }
 
-    @Test("The longest of everything is taken, and comes back as it was")
+    @Test("The longest valid values are accepted and returned unchanged")
     func largest() async throws {
         try await Self.withUsers { service in
             let app = try Self.app(service, of: .max)

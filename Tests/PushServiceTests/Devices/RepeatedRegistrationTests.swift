@@ -6,15 +6,15 @@ import PushService
 import TestSupport
 import Testing
 
-/// Apps that register, at each start, what is registered already.
+/// Tests of registrations that repeat an earlier one, as apps send them at each start.
 @Suite(.timeLimit(.minutes(5))) struct RepeatedRegistrationTests {
-    /// What stands in the only device's row: how often Kakao was to hear of it, and how often it has.
+    /// Returns the revision of the only device and the revision that Kakao has confirmed.
     private func revisions(_ service: TestService) async throws -> String {
         try await service.database.text("SELECT revision || ' ' || kakao_revision FROM devices")
     }
 
     @Test(
-        "A repetition is told to Kakao, keeps what the app says of the phone, and asks for nothing that could be left over"
+        "A repetition calls Kakao, stores the app's properties of the phone, and leaves no change pending"
     )
     func repetition() async throws {
         try await withService { service in
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test("The time of a renewal stays when it would move by less than a day")
+    @Test("The renewal time is not updated if it would change by less than a day")
     func renewalStays() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(
-        "What differs from what Kakao has is no repetition",
+        "A registration that differs from the state at Kakao is not a repetition",
         arguments: [
             "push_token = 'another'", "expires_at = now() - interval '1 second'", "withdrawn = true",
         ]
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("A repetition while Kakao is down is accepted, and Kakao hears of it when it is back")
+    @Test("A repetition while Kakao is down is accepted, and completes when Kakao is back")
     func outage() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -75,11 +75,11 @@ import Testing
             #expect(try await service.api.register(1, "token").status == 202)
             #expect(try await service.api.get("/v1/users/1/devices").json?["items"]?[0]?["state"] == "pending")
             service.kakao.sandbox.removeFaults()
-            try await eventually("Kakao has heard") { try await revisions(service) == "2 2" }
+            try await eventually("Kakao has confirmed it") { try await revisions(service) == "2 2" }
         }
     }
 
-    @Test("A repetition that Kakao refuses is answered so, and the device is withdrawn")
+    @Test("A repetition that Kakao rejects fails, and the device is withdrawn")
     func refusal() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -92,16 +92,16 @@ import Testing
         }
     }
 
-    @Test("A repetition whose answer was lost with the server leaves nothing to be told, and the next one may follow")
+    @Test("A repetition whose server stopped during the call leaves no change pending, and the next one succeeds")
     func lostAnswer() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
-            // What a server leaves that dies while Kakao is being told.
+            // The state that a server leaves if it dies during the call to Kakao.
             try await service.database.pool.write(
                 "UPDATE devices SET lease = gen_random_uuid(), lease_ends_at = now() + interval '1 second'"
             )
             #expect(try await service.database.count("devices WHERE kakao_revision < revision") == 0)
-            try await eventually("the lease ends") {
+            try await eventually("the lease expires") {
                 try await service.database.count("devices WHERE lease_ends_at > now()") == 0
             }
             #expect(try await service.api.register(1, "token").status == 200)
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test("A withdrawal does not overtake a repetition that Kakao is slow to answer")
+    @Test("A withdrawal does not overtake a repetition that is in flight")
     func withdrawal() async throws {
         try await withSlowRepetition { service in
             let answer = try await service.api.deregister(1)
@@ -123,13 +123,13 @@ import Testing
         }
     }
 
-    @Test("Another user who takes the token during a repetition has it in the end")
+    @Test("Another user who registers the token during a repetition has it in the end")
     func otherUser() async throws {
         try await withSlowRepetition { service in
             let answer = try await service.api.register(2, "token")
             #expect(answer.status == 202)
         } afterwards: { service in
-            try await eventually("the second user has it") {
+            try await eventually("the second user has the token") {
                 try await service.kakao.tokens(of: 2) == ["phone gcm token"]
             }
             let (tokens, devices) = try await (service.kakao.tokens(of: 1), service.database.count("devices"))
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("Another repetition meanwhile is noted, and Kakao is not told a third time")
+    @Test("A second repetition while the first is in flight is stored, without another call to Kakao")
     func twice() async throws {
         try await withSlowRepetition { service in
             let answer = try await service.api.post(
@@ -154,7 +154,7 @@ import Testing
         }
     }
 
-    @Test("Of many at a time each is answered, and the device stands as one of them says")
+    @Test("Many concurrent repetitions all succeed, and the device is registered once")
     func many() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -164,7 +164,7 @@ import Testing
             }
             #expect(statuses.contains(200))
             #expect(statuses.allSatisfy { $0 == 200 || $0 == 202 })
-            try await eventually("nothing is left to be told") {
+            try await eventually("no change is pending") {
                 try await service.database.count(
                     "devices WHERE revision = kakao_revision AND lease IS NULL AND NOT withdrawn"
                 ) == 1
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    /// Runs `meanwhile` while Kakao has been told of a repetition and has not answered.
+    /// Runs `meanwhile` while a repetition's call to Kakao is in flight.
     private func withSlowRepetition(
         _ meanwhile: (TestService) async throws -> Void,
         afterwards: (TestService) async throws -> Void
@@ -183,7 +183,7 @@ import Testing
             _ = try await service.api.register(1, "token")
             service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 500 }
             async let repetition = service.api.register(1, "token")
-            try await eventually("Kakao is being told") { service.kakao.requests("register") == 2 }
+            try await eventually("the call is in flight") { service.kakao.requests("register") == 2 }
             try await meanwhile(service)
             #expect(try await repetition.status == 200)
             try await afterwards(service)

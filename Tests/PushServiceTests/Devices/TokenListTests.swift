@@ -7,9 +7,9 @@ import PushService
 import TestSupport
 import Testing
 
-/// `/v1/push/tokens` beyond what a page holds, and for users of whom nothing is known here.
+/// Tests of `/v1/push/tokens` with lists of several pages, and with users that are unknown here.
 @Suite(.timeLimit(.minutes(5))) struct TokenListTests {
-    /// A list as texts: `1 phone gcm token`.
+    /// Returns a list as texts: `1 phone gcm token`.
     private static func list(_ response: HTTPClientResponse) throws -> [String] {
         #expect(response.status == 200, "\(response.text)")
         #expect(response.headerFields[.contentType] == "application/json;charset=UTF-8")
@@ -22,14 +22,14 @@ import Testing
         Caller(url: service.kakao.sandbox.url, authorization: "KakaoAK \(Keys.admin)")
     }
 
-    @Test("Kakao lists the users of whom nothing is known here, all of them in one call, among the others")
+    @Test("The tokens of users that are unknown here come from Kakao in one call, merged with the others")
     func unknownUsers() async throws {
         try await withService { service in
             for user in [Int64(1), 3, 4, 6] {
                 #expect(try await Self.kakao(service).register(user, "kakao-\(user)").status == 200)
             }
             try await service.database.addPhones([2, 5])
-            // Withdrawn, and Kakao has yet to hear of it: it is not asked.
+            // The withdrawal of this device is pending, so Kakao is not called for its user.
             try await service.database.pool.write(
                 """
                 INSERT INTO devices (user_id, device_id, push_type, push_token, withdrawn, next_attempt_at)
@@ -56,7 +56,9 @@ import Testing
         }
     }
 
-    @Test("Without Kakao a list that needs it fails rather than to look complete, and others are answered")
+    @Test(
+        "While Kakao is unavailable, a list with unknown users fails instead of being incomplete, and other lists work"
+    )
     func outage() async throws {
         try await withService { service in
             try await service.database.addPhones([2])
@@ -75,7 +77,7 @@ import Testing
     @Test("A list of any length is streamed page by page, each device once and in order")
     func streamed() async throws {
         try await withService { service in
-            // Of the first user's devices whole pages are withdrawn: the first, and one in the middle.
+            // Whole pages of the first user's devices are withdrawn: the first page, and one in the middle.
             try await service.database.withoutDeviceLimit {
                 try await service.database.pool.write(
                     """

@@ -7,9 +7,9 @@ import PushService
 import TestSupport
 import Testing
 
-/// What operators do about one user: `DELETE /v1/users/{uuid}` and `POST /v1/users/{uuid}/sync`.
+/// Tests of `DELETE /v1/users/{uuid}` and `POST /v1/users/{uuid}/sync`, which operators call for one user.
 @Suite(.timeLimit(.minutes(5))) struct UserTests {
-    /// Registers a token at Kakao behind the server's back.
+    /// Registers a token at Kakao without the server.
     private static func registerAtKakao(
         _ service: TestService,
         _ userID: Int64,
@@ -26,14 +26,16 @@ import Testing
     }
 
     private static func settled(_ service: TestService) async throws {
-        try await eventually("Kakao was told") {
+        try await eventually("no change is pending") {
             try await service.database.count("devices WHERE kakao_revision < revision") == 0
         }
     }
 
-    // MARK: Forgetting
+    // MARK: Deletion
 
-    @Test("A person who is forgotten has no device here or at Kakao, no event, and no number in callbacks; others have")
+    @Test(
+        "Deletion of a user removes its devices here and at Kakao, its events, and its id in callbacks, but no other user's"
+    )
     func forget() async throws {
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
@@ -70,13 +72,13 @@ import Testing
                 ($0["args"]?["member"]?.string ?? "-") + ($0["args"]?["product"]?.string ?? "-")
             }
             #expect(args.sorted() == ["-a", "-b", "2a", "2b"])
-            // Who is not known is forgotten already.
+            // The deletion of an unknown user succeeds.
             #expect(try await service.api.delete("/v1/users/1").status == 204)
             #expect(try await service.api.delete("/v1/users/3").status == 204)
         }
     }
 
-    @Test("Callbacks of any number are looked through, in steps")
+    @Test("Any number of callbacks is searched, in steps")
     func manyCallbacks() async throws {
         func adjust(_ settings: inout Settings) { settings.userIDArgument = "member" }
         try await withService(adjust) { service in
@@ -94,7 +96,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao is down a person is forgotten here at once, and at Kakao when it is back")
+    @Test("While Kakao is down, a user is deleted here at once, and at Kakao when it is back")
     func forgetInOutage() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "android")
@@ -105,25 +107,25 @@ import Testing
             #expect(answer.json == ["state": "pending"])
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
             service.kakao.sandbox.removeFaults()
-            try await eventually("nothing is left") { try await service.database.count("devices") == 0 }
+            try await eventually("no device is left") { try await service.database.count("devices") == 0 }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
             #expect(try await service.api.delete("/v1/users/1").status == 204)
         }
     }
 
-    @Test("A person with many devices is forgotten too, the rest of them in the background")
+    @Test("The first devices of a user with many devices are deleted at once, the rest in the background")
     func manyDevices() async throws {
         try await withService { service in
             for device in 1...14 { _ = try await service.api.register(1, "token-\(device)", device: "\(device)") }
             #expect(try await service.api.delete("/v1/users/1").status == 202)
-            try await eventually("nothing is left") { try await service.database.count("devices") == 0 }
+            try await eventually("no device is left") { try await service.database.count("devices") == 0 }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
         }
     }
 
-    // MARK: Comparing with Kakao
+    // MARK: Reconciliation with Kakao
 
-    @Test("What differs between here and Kakao is reported and mended: here is what counts")
+    @Test("Differences from Kakao's list are reported, and Kakao is updated to the state here")
     func reconcile() async throws {
         try await withService { service in
             for device in ["alike", "changed", "missing"] {
@@ -149,7 +151,7 @@ import Testing
                 ]
             )
             #expect(try await service.database.count("devices WHERE NOT withdrawn") == 3)
-            // A second time there is nothing to mend, and Kakao is told of nothing.
+            // A second reconciliation finds no differences, and does not call Kakao.
             let registrations = service.kakao.requests("register")
             let again = try await service.api.post("/v1/users/1/sync")
             #expect(again.status == 200)
@@ -158,7 +160,7 @@ import Testing
         }
     }
 
-    @Test("What Kakao has yet to hear is pending, and not told twice")
+    @Test("A device with a pending change is reported as pending, and causes no second call")
     func pending() async throws {
         try await withService { service in
             service.kakao.fail("register", .down)
@@ -173,7 +175,7 @@ import Testing
         }
     }
 
-    @Test("While Kakao does not tell its list, nothing is compared and nothing changed")
+    @Test("While Kakao's list is unavailable, nothing is compared or changed")
     func mendInOutage() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -186,7 +188,7 @@ import Testing
         }
     }
 
-    @Test("Both want a key with the scope devices, and a user's number")
+    @Test("Both routes require an operator key and a valid user id")
     func refused() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")

@@ -268,7 +268,7 @@ import Testing
             let migrated = try await RunningProgram.start(["migrate"], environment: environment)
             #expect(await migrated.ended() == .exited(0))
             examination = try await Examination(environment)
-            #expect(examination["database.migrations"]?.text == "all have run")
+            #expect(examination["database.migrations"]?.text == "all have been applied")
             try await database.pool.write("UPDATE schema_migrations SET checksum = 'another' WHERE version = 1")
             examination = try await Examination(environment)
             #expect(examination.wrong == ["database.migrations"])

@@ -239,7 +239,7 @@ import Testing
         )
     }
 
-    @Test("Bytes that are not UTF-8 are rejected, in JSON, in a form, in a query and in a path")
+    @Test("Invalid UTF-8 is rejected, in JSON, in a form, in a query and in a path")
     func notUTF8() async throws {
         try await withService { service in
             let all: [[UInt8]] = [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xE2, 0x82]]

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushService
 
-/// What becomes of a batch, by what Kakao answered: `docs/delivery.md` as a table.
+/// Tests of the results of batches by Kakao's response, which `docs/delivery.md` has as a table.
 struct BatchResultTests {
     private static func refused(_ status: Int, _ code: Int? = nil, retryAfter: Duration? = nil) -> KakaoError {
         let code = code.map { KakaoErrorCode(rawValue: $0) }
@@ -38,26 +38,28 @@ struct BatchResultTests {
         return delay
     }
 
-    @Test("Tries follow one another after 1, 2, 4 … seconds and at most 10 minutes, and the tenth is the last")
+    @Test("The delay between attempts doubles from 1 s up to 10 minutes, and the tenth attempt is the last")
     func backoff() {
         let error = Self.refused(500)
         let delays = (1...9).map { Self.delay(Self.outcome(error, attempts: $0)) }
         #expect(delays == [1, 2, 4, 8, 16, 32, 64, 128, 256].map { .seconds($0) })
         #expect(Self.delay(Self.outcome(error, attempts: 2, jitter: 1.2)) == .seconds(2) * 1.2)
         guard case .failed = Self.outcome(error, attempts: 10) else {
-            Issue.record("the tenth attempt is followed by another")
+            Issue.record("the tenth attempt is retried")
             return
         }
     }
 
-    @Test("A wait that Kakao asks for is kept, but not for longer than ten minutes")
+    @Test("Kakao's Retry-After is respected up to ten minutes")
     func retryAfter() {
         #expect(Self.delay(Self.outcome(Self.refused(503, retryAfter: .seconds(30)))) == .seconds(30))
         #expect(Self.delay(Self.outcome(Self.refused(503, retryAfter: .seconds(86_400)))) == .seconds(600))
         #expect(Self.delay(Self.outcome(Self.refused(503, retryAfter: .zero))) == .seconds(1))
     }
 
-    @Test("Silence after the body had left may mean that users were reached; a refusal and an unsent body may not")
+    @Test(
+        "A lost response after the body was sent may mean that users were reached; a rejection or an unsent body may not"
+    )
     func mayRepeat() {
         let cases = [
             (Self.lost(bodyBytesLeft: true), true), (Self.lost(bodyBytesLeft: false), false),
@@ -65,24 +67,26 @@ struct BatchResultTests {
         ]
         for (error, expected) in cases {
             guard case .retry(_, let mayRepeat, _) = Self.outcome(error) else {
-                Issue.record("\(error) is not tried again")
+                Issue.record("\(error) is not retried")
                 continue
             }
             #expect(mayRepeat == expected)
         }
     }
 
-    @Test("At most once, a send that was not answered is left as uncertain, and one that did not leave is tried again")
+    @Test(
+        "With at-most-once delivery, a send without a response is uncertain, and one whose body was not sent is retried"
+    )
     func atMostOnce() {
         guard case .uncertain = Self.outcome(Self.lost(bodyBytesLeft: true), delivery: .atMostOnce) else {
-            Issue.record("sent again")
+            Issue.record("not uncertain")
             return
         }
         #expect(Self.delay(Self.outcome(Self.lost(bodyBytesLeft: false), delivery: .atMostOnce)) == .seconds(1))
         #expect(Self.delay(Self.outcome(Self.refused(500), delivery: .atMostOnce)) == .seconds(1))
     }
 
-    @Test("A quota has the sender wait, a refused key halts, and a wrong message fails")
+    @Test("An exhausted quota pauses the sender, a rejected key halts the push, and an invalid message fails")
     func finals() {
         guard case .wait = Self.outcome(Self.refused(429), attempts: 10) else {
             Issue.record("429")
@@ -98,7 +102,7 @@ struct BatchResultTests {
         }
     }
 
-    @Test("A rate allows so many requests a second, a tenth of them at once, and never none for good")
+    @Test("A rate limit allows its number of requests per second in bursts of a tenth, and at least one")
     func rateLimit() {
         var limit = RateLimit(perSecond: 20, now: 0)
         #expect(limit.available(at: 0) == 2)
@@ -108,7 +112,7 @@ struct BatchResultTests {
         #expect(limit.available(at: 49) == 0)
         #expect(limit.available(at: 50) == 1)
         limit.take(1)
-        // What was not used does not gather.
+        // Unused requests do not accumulate.
         #expect(limit.available(at: 60_000) == 2)
         var slow = RateLimit(perSecond: 1, now: 0)
         #expect(slow.available(at: 0) == 1)

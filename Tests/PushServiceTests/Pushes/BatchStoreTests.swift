@@ -6,11 +6,11 @@ import Testing
 
 @testable import PushService
 
-/// What servers write about the batches that share a row, whatever happens between two of them.
+/// Tests of writes about batches that share a row, by servers that lose responses or leases.
 @Suite(.timeLimit(.minutes(5))) struct BatchStoreTests {
     private static let rejection = KakaoError(kind: .refused(status: 400, code: nil, message: "rejected"))
 
-    /// A push to the users from 1 on that is prepared, and that no server sends.
+    /// A prepared push to the users from 1 on, which no server sends.
     private struct PreparedPush {
         let id = UUID()
         let database: TestDatabase
@@ -49,7 +49,7 @@ import Testing
             try await store.recordSent(Array(claims))
         }
 
-        /// Each batch's number and state, as the batches are shown.
+        /// Returns the number and state of each batch as it is shown.
         func shown(state: String? = nil, after: Int32 = 0, limit: Int = 1000) async throws -> [String] {
             let batches = try await PushStore(pool: database.pool).batches(
                 of: id,
@@ -60,7 +60,7 @@ import Testing
             return try #require(batches).map { "\($0.number) \($0.state)" }
         }
 
-        /// The users and batches that were counted in a state.
+        /// Returns the users and batches that were counted in a state.
         func counted(_ state: String) async throws -> String {
             try await database.text(
                 """
@@ -72,14 +72,14 @@ import Testing
         }
     }
 
-    @Test("A push that is retried while its end is being stored goes on")
+    @Test("A push that is retried while its end is being stored is not ended")
     func retriedAtItsEnd() async throws {
         try await PreparedPush.with(users: 100) { push in
             try await push.settle(try await push.claim(1))
             let store = push.store
             let id = push.id
             let ended = try await push.database.pool.withTransaction { transaction in
-                // What another server's end of the push, its retry and the reset of its batches come to.
+                // The combined effect of another server's end of the push, a retry, and the reset of the batches.
                 try await transaction.query("UPDATE pushes SET retry_end = NULL WHERE id = $1", [.uuid(id)])
                 try await transaction.query("DELETE FROM push_counts WHERE push_id = $1", [.uuid(id)])
                 let end = Task { try await store.finish([id]) }
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test("What has been sent is counted once, however often it is written")
+    @Test("A sent batch is counted once, even if it is written several times")
     func counted() async throws {
         try await PreparedPush.with(users: 24_950) { push in
             let claims = try await push.claim(1000)
@@ -106,7 +106,7 @@ import Testing
 
             try await push.settle(claims[90..<110])
             #expect(try await push.counted("sent") == "2000 in 20")
-            // Nobody knows whether that was committed: it is written again, together with others.
+            // If the server does not know whether that was committed, it writes them again, together with others.
             try await push.settle(claims[80..<120])
             #expect(try await push.counted("sent") == "4000 in 40")
             #expect(try await push.database.count("push_claims WHERE lease IS NULL") == 0)
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test("A batch is shown in its place and state wherever it is written")
+    @Test("A batch is shown in order and with its state, whichever table it is stored in")
     func shown() async throws {
         try await PreparedPush.with(users: 12_345) { push in
             let claims = try await push.claim(110)
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test(
-        "When a server is gone, what was sent stays so, and of the rest it is said",
+        "Reclaiming the batches of a stopped server keeps sent ones and marks the others as possibly sent",
         arguments: [Delivery.atLeastOnce, .atMostOnce]
     )
     func takenOver(delivery: Delivery) async throws {
@@ -164,7 +164,7 @@ import Testing
             #expect(try await push.store.reclaim(except: UUID()) == (0, 0))
 
             try await push.database.pool.write("UPDATE push_leases SET ends_at = now() - interval '1 s'")
-            // Not by itself: its lease lives as long as its row.
+            // A server does not reclaim its own batches, because its lease is valid as long as the row exists.
             #expect(try await push.store.reclaim(except: push.lease) == (0, 0))
             #expect(try await push.store.reclaim(except: UUID()) == (1, 14))
             let state = delivery == .atLeastOnce ? "waiting" : "uncertain"
@@ -175,7 +175,7 @@ import Testing
             let repeated = "push_batches WHERE may_repeat AND attempts = 1 AND lease IS NULL"
             #expect(try await push.database.count(repeated) == (delivery == .atLeastOnce ? 14 : 0))
 
-            // It lives after all: what it says now is of no consequence.
+            // If the server is still running, its results have no effect now.
             #expect(try await push.store.renew(push.lease) == nil)
             try await push.settle(claims)
             for claim in claims[0..<2] {
@@ -186,7 +186,7 @@ import Testing
             #expect(try await push.counted("sent") == "11000 in 110")
             #expect(try await push.counted("failed") == "0 in 0")
 
-            // Nor does it claim anything more.
+            // It cannot claim batches either.
             #expect(
                 try await !push.store.claim([BatchStore.Share(pushID: push.id, batches: 100)], lease: push.lease)
                     .isLeaseValid

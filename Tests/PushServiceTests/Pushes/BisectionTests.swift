@@ -8,7 +8,7 @@ import Testing
 
 @testable import PushService
 
-/// Batches that Kakao calls wrong: the user that is at fault is found, or the message is.
+/// Tests of batches that Kakao rejects as invalid, which are split until the invalid user or message is found.
 @Suite(.timeLimit(.minutes(5))) struct BisectionTests {
     private static func refuse(_ kakao: TestKakao, _ users: Set<Int64>?, status: Int = 400, code: Int? = -2) {
         kakao.fail("send", status: status, code: code) {
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(
-        "One user whom Kakao refuses has failed, and all others are sent once",
+        "If Kakao rejects one user, that user fails and all others are sent to once",
         arguments: [1, 100, 137, 250] as [Int64]
     )
     func oneUser(bad: Int64) async throws {
@@ -35,13 +35,13 @@ import Testing
             let reached = service.kakao.sandbox.reached(marker: "m")
             #expect(reached.users == 249)
             #expect(reached.times == 249)
-            // Three batches, and two halves for each of the 7 times that a hundred can be halved.
+            // Three batches, and two halves for each of the 7 splits of a batch of 100.
             #expect(service.kakao.requests("send") <= 3 + 14)
             #expect(try await service.database.count("pushes WHERE probe IS NULL") == 1)
         }
     }
 
-    @Test("Several users whom Kakao refuses have failed, and nobody else", arguments: [4, 32])
+    @Test("If Kakao rejects several users, only these fail", arguments: [4, 32])
     func someUsers(requests: Int) async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = requests }
         try await withService(adjust) { service in
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "A message that is refused for everybody halts its push with Kakao's words, and no more requests are spent",
+        "A message that Kakao rejects for every user halts its push with Kakao's error text, without further requests",
         arguments: [1, 8]
     )
     func everybody(requests: Int) async throws {
@@ -74,16 +74,17 @@ import Testing
             let push = try await service.api.create()
             try await service.api.waitFor("halted", push)
             #expect(try await service.api.shown(push)["reason"]?.string?.contains("words of Kakao") == true)
-            try await eventually("nothing is under way") {
+            try await eventually("no batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
-            // A hundred users alone and the 99 batches that they were halved from; and what was under way at the first refusal.
+            // 100 batches of one user, the 99 batches that were split to get them, and the requests in flight at the
+            // first rejection.
             #expect(service.kakao.requests("send") <= 199 + requests)
             #expect(try await service.api.users(push)?["sent"] == 0)
-            // The Admin key is not what is refused.
+            // Kakao does not reject the Admin key.
             #expect(try await service.api.get("/readyz").status == 200)
 
-            // Kakao has been mended: it goes on with all that were not tried alone.
+            // Once Kakao works again, the push continues with all users that were not tried alone.
             let failed = try await service.api.users(push)?["failed"]?.integer ?? 0
             service.kakao.sandbox.removeFaults()
             #expect(try await service.api.control(push, "resume") == 200)
@@ -96,7 +97,7 @@ import Testing
         }
     }
 
-    @Test("A message that is refused for everybody is found out by two servers with no more requests than that")
+    @Test("Two servers detect a message that Kakao rejects for every user with no more requests than one server")
     func everybodyByTwo() async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -107,7 +108,7 @@ import Testing
                     Self.refuse(kakao, nil)
                     let push = try await first.create()
                     try await second.waitFor("halted", push)
-                    try await eventually("nothing is under way") {
+                    try await eventually("no batch is in flight") {
                         try await database.count("\(claimedBatches) WHERE state = 'sending'") == 0
                     }
                     #expect(kakao.requests("send") <= 199 + 8)
@@ -117,7 +118,7 @@ import Testing
         }
     }
 
-    @Test("A push to one user whom Kakao rejects is done, with one failed user", arguments: [-2, nil])
+    @Test("A push to a single user that Kakao rejects is done, with one failed user", arguments: [-2, nil])
     func alone(code: Int?) async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -129,7 +130,7 @@ import Testing
         }
     }
 
-    @Test("A refused user who is alone in a batch does not halt a push that is just being sent to others")
+    @Test("A rejected user alone in a batch does not halt a push while batches to others are in flight")
     func aloneBesideOthers() async throws {
         try await withService { service in
             try await service.database.addPhones(1...101)
@@ -144,7 +145,7 @@ import Testing
         }
     }
 
-    @Test("A refused message halts its push, also when the first to be refused is alone in a batch")
+    @Test("A rejected message halts its push even if the first rejected batch has a single user")
     func messageBesideOthers() async throws {
         try await withService { service in
             try await service.database.addPhones(1...101)
@@ -169,14 +170,15 @@ import Testing
             try await service.database.addPhones(1...10_000)
             service.kakao.fail("send", .latency) { $0.milliseconds = 20 }
             let push = try await service.api.create()
-            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 8 }
+            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 8 }
             Self.refuse(service.kakao, nil)
             service.kakao.sandbox.removeFaults()
             Self.refuse(service.kakao, nil)
             let before = service.kakao.requests("send")
             try await service.api.waitFor("halted", push)
             #expect(try await service.api.shown(push)["reason"]?.string?.contains("words of Kakao") == true)
-            // A batch to its last user, the batches that raised the doubt, and what was in flight.
+            // The requests to split one batch down to single users, the batches that raised the doubt, and those in
+            // flight.
             #expect(service.kakao.requests("send") - before <= 199 + 3 * 16 + 8)
             let line = service.log.lines.first { $0.message == "Push halted" }
             #expect(line?.level == .warning)
@@ -194,7 +196,7 @@ import Testing
         }
     }
 
-    @Test("Once somebody has been sent the message, nobody has to wait until a refused user is found")
+    @Test("Once Kakao has accepted the message for a user, no user waits while a rejected user is being found")
     func noProbe() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
         try await withService(adjust) { service in
@@ -202,7 +204,7 @@ import Testing
             try await service.database.note("probe")
             service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
             let push = try await service.api.create()
-            try await eventually("somebody has been sent it") {
+            try await eventually("a batch is sent") {
                 try await service.database.count("push_counts WHERE state = 'sent'") == 1
             }
             Self.refuse(service.kakao, [2850, 2999])
@@ -212,13 +214,13 @@ import Testing
         }
     }
 
-    @Test("While it is not known whether the message is at fault, nobody outside the first refused batch is tried")
+    @Test("While the message may be invalid, only users of the first rejected batch are sent to")
     func probe() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...500)
             try await service.database.note("probe")
-            // Of the first hundred only the last one is well: long nobody is sent anything.
+            // Only the last of the first 100 users is valid, so it takes long until a user is sent to.
             Self.refuse(service.kakao, Set(1...99))
             let push = try await service.api.create()
             try await service.api.waitUntilDone(push)
@@ -230,13 +232,13 @@ import Testing
     }
 
     @Test(
-        "A batch that Kakao refuses all of does not hold up the others when somebody else was sent the message meanwhile"
+        "A batch of which Kakao rejects every user does not block the others if Kakao has accepted one of them meanwhile"
     )
     func wholeBatch() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 2 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...1000)
-            // The last of them are found out late; until then the second batch has been sent.
+            // The last users of the first batch are rejected late, after the second batch was sent.
             service.kakao.fail("send", .latency) {
                 $0.userIDs = [100]
                 $0.milliseconds = 150
@@ -252,12 +254,12 @@ import Testing
         }
     }
 
-    @Test("When it cannot be found out whether the message is at fault, the push goes on", arguments: [true, false])
+    @Test("If it cannot be determined whether the message is invalid, the push continues", arguments: [true, false])
     func unknown(isUncertain: Bool) async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...500)
-            // The first batch is refused once, and its halves end in another way.
+            // The first batch is rejected once, and its halves end in another way.
             service.kakao.fail("send", status: 400, code: -2, times: 1)
             if isUncertain {
                 service.kakao.fail("send", .dropAfterBody) { $0.userIDs = Set(1...100) }
@@ -272,7 +274,7 @@ import Testing
         }
     }
 
-    @Test("Both halves of a batch say that their users may be reached twice, if it had been sent and not answered")
+    @Test("If a batch was sent without a response before it is split, both halves are marked with may_repeat")
     func halvesMayRepeat() async throws {
         try await withService { service in
             try await service.database.addPhones(1...2)

@@ -11,7 +11,8 @@ import Testing
 
 @testable import PushService
 
-/// What a lease guarantees when responses are lost, servers stall and the database is away. `scripts/delivery` proves it statement by statement.
+/// Tests of a lease's guarantees when responses are lost, servers stall or the database is unavailable.
+/// `scripts/delivery` proves them statement by statement.
 @Suite(.timeLimit(.minutes(5))) struct LeaseTests {
     private static let intervals = SenderIntervals(lease: .seconds(2))
 
@@ -19,7 +20,7 @@ import Testing
         settings.kakao.maximumConcurrentRequests = 2
     }
 
-    /// The lease of the only server.
+    /// Returns the lease of the only server.
     private static func lease(_ database: TestDatabase) async throws -> UUID {
         try await eventually("the server has a lease") { try await database.count("push_leases") == 1 }
         let text = try await database.text("SELECT id::text FROM push_leases")
@@ -31,7 +32,7 @@ import Testing
     }
 
     @Test(
-        "Batches of a claim whose response was lost are sent once, while the server goes on claiming",
+        "Batches of a claim whose response was lost are sent once, while the server continues to claim",
         arguments: ["at_least_once", "at_most_once"]
     )
     func lostClaim(delivery: String) async throws {
@@ -43,8 +44,8 @@ import Testing
                 gcm(),
                 ["delivery": .string(delivery)]
             )
-            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
-            // The statement is committed under the server's lease, and the server learns nothing of it.
+            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
+            // The statement is committed under the server's lease, without the server's knowledge.
             let lost = try await BatchStore(pool: service.database.pool).claim(
                 [BatchStore.Share(pushID: try Self.id(push), batches: 5)],
                 lease: try await Self.lease(service.database)
@@ -58,7 +59,7 @@ import Testing
         }
     }
 
-    @Test("Results are kept for as long as the database is away, and nobody is sent to again")
+    @Test("Results are kept while the database is unavailable, and no user is reached twice")
     func outage() async throws {
         try await Slots.servers.with {
             let cluster = PostgresCluster(directory: "\(try TemporaryFolder.make())/postgres")
@@ -78,16 +79,16 @@ import Testing
                     await cluster.stop(.immediate)
                     let start = ContinuousClock.now
                     try await eventually("results wait to be stored") {
-                        log.messages.contains("Results of batches cannot be stored; they are kept")
+                        log.messages.contains("Batch results not stored: kept for a retry")
                     }
-                    // Three leases, and more attempts to store a result than were ever made for one.
-                    try await eventually("the outage has lasted", within: .seconds(60)) {
+                    // The duration of three leases, with many attempts to store each result.
+                    try await eventually("the outage has lasted 6 s", within: .seconds(60)) {
                         start.duration(to: .now) > .seconds(6)
                     }
                     try await cluster.start()
                     try await api.waitUntilDone(push, within: .seconds(60))
-                    // Each loop's connections come back in their own time.
-                    try await eventually("its counts are right") {
+                    // The connections of each loop are restored independently.
+                    try await eventually("the counts are correct") {
                         (try? await api.users(push)) == counts(2000, sent: 2000)
                     }
                     #expect(kakao.sandbox.reached(marker: "m").times == 2000)
@@ -97,7 +98,7 @@ import Testing
     }
 
     @Test(
-        "A server whose own lease has ended during a stall renews it, and no user is uncertain or reached twice",
+        "A server whose own lease has expired during a stall renews it, and no user is uncertain or reached twice",
         arguments: ["at_least_once", "at_most_once"]
     )
     func ownLeaseEnded(delivery: String) async throws {
@@ -109,9 +110,11 @@ import Testing
                 gcm(),
                 ["delivery": .string(delivery)]
             )
-            // The server has looked for ended leases for long, and looks again before it renews its own.
+            // The server has been looking for expired leases for a while, and does so again before it renews its own.
             for sends in [2, 6, 10] {
-                try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= sends }
+                try await eventually("some batches are sent") {
+                    service.kakao.sandbox.reached(marker: "m").sends >= sends
+                }
                 try await service.database.endLeases()
             }
             try await service.api.waitUntilDone(push, within: .seconds(60))
@@ -121,17 +124,17 @@ import Testing
         }
     }
 
-    @Test("A server whose lease another one has ended drops what it holds and claims under a new lease only")
+    @Test("A server whose batches another server has reclaimed drops them, and claims only under a new lease")
     func takenOverByAnother() async throws {
         try await withService(Self.slowly, intervals: Self.intervals) { service in
             try await service.database.addPhones(1...3000)
             service.kakao.fail("send", .latency) { $0.milliseconds = 100 }
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
             let lease = try await Self.lease(service.database)
-            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 4 }
-            // In one transaction, so that the server does not renew in between.
+            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 4 }
+            // The server may renew its lease in between, so this is repeated.
             let other = BatchStore(pool: service.database.pool)
-            try await eventually("it is taken over") {
+            try await eventually("batches are reclaimed") {
                 try await service.database.endLeases()
                 return try await other.reclaim(except: UUID()).batches > 0
             }
@@ -140,11 +143,11 @@ import Testing
             let users = try await service.api.users(push)
             let uncertain = Int(users?["uncertain"]?.integer ?? 0)
             #expect(users == counts(3000, sent: 3000 - uncertain, uncertain: uncertain))
-            // At most twice as many batches as requests in flight are held at any time.
+            // At any time, the server holds at most twice as many batches as requests in flight.
             #expect((1...400).contains(uncertain))
             let reached = service.kakao.sandbox.reached(marker: "m")
             #expect(reached.times == reached.users)
-            // Those that were sent before the server noticed.
+            // Users were reached by all batches except those that were not sent when the server noticed the loss.
             let line = service.log.lines.first { $0.message.hasPrefix("Lease lost") }
             let unsent = try #require(line?.metadata["unsent_batches"].flatMap { Int($0) })
             #expect(reached.users == 3000 - 100 * unsent)
@@ -152,13 +155,13 @@ import Testing
         }
     }
 
-    @Test("Batches under a lease that has no row are taken over")
+    @Test("Batches under a lease without a row are reclaimed")
     func orphans() async throws {
         try await withService(Self.slowly, intervals: Self.intervals) { service in
             try await service.database.addPhones(1...1000)
             service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
             let push = try await service.api.create()
-            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
+            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
             let lease = UUID()
             let other = BatchStore(pool: service.database.pool)
             try await other.acquire(lease)
@@ -173,7 +176,7 @@ import Testing
         }
     }
 
-    @Test("A result that is stored again after its batch was claimed anew does not touch the later claim")
+    @Test("A result that is stored again after its batch was claimed again does not affect the later claim")
     func repeatedResult() async throws {
         try await TestDatabase.with { database in
             let store = BatchStore(pool: database.pool)
@@ -198,7 +201,8 @@ import Testing
             try await store.split(first, .split(rejection), isMessageInDoubt: false)
             let halves = try await claim()
             #expect(halves.map(\.userIDs).sorted { $0[0] < $1[0] } == [[1, 2], [3, 4]])
-            // The response to the split was lost, and a half has the attempts, the number and the lease of the whole.
+            // If the response to the split was lost, it is repeated. One half has the attempts, number and lease of the
+            // whole batch.
             try await store.split(first, .split(rejection), isMessageInDoubt: false)
             try await store.record(.failed(rejection), of: first)
             #expect(try await database.count("push_batches WHERE state = 'sending'") == 2)
@@ -208,7 +212,7 @@ import Testing
         }
     }
 
-    @Test("A sender that makes no progress says so in the log and in a metric, until it does")
+    @Test("A sender without progress logs a warning and sets a metric until it makes progress again")
     func noProgress() async throws {
         try await withService(intervals: SenderIntervals(lease: .seconds(1))) { service in
             func failing() async throws -> Double {

@@ -10,9 +10,9 @@ import Testing
 
 @testable import PushService
 
-/// Audiences become batches, whatever their size, whoever works at it, and whoever dies at it.
+/// Tests of the expansion of audiences of any size into batches, by several servers, and after a server is killed.
 @Suite(.timeLimit(.minutes(5))) struct PreparationTests {
-    /// That each of these users is in the batches of a push once, and nobody else.
+    /// Expects that exactly `users` users are in the batches of a push, each once.
     private static func expectPrepared(_ database: TestDatabase, _ push: String, users: Int) async throws {
         let id = push.split(separator: "/").last ?? ""
         let all = """
@@ -25,14 +25,14 @@ import Testing
         let numbers = try await database.text(
             "SELECT min(number) || ' ' || max(number) - count(*) FROM \(claimedBatches) WHERE push_id = '\(id)'"
         )
-        #expect(numbers == "1 0", "numbers without gaps")
+        #expect(numbers == "1 0", "the numbers have gaps")
     }
 
-    @Test("Ten thousand users who are named in the request are reached once each, also those named twice")
+    @Test("Ten thousand user ids in a request reach each user once, including duplicates")
     func tenThousand() async throws {
         try await withService { service in
             try await service.database.addPhones(1...9000)
-            // In no order; the first thousand of them again.
+            // The ids are not sorted, and the first thousand are repeated.
             let ids = (Int64(0)..<9000).map { $0 * 7919 % 9000 + 1 }
             let push = try await service.api.create(uuids(ids + ids.prefix(1000)))
             try await service.api.waitUntilDone(push)
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test("Users who are named twice are reached once")
+    @Test("Users whose ids are duplicates are reached once")
     func duplicates() async throws {
         try await withService { service in
             try await service.database.addPhones(1...2)
@@ -77,18 +77,18 @@ import Testing
             #expect(reached.users == total)
             #expect(reached.times == total)
             try await Self.expectPrepared(service.database, push, users: total)
-            // A step of 10,000 fills its batches but for the last.
+            // All batches of a step are full except for the last.
             #expect(reached.sends <= total / 100 + 4)
         }
     }
 
     @Test(
-        "Of a stored audience, those are skipped who have no phone that is addressed",
+        "Users of a stored audience without a phone that the message addresses are skipped",
         arguments: [1, 1000, 1001, 11_001]
     )
     func skipped(users: Int64) async throws {
         try await withService { service in
-            // Every third one has a phone.
+            // Every third user has a phone.
             try await service.database.addPhones(stride(from: 1, through: users, by: 3).map { $0 })
             let lines = (1...users).map { "\($0)\n" }.joined()
             #expect(try await service.api.put("/v1/audiences/a", Array(lines.utf8)).status == 201)
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("A push goes to its audience as it was when the push was asked for, whatever has replaced it since")
+    @Test("A push is sent to its stored audience as of its creation, even if the audience is replaced later")
     func replaced() async throws {
         try await withService { service in
             try await service.database.addPhones(1...4)
@@ -118,13 +118,14 @@ import Testing
     }
 
     @Test(
-        "Users of many phones are reached once, wherever a step ends, if any of theirs counts",
+        "Users with many phones are reached once, wherever a step ends, if any of their phones is addressed",
         arguments: ["everyone", "tags_any"]
     )
     func manyPhones(kind: String) async throws {
         try await withService { service in
-            // A step looks at 1000 phones, and later at 50,000: the first ends within user 1, a later one within user 3. The message addresses
-            // the last phone of each, but for user 4, and it is the first that has the tag. Of user 6 a step looks at 50,000 and no more.
+            // The first step reads 1,000 phones, later ones 50,000. The first one ends within user 1, a later one
+            // within user 3. The message addresses the last phone of each user except user 4, and the first phone has
+            // the tag. A step reads only 50,000 phones of user 6.
             try await service.database.withoutDeviceLimit {
                 try await service.database.pool.write(
                     """
@@ -144,24 +145,24 @@ import Testing
         }
     }
 
-    @Test("Batches that nobody has claimed yet are listed as waiting, with their users")
+    @Test("Batches that are not claimed yet are listed as waiting, with their users")
     func listed() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...1950)
             service.kakao.fail("send", .latency) { $0.milliseconds = 200 }
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
-            try await eventually("all is prepared") { try await service.database.count("push_parts") == 2 }
+            try await eventually("the push is prepared") { try await service.database.count("push_parts") == 2 }
             #expect(try await service.api.control(push, "pause") == 200)
-            try await eventually("nothing is under way") {
+            try await eventually("no batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
             let items = try await service.api.get("\(push)/batches").json?["items"]?.array ?? []
             #expect(items.map { $0["number"] } == (1...20).map { .integer($0) })
             #expect(items.flatMap { $0["uuids"]?.array ?? [] } == (1...1950).map { .string("\($0)") })
             #expect(try await service.database.count(claimedBatches) < 20)
-            // A claim that had begun before the pause may come to light after it.
-            try await eventually("those that were not sent are listed as waiting, page by page") {
+            // A claim that began before the pause may be committed after it.
+            try await eventually("the batches that were not sent are listed as waiting, page by page") {
                 let sent = try await service.database.count("\(claimedBatches) WHERE state = 'sent'")
                 let first = try await service.api.get("\(push)/batches?state=waiting&limit=7").json
                 let next = first?["next"]?.string ?? ""
@@ -173,7 +174,7 @@ import Testing
         }
     }
 
-    @Test("An audience of nobody, or of people without phones, is done at once")
+    @Test("A push whose audience is empty or has no phones is done at once")
     func nobody() async throws {
         try await withService { service in
             for audience in [["everyone": true], ["tags_any": ["t"]], ["tags_all": ["t"]]] as [JSONValue] {
@@ -190,7 +191,7 @@ import Testing
         }
     }
 
-    @Test("A push that cannot be prepared does not hold up those after it")
+    @Test("A push that cannot be prepared does not delay later ones")
     func unpreparable() async throws {
         try await withService { service in
             try await service.database.addPhones(1...2)
@@ -201,8 +202,8 @@ import Testing
             )
             try await service.database.pool.write("UPDATE pushes SET send_at = now()")
             try await service.api.waitUntilDone(service.api.create(["everyone": true]))
-            try await eventually("it was tried") {
-                service.log.messages.contains { $0.contains("could not be prepared") }
+            try await eventually("the failure is logged") {
+                service.log.messages.contains { $0.contains("Audience preparation failed") }
             }
             try await service.database.pool.write("ALTER TABLE push_parts DROP CONSTRAINT broken")
             try await service.api.waitUntilDone(broken)
@@ -210,7 +211,7 @@ import Testing
         }
     }
 
-    @Test("Two servers that prepare and send the same pushes at once reach each user once")
+    @Test("Two servers that concurrently prepare and send the same pushes reach each user once")
     func twoServers() async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -236,9 +237,9 @@ import Testing
         }
     }
 
-    @Test("When a server is killed in the middle of preparing and sending, another goes on, and nobody is left out")
+    @Test("After a server is killed while it prepares and sends, another one continues, and every user is reached")
     func killed() async throws {
-        // Without a place among the others: much of its time it waits.
+        // This test takes no slot for servers, because it mostly waits.
         try await TestDatabase.with { database in
             try await TestKakao.with { kakao in try await Self.killAndGoOn(database, kakao) }
         }
@@ -254,10 +255,10 @@ import Testing
         let process = try await RunningProgram.start(environment: environment.merging(["LOG_LEVEL": "info"]) { $1 })
         let api = Caller(url: try await process.url())
         try await database.addPhones(1...Int64(users))
-        // The last step has to wait for this lock, so that it dies in between.
+        // The last step waits for this lock, so that the server is killed before it.
         try await database.pool.withTransaction { transaction in
             push = try await api.create()
-            try await eventually("some are sent and not all prepared") {
+            try await eventually("some batches are sent and the preparation is not complete") {
                 try await database.count("pushes WHERE prepared_up_to > 0") == 1 && kakao.requests("send") > 3
             }
             _ = try await transaction.query("SELECT 1 FROM pushes FOR UPDATE", [])
@@ -280,7 +281,7 @@ import Testing
         try await Self.expectPrepared(database, push, users: users)
     }
 
-    @Test("So many users a second are not exceeded at any time, by any number of servers together", arguments: [1, 2])
+    @Test("users_per_second is not exceeded at any time, by all servers together", arguments: [1, 2])
     func slowly(servers: Int) async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -290,8 +291,8 @@ import Testing
                     let push = try await first.create(["everyone": true], gcm(), ["users_per_second": 200])
                     let created = try #require(try await first.shown(push)["created_at"]?.string)
                     let start = try Date.ISO8601FormatStyle(includingFractionalSeconds: true).parse(created)
-                    try await eventually("it is done") {
-                        // From the first moment on there is no more than time has given.
+                    try await eventually("the push is done") {
+                        // At any time since the start, no more users are reached than the rate allows.
                         let reached = kakao.sandbox.reached(marker: "m").times
                         #expect(Double(reached) <= 200 * (Date().timeIntervalSince(start) + 0.002))
                         return try await second.state(push) == "done"
@@ -304,7 +305,7 @@ import Testing
         }
     }
 
-    @Test("A push to one user a second sends to one user at a time")
+    @Test("A push to one user per second has batches of one user")
     func oneASecond() async throws {
         try await withService { service in
             try await service.database.addPhones(1...3)

@@ -8,15 +8,16 @@ import Testing
 
 @testable import PushService
 
-/// Pause, resume, cancel and retry; and the lists.
+/// Tests of pause, resume, cancel and retry, and of the lists of pushes and batches.
 @Suite(.timeLimit(.minutes(5))) struct PushControlTests {
     private static let unknown = "/v1/pushes/01990000-0000-7000-8000-000000000000"
 
-    /// Users to whom nothing passing can be sent for now, and for whom the key is refused.
+    /// A user whose sends fail temporarily.
     private static let slow: Int64 = 1
+    /// A user for whom Kakao rejects the key.
     private static let refused: Int64 = 2
 
-    /// Brings a push into a state.
+    /// Creates a push and waits until it is in a state.
     private static func push(in state: PushState, _ service: TestService) async throws -> String {
         let api = service.api
         let push: String
@@ -40,7 +41,7 @@ import Testing
     }
 
     @Test(
-        "A control does what it says in the states that allow it, nothing where nothing is to do, and else is refused"
+        "A control works in the states that allow it, has no effect in its target state, and is rejected in all others"
     )
     func states() async throws {
         try await withService { service in
@@ -50,7 +51,7 @@ import Testing
                 $0.retryAfterSeconds = 600
             }
             service.kakao.fail("send", status: 401, code: -401) { $0.userIDs = [Self.refused] }
-            // What each control leads to; where there is nothing, it is refused.
+            // The states to which each control leads, by the state before. In other states it is rejected.
             let expected: [(String, [PushState: Set<String>])] = [
                 ("pause", [.scheduled: ["paused"], .sending: ["paused"], .paused: ["paused"]]),
                 (
@@ -92,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("A push that is paused before its time comes goes back to wait for it")
+    @Test("A scheduled push that is paused and resumed is scheduled again")
     func scheduledAgain() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -100,7 +101,7 @@ import Testing
             #expect(try await service.api.control(push, "pause") == 200)
             #expect(try await service.api.control(push, "resume") == 200)
             #expect(try await service.api.state(push) == "scheduled")
-            // Its time comes while it is paused: then it starts when it is resumed.
+            // If its time passes while it is paused, it starts when it is resumed.
             #expect(try await service.api.control(push, "pause") == 200)
             try await service.database.pool.write("UPDATE pushes SET send_at = now()")
             try await service.api.waitUntilDone(service.api.create(uuids([1]), gcm("other")))
@@ -112,7 +113,7 @@ import Testing
     }
 
     @Test(
-        "When a push is paused or canceled nothing more of it is sent than what is under way",
+        "After a push is paused or canceled, only its requests in flight complete",
         arguments: ["pause", "cancel"]
     )
     func stopped(control: String) async throws {
@@ -121,9 +122,9 @@ import Testing
             try await service.database.addPhones(1...3000)
             service.kakao.fail("send", .latency) { $0.milliseconds = 100 }
             let push = try await service.api.create()
-            try await eventually("some are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 3 }
+            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 3 }
             #expect(try await service.api.control(push, control) == 200)
-            try await eventually("nothing is under way") {
+            try await eventually("no batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
             let sent = service.kakao.sandbox.reached(marker: "m").times
@@ -134,7 +135,7 @@ import Testing
             #expect(shown["state"] == (control == "pause" ? "paused" : "canceled"))
             #expect(shown["users"]?["sent"] == .integer(sent))
             #expect((shown["finished_at"] == .null) == (control == "pause"))
-            // No attempt was counted of what was given back.
+            // No attempt is counted for released batches.
             #expect(try await service.database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts > 0") == 0)
             guard control == "pause" else { return }
             service.kakao.sandbox.removeFaults()
@@ -145,13 +146,13 @@ import Testing
         }
     }
 
-    @Test("A push whose last batch is answered while it is paused is done once it is resumed")
+    @Test("A push whose last batch completes while it is paused is done once it is resumed")
     func resumedWithoutRest() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
             service.kakao.fail("send", .latency) { $0.milliseconds = 500 }
             let push = try await service.api.create(uuids([1]))
-            try await eventually("it is in flight") { service.kakao.requests("send") == 1 }
+            try await eventually("the batch is in flight") { service.kakao.requests("send") == 1 }
             #expect(try await service.api.control(push, "pause") == 200)
             try await eventually("its result is stored") {
                 try await service.api.users(push) == counts(1, sent: 1)
@@ -163,7 +164,7 @@ import Testing
         }
     }
 
-    @Test("A push that is paused while it is prepared is prepared no further until it is resumed")
+    @Test("A push that is paused during its preparation is not prepared further until it is resumed")
     func pausedPreparing() async throws {
         try await withService { service in
             try await service.database.addPhones(1...30_000)
@@ -183,7 +184,7 @@ import Testing
         }
     }
 
-    @Test("What has failed is sent again when an operator retries it, and is counted right each time")
+    @Test("An operator's retry sends failed batches again, and the counts are correct each time")
     func retry() async throws {
         try await withService { service in
             try await service.database.addPhones(1...250)
@@ -193,7 +194,7 @@ import Testing
             let failed = counts(250, sent: 150, failed: 100)
             #expect(try await service.api.users(push) == failed)
             #expect(try await service.api.control(push, "retry") == 200)
-            try await eventually("it has failed again") { service.kakao.requests("send") == 4 }
+            try await eventually("the batch is sent again") { service.kakao.requests("send") == 4 }
             try await service.api.waitUntilDone(push)
             #expect(try await service.api.users(push) == failed)
             #expect(try await service.api.shown(push)["batches"] == counts(3, sent: 2, failed: 1))
@@ -207,7 +208,7 @@ import Testing
         }
     }
 
-    @Test("What has failed stays failed when the time of its push is over")
+    @Test("A push cannot be retried after its expires_at")
     func retryTooLate() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -221,7 +222,7 @@ import Testing
         }
     }
 
-    /// A finished push with `count` failed and as many uncertain batches of one user each, none of whom is sent to.
+    /// Creates a finished push with `count` failed and as many uncertain batches of one user each.
     private static func failed(_ count: Int32, _ service: TestService) async throws -> String {
         try await service.database.addPhones(1...Int64(2 * count))
         let id = UUID.v7()
@@ -263,7 +264,7 @@ import Testing
         }
     }
 
-    @Test("A retry includes uncertain batches when asked to, and marks that their users may be reached twice")
+    @Test("A retry includes uncertain batches if requested, and marks them with may_repeat")
     func retryUncertain() async throws {
         try await withService { service in
             let push = try await Self.failed(10, service)
@@ -279,7 +280,7 @@ import Testing
         }
     }
 
-    @Test("What fails again during a retry is not retried by it, however its batches are split")
+    @Test("Batches that fail again during a retry are not retried by it, even if they are split")
     func retryFailsAgain() async throws {
         try await withService { service in
             try await service.database.addPhones(1...4)
@@ -294,7 +295,7 @@ import Testing
         }
     }
 
-    @Test("While a push is retried it is not ended, whatever its counts say")
+    @Test("A push is not ended during a retry, regardless of its counts")
     func notEndedWhileRetried() async throws {
         try await TestDatabase.with { database in
             let id = UUID()
@@ -312,19 +313,19 @@ import Testing
         }
     }
 
-    @Test("A push expires by the clock of the database, also when its time is changed there")
+    @Test("A push expires by the database's clock, even if its expires_at is changed there")
     func expiry() async throws {
         try await withService(intervals: SenderIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([1])
             service.kakao.fail("send", status: 503) { $0.retryAfterSeconds = 600 }
             let push = try await service.api.create(uuids([1]), gcm(), ["expires_at": "2099-01-01T00:00:00Z"])
-            try await eventually("it was tried") { service.kakao.requests("send") == 1 }
+            try await eventually("the batch was attempted") { service.kakao.requests("send") == 1 }
             try await service.database.pool.write("UPDATE pushes SET expires_at = now()")
             try await service.api.waitFor("expired", push)
         }
     }
 
-    @Test("A push with a rate goes on when the clock of the database is set back")
+    @Test("A rate-limited push continues after the database's clock is set back")
     func clockSetBack() async throws {
         try await withService { service in
             try await service.database.addPhones(1...30)
@@ -333,7 +334,7 @@ import Testing
                 gcm(),
                 ["users_per_second": 10, "send_at": time(in: 1)]
             )
-            // It had been an hour later.
+            // The state that a clock leaves that was an hour ahead.
             try await service.database.pool.write(
                 "UPDATE pushes SET rate_at = now() + interval '1 hour', rate_users = 0"
             )
@@ -344,7 +345,7 @@ import Testing
 
     // MARK: Lists
 
-    @Test("Pushes are listed the latest first, page by page and by state")
+    @Test("Pushes are listed from the latest, page by page and by state")
     func list() async throws {
         try await withService { service in
             var pushes: [String] = []
@@ -376,7 +377,7 @@ import Testing
                 #expect(try await ids("canceled", limit: limit) == [pushes[3], pushes[1]])
                 #expect(try await ids("halted", limit: limit).isEmpty)
             }
-            // Each as it is shown alone.
+            // An item is equal to the push shown alone.
             let item = try await service.api.get("/v1/pushes", ["limit": "1"]).json?["items"]?[0]
             #expect(try await service.api.shown(pushes[4]) == item)
             for (query, field) in [

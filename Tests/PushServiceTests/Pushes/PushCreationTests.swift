@@ -9,7 +9,7 @@ import Testing
 
 @testable import PushService
 
-/// `POST /v1/pushes`: what it takes, what it refuses, and what it answers.
+/// Tests of `POST /v1/pushes`: valid and invalid requests, and their responses.
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {
     private static let members = [
         "id", "name", "state", "reason", "audience", "delivery", "send_at", "expires_at", "created_at", "started_at",
@@ -17,7 +17,7 @@ import Testing
     ]
 
     @Test(
-        "Each kind of audience is taken as JSON and as a form, and reaches those whom it means",
+        "Each kind of audience is accepted as JSON and as a form, and reaches its users",
         arguments: [true, false]
     )
     func audiences(isForm: Bool) async throws {
@@ -81,12 +81,12 @@ import Testing
         }
     }
 
-    @Test("A message goes to those who have a phone that it speaks to; the others are skipped and counted")
+    @Test("A message is sent to users with a phone that it addresses; the others are skipped and counted")
     func platforms() async throws {
         try await withService { service in
             try await service.database.addPhones([1, 4])
             try await service.database.addPhones([2, 4], type: "apns")
-            // A phone that was taken back is none.
+            // A withdrawn phone does not count.
             try await service.database.addPhones([5])
             try await service.database.pool.write("UPDATE devices SET withdrawn = true WHERE user_id = 5")
             func field(_ marker: String) -> JSONValue { ["custom_field": ["marker": .string(marker)]] }
@@ -106,7 +106,7 @@ import Testing
                 let reached = (Int64(1)...5).filter { service.kakao.sandbox.timesReached($0, marker: marker) == 1 }
                 #expect(Set(reached) == users, "\(marker)")
             }
-            // Nobody but those who have a phone are everyone.
+            // The audience everyone has only users with a phone.
             let push = try await service.api.create(["everyone": true], ["for_apns": field("e")])
             try await service.api.waitUntilDone(push)
             #expect(try await service.api.users(push) == counts(3, sent: 2, skipped: 1))
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(
-        "With skip_unknown false the users of a list are sent a push whatever is known of them, and others are not asked for so"
+        "With skip_unknown false, listed users are sent to regardless of their devices; other audiences do not allow it"
     )
     func skipUnknown() async throws {
         try await withService { service in
@@ -134,7 +134,7 @@ import Testing
                     let push = try await service.api.create(audience, gcm(marker), more)
                     try await service.api.waitUntilDone(push)
                     #expect(try await service.api.users(push) == counts(users, sent: sent, skipped: users - sent))
-                    // To users, and not to phones: the sandbox notes those whom nobody can reach as well.
+                    // Counts users, not phones, because users without a phone are sent to as well.
                     #expect(try await Self.users(of: push, service) == sent)
                 }
             }
@@ -154,13 +154,13 @@ import Testing
         }
     }
 
-    /// How many users the batches of a push name.
+    /// Returns the number of users in the batches of a push.
     private static func users(of push: String, _ service: TestService) async throws -> Int {
         let batches = try await service.api.get("\(push)/batches").json?["items"]?.array ?? []
         return batches.reduce(0) { $0 + ($1["uuids"]?.array?.count ?? 0) }
     }
 
-    /// Requests, and the field that is wrong with each.
+    /// Invalid requests, and the invalid field of each.
     private static let refusals: [(field: String, body: String)] = {
         let message = #""message":{"for_gcm":{}}"#
         let audience = #""audience":{"everyone":true}"#
@@ -208,7 +208,7 @@ import Testing
         return refusals
     }()
 
-    @Test("A field that holds what it may not is named, with what is allowed, and nothing is stored")
+    @Test("The response to an invalid field has its name and the allowed values, and nothing is stored")
     func refused() async throws {
         try await withService { service in
             for (field, body) in Self.refusals {
@@ -231,7 +231,7 @@ import Testing
         }
     }
 
-    @Test("What may be said of a push is kept to the letter, and times to the millisecond")
+    @Test("The properties of a push are stored unchanged, times to the millisecond")
     func kept() async throws {
         try await withService { service in
             let name = String(repeating: "이", count: 200)
@@ -253,7 +253,7 @@ import Testing
         }
     }
 
-    @Test("A push that is scheduled is sent when its time has come, and no earlier")
+    @Test("A scheduled push is sent at its send_at, and not earlier")
     func scheduled() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -261,7 +261,7 @@ import Testing
             let sendAt = try #require(try await service.api.shown(push)["send_at"]?.string)
             #expect(try await service.api.state(push) == "scheduled")
             try await service.api.waitUntilDone(push)
-            // RFC 3339 in one form sorts as text.
+            // RFC 3339 times in the same format sort as text.
             #expect(try await service.api.shown(push)["started_at"]?.string ?? "" >= sendAt)
             let delivered = try #require(service.kakao.sandbox.deliveries().first?.deliveredAt)
             #expect(Date(timeIntervalSince1970: Double(delivered) / 1000 + 0.001).rfc3339 >= sendAt)
@@ -269,20 +269,20 @@ import Testing
         }
     }
 
-    @Test("A push whose time is over while Kakao is down is expired, and nothing of it is sent after")
+    @Test("A push that reaches its expires_at while Kakao is down expires, and none of it is sent afterwards")
     func expired() async throws {
         try await withService { service in
             try await service.database.addPhones(1...300)
             service.kakao.fail("send", .down)
             let push = try await service.api.create(uuids(1...300), gcm(), ["expires_at": time(in: 2)])
-            try await eventually("it was tried") { service.kakao.requests("send") > 0 }
+            try await eventually("a batch was attempted") { service.kakao.requests("send") > 0 }
             try await service.api.waitFor("expired", push)
             service.kakao.sandbox.removeFaults()
             try await service.database.hurry()
             for control in ["pause", "resume", "cancel", "retry"] {
                 #expect(try await service.api.control(push, control) == 409)
             }
-            // Each has the sender look.
+            // Each push wakes the sender.
             for _ in 1...3 { try await service.api.waitUntilDone(service.api.create(uuids([1]), gcm("other"))) }
             #expect(service.kakao.sandbox.reached(marker: "m").times == 0)
             let shown = try await service.api.shown(push)
@@ -291,16 +291,16 @@ import Testing
         }
     }
 
-    @Test("What is claimed already is not sent when the time of its push is over")
+    @Test("Claimed batches are not sent after the expires_at of their push")
     func expiredWhileClaimed() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 16 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...5000)
-            // Each takes longer than there is time: whoever is not among the first comes too late.
+            // A request takes longer than the push may last, so only the first requests are sent in time.
             service.kakao.fail("send", .latency) { $0.milliseconds = 1500 }
             let push = try await service.api.create(uuids(1...5000), gcm(), ["expires_at": time(in: 1)])
             try await service.api.waitFor("expired", push)
-            try await eventually("nothing is under way") {
+            try await eventually("no batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
             }
             #expect(service.kakao.sandbox.reached(marker: "m").sends <= 16)
@@ -311,7 +311,7 @@ import Testing
 
     // MARK: Idempotency
 
-    @Test("The same key and request again gets the first answer, byte for byte, and there is one push")
+    @Test("A repeated request with the same key gets the first response, byte for byte, and creates no second push")
     func repeated() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -320,7 +320,7 @@ import Testing
             let first = try await caller.post("/v1/pushes", json: body)
             #expect(first.status == 202)
             let push = try #require(first.headerFields[.location])
-            // When it has long been done, too.
+            // Also after the push is done.
             for _ in 1...2 {
                 let again = try await caller.post("/v1/pushes", json: body)
                 #expect(again.status == 202)
@@ -348,7 +348,7 @@ import Testing
         }
     }
 
-    @Test("Operators who use the same key do not see each other's push, and each gets its own again")
+    @Test("Operators with the same idempotency key do not get each other's push, and each gets its own again")
     func operators() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -369,7 +369,7 @@ import Testing
         }
     }
 
-    @Test("A send as Kakao shapes it is carried out once for each key as well", arguments: ["v1", "v2"])
+    @Test("A send in Kakao's format is also carried out once for each key", arguments: ["v1", "v2"])
     func repeatedSend(version: String) async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -383,7 +383,7 @@ import Testing
         }
     }
 
-    @Test("A key is not used up by a request that was refused or only tried, and outlives the audience of its push")
+    @Test("A rejected request or a dry run does not use its key, and a key outlives the audience of its push")
     func keyWithoutPush() async throws {
         try await withService { service in
             let caller = service.api.with(idempotencyKey: "key")
@@ -403,7 +403,7 @@ import Testing
         }
     }
 
-    @Test("The same request on two servers at the same moment, many times over, makes one push for each key")
+    @Test("Concurrent requests with the same key to two servers create one push")
     func atOnce() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -435,7 +435,7 @@ import Testing
 
     // MARK: Dry runs
 
-    @Test("A dry run shows the requests and their number as the push then sends them, sends nothing and shows no key")
+    @Test("A dry run shows the requests of the push and their number, sends nothing, and shows no secrets")
     func dryRun() async throws {
         try await withService { service in
             try await service.database.addPhones(1...250)
@@ -488,14 +488,14 @@ import Testing
         }
     }
 
-    @Test("Dry runs use connections of their own, and beyond two at a time they are refused, while reads go on")
+    @Test("Dry runs use connections of their own, a third concurrent one is rejected, and reads continue")
     func dryRunsBounded() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
             let push = try await service.api.create(uuids([1]))
             let body = pushBody(["everyone": true], gcm(), ["dry_run": true])
             try await service.database.pool.withTransaction { transaction in
-                // Whoever goes through the audience waits for this lock.
+                // Reads of the audience wait for this lock.
                 _ = try await transaction.query("LOCK TABLE devices IN ACCESS EXCLUSIVE MODE")
                 try await withThrowingTaskGroup(of: Int.self) { group in
                     for _ in 1...PushRoutes.maximumDryRuns {
@@ -510,18 +510,18 @@ import Testing
                     #expect(refused.status == 503)
                     #expect(refused.json?["type"] == "urn:kakao-push-server:error:too-many-dry-runs")
                     #expect(refused.headerFields[.retryAfter] == "5")
-                    // On both loops, by connections that no dry run holds up.
+                    // Requests on both loops use connections that no dry run blocks.
                     for _ in 1...8 { #expect(try await service.api.get(push).status == 200) }
                     group.cancelAll()
                 }
             }
-            try await eventually("there is room again") {
+            try await eventually("a dry run is accepted again") {
                 try await service.api.post("/v1/pushes", json: body).status == 200
             }
         }
     }
 
-    @Test("The requests that a dry run shows, sent to Kakao as they are, come to what the push comes to")
+    @Test("The requests that a dry run shows, sent to Kakao unchanged, have the same effect as the push")
     func dryRunReplayed() async throws {
         try await withService { service in
             try await service.database.addPhones(1...150)
@@ -543,7 +543,7 @@ import Testing
             try await service.api.waitUntilDone(service.api.create())
             let sent = service.kakao.sandbox.deliveries()
             #expect(Set(sent.map(\.userID)) == Set(replayed.map(\.userID)))
-            // But for the secret in the address that failures are reported to.
+            // The payloads differ only in the secret in the URL for failure reports.
             let payloads = sent.map { String(decoding: $0.payload ?? [], as: UTF8.self) }
             let shownPayloads = replayed.map { String(decoding: $0.payload ?? [], as: UTF8.self) }
             #expect(payloads.filter { !$0.contains("/kakao/push/feedback/\(Keys.feedback)") } == [])

@@ -8,9 +8,9 @@ import Testing
 
 @testable import PushService
 
-/// `GET /v1/pushes/{id}/events`, as `curl -N` sees it.
+/// Tests of `GET /v1/pushes/{id}/events` with `curl -N`.
 @Suite(.timeLimit(.minutes(5))) struct PushEventsTests {
-    /// What `curl` has got so far.
+    /// The response that `curl` has received so far.
     private struct Stream {
         let file: String
 
@@ -27,7 +27,7 @@ import Testing
             String(decoding: (try? Data(contentsOf: URL(filePath: file))) ?? Data(), as: UTF8.self)
         }
 
-        /// The data of the events that have come as a whole.
+        /// The data of the events that are complete.
         var pushes: [JSONValue] {
             get throws {
                 try text.split(separator: "\n\n").filter { $0.hasPrefix("event: push\ndata: ") && $0.hasSuffix("}") }
@@ -42,18 +42,18 @@ import Testing
         }
     }
 
-    @Test("The first event comes at once, another when something changes, and the last when the push has ended")
+    @Test("The first event is sent at once, another when the push changes, and the last when it has ended")
     func life() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
             let push = try await service.api.create(uuids([1]), gcm(), ["send_at": "2099-01-01T00:00:00Z"])
             let stream = try Stream()
             async let end = stream.follow(service.api, push)
-            try await eventually("the first event is there") { try stream.pushes.count == 1 }
+            try await eventually("the first event is received") { try stream.pushes.count == 1 }
             #expect(stream.head.lowercased().contains("content-type: text/event-stream"))
             #expect(try stream.pushes == [try await service.api.shown(push)])
             #expect(try await service.api.control(push, "pause") == 200)
-            try await eventually("an event tells that it is paused") {
+            try await eventually("an event has the state paused") {
                 try stream.pushes.last?["state"] == "paused"
             }
             #expect(try stream.pushes.count == 2)
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("Of a push that has ended there is one event")
+    @Test("A push that has ended has one event")
     func ended() async throws {
         try await withService { service in
             let push = try await service.api.create()
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test("Streams that are open do not hold up the server's end, and end whole")
+    @Test("Open streams do not delay the server's shutdown, and end with complete events")
     func shutdown() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let server = try await RunningServer.start(
@@ -90,10 +90,10 @@ import Testing
             let streams = try (1...3).map { _ in try Stream() }
             try await withThrowingTaskGroup(of: String.self) { group in
                 for stream in streams { group.addTask { try await stream.follow(api, push).status } }
-                try await eventually("all are open") { try streams.allSatisfy { try $0.pushes.count == 1 } }
+                try await eventually("all streams are open") { try streams.allSatisfy { try $0.pushes.count == 1 } }
                 let start = ContinuousClock.now
                 try await server.stop()
-                // Those in hand would get seven seconds.
+                // Other requests in flight would get seven seconds.
                 #expect(ContinuousClock.now - start < .seconds(6))
                 for try await status in group { #expect(status == "200") }
             }
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test("Whoever goes away in the middle of a stream leaves nothing behind")
+    @Test("Streams that clients abandon do not affect the push or the server")
     func abandoned() async throws {
         try await withService { service in
             let push = try await service.api.create(["everyone": true], gcm(), ["send_at": "2099-01-01T00:00:00Z"])

@@ -7,9 +7,9 @@ import Testing
 
 @testable import PushService
 
-/// What goes when its time is over, and what stays.
+/// Tests of the removal of pushes after their retention time.
 @Suite(.timeLimit(.minutes(5))) struct PushHousekeepingTests {
-    @Test("A push that ended longer ago than it is kept goes with all that belongs to it, and its key is free again")
+    @Test("A push is removed with all its rows after its retention time, and its idempotency key is free again")
     func removed() async throws {
         try await withService { service in
             try await service.database.addPhones(1...250)
@@ -31,7 +31,7 @@ import Testing
                 "UPDATE pushes SET created_at = now() - interval '90 days' WHERE state = 'scheduled'"
             )
 
-            // As if Kakao had been out of order when it was sent.
+            // Adds the rows that failed attempts would leave.
             try await service.database.pool.write(
                 """
                 INSERT INTO push_batches (push_id, number, users, state, attempts)
@@ -44,7 +44,7 @@ import Testing
             let store = HousekeepingStore(pool: service.database.pool)
             let push = try #require(try await store.expiredPush(retentionDays: 30))
             #expect("/v1/pushes/\(push.lowercased)" == old)
-            // In small steps; while rows are left the push stays.
+            // Rows are removed in small steps, and the push is kept while rows are left.
             #expect(try await store.remove(.batches, of: push, limit: 2) == 2)
             #expect(try await store.remove(.batches, of: push, limit: 2) == 1)
             #expect(try await store.remove(.batches, of: push, limit: 2) == 0)
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("A push whose batches retention deletes cannot be retried, and one that is retried is not deleted")
+    @Test("A push whose removal has begun cannot be retried, and a push that is being retried is not removed")
     func retried() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("What belongs to a push stays whole as long as the push does")
+    @Test("A push with remaining batches is not removed, and nothing that belongs to it is")
     func whole() async throws {
         try await withService { service in
             try await service.database.addPhones(1...250)
@@ -101,7 +101,7 @@ import Testing
             let store = HousekeepingStore(pool: service.database.pool)
             try await service.database.pool.write("UPDATE pushes SET finished_at = now() - interval '31 days'")
             let id = try #require(try await store.expiredPush(retentionDays: 30))
-            // Another server is at its batches.
+            // Another server is still removing its batches.
             try await store.remove(id)
             #expect(try await service.api.users(push) == counts(250, sent: 250))
             #expect(try await service.database.count("idempotency_keys") == 1)

@@ -10,13 +10,13 @@ import Testing
 
 @testable import PushService
 
-/// What becomes of batches by what Kakao answers, and by what it does not.
+/// Tests of the results of batches by Kakao's responses, and without a response.
 @Suite(.timeLimit(.minutes(5))) struct PushOutcomeTests {
     private static func batches(_ service: TestService, _ push: String) async throws -> [JSONValue] {
         try await service.api.get("\(push)/batches").json?["items"]?.array ?? []
     }
 
-    /// Waits for a state while nothing that is to be tried again has to wait.
+    /// Waits until a push is in a state, and makes all retries due meanwhile.
     private static func hurry(_ service: TestService, _ push: String, to state: String) async throws {
         try await eventually("\(push) is \(state)") {
             try await service.database.hurry()
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test("A batch is tried ten times, each counted, and has then failed with what Kakao said last")
+    @Test("A batch is attempted ten times, and then fails with Kakao's last response")
     func tenAttempts() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -51,13 +51,13 @@ import Testing
         }
     }
 
-    @Test("A push whose end would be more than a year away, or before now, is shown without an estimate")
+    @Test("A push whose estimated end is more than a year away, or in the past, is shown without an estimate")
     func noEstimate() async throws {
         try await withService { service in
             try await service.database.addPhones(1...200)
-            // A user at a time, so that one is sent and nearly all are not.
+            // One user at a time, so that nearly all users are pending.
             let push = try await service.api.create(["everyone": true], gcm(), ["users_per_second": 1])
-            try await eventually("a user is sent to") {
+            try await eventually("one batch is sent") {
                 (try await service.api.users(push)?["sent"]?.integer ?? 0) > 0
             }
             #expect(try await service.api.shown(push)["estimated_end"]?.string != nil)
@@ -69,14 +69,14 @@ import Testing
         }
     }
 
-    @Test("A batch that waits to be tried again waits as long as Kakao asks for")
+    @Test("A batch is retried after the delay that Kakao requests")
     func retryAfter() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
             service.kakao.fail("send", status: 503, times: 1) { $0.retryAfterSeconds = 120 }
             let push = try await service.api.create()
             let waits = "push_batches WHERE state = 'waiting' AND attempts = 1"
-            try await eventually("it waits") {
+            try await eventually("the batch is waiting") {
                 try await service.database.count("\(waits) AND next_attempt_at > now() + interval '100 s'") == 1
             }
             #expect(try await service.database.count("\(waits) AND next_attempt_at > now() + interval '121 s'") == 0)
@@ -89,7 +89,9 @@ import Testing
         }
     }
 
-    @Test("A large push that Kakao refuses the key for is halted: no attempt is burnt, nobody failed, and it goes on")
+    @Test(
+        "A large push is halted if Kakao rejects the key, without a failed user or a counted attempt, and can be resumed"
+    )
     func haltedLarge() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 4 }
         try await withService(adjust) { service in
@@ -97,13 +99,13 @@ import Testing
             service.kakao.fail("send", status: 401, code: -401)
             let push = try await service.api.create()
             try await service.api.waitFor("halted", push)
-            try await eventually("all is given back") {
+            try await eventually("all batches are released") {
                 try await service.database.count(
                     "\(claimedBatches) WHERE state = 'waiting' AND attempts = 0 AND lease IS NULL"
                 )
                     == service.database.count(claimedBatches)
             }
-            // What lay ready when the first refusal came may have left; then it ended.
+            // Only requests in flight at the first rejection, and those that followed at once, were sent.
             #expect(service.kakao.requests("send") <= 8)
             #expect(try await service.database.count("devices WHERE withdrawn OR failures > 0") == 0)
             service.kakao.sandbox.removeFaults()
@@ -114,7 +116,7 @@ import Testing
         }
     }
 
-    @Test("A batch that Kakao refuses for good has failed; the others are sent")
+    @Test("A batch that Kakao rejects permanently fails, and the others are sent")
     func oneFails() async throws {
         try await withService { service in
             try await service.database.addPhones(1...250)
@@ -129,7 +131,7 @@ import Testing
     // MARK: At most once
 
     @Test(
-        "A request that was sent and not answered is uncertain when it is to be sent at most once, and never sent again"
+        "With at-most-once delivery, a request without a response is uncertain and never sent again"
     )
     func uncertain() async throws {
         try await withService { service in
@@ -143,7 +145,7 @@ import Testing
             #expect(try await service.api.users(push) == counts(250, sent: 150, uncertain: 100))
             #expect(try await service.api.shown(push)["batches"] == counts(3, sent: 2, uncertain: 1))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 250)
-            // Nor by an operator: only what has failed is.
+            // A plain retry does not send it again either: it includes only failed batches.
             #expect(try await service.api.control(push, "retry") == 200)
             try await service.api.waitUntilDone(push)
             #expect(service.kakao.requests("send") == 3)
@@ -151,7 +153,7 @@ import Testing
         }
     }
 
-    @Test("What Kakao clearly refuses for now is in no doubt: it is sent again, also at most once")
+    @Test("A request that Kakao rejects temporarily is retried, even with at-most-once delivery")
     func refusedForNow() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
@@ -163,7 +165,7 @@ import Testing
         }
     }
 
-    @Test("Without a connection to Kakao nothing is uncertain: it is sent when Kakao is back")
+    @Test("A request without a connection to Kakao is not uncertain, and is retried when Kakao is back")
     func unreachable() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.apiURL = "http://127.0.0.1:1" }
         try await withDatabaseAndKakao { database, kakao in
@@ -173,7 +175,7 @@ import Testing
             try await RunningServer.with(settings) { api in
                 try await database.addPhones([1])
                 push = try await api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
-                try await eventually("it was tried and waits") {
+                try await eventually("the batch was attempted and is waiting") {
                     try await database.count(
                         "\(claimedBatches) WHERE attempts > 0 AND state = 'waiting' AND NOT may_repeat"
                     )
@@ -189,7 +191,9 @@ import Testing
 
     // MARK: Leases
 
-    @Test("What a dead server had under way is uncertain when it is to be sent at most once, and else sent again")
+    @Test(
+        "The requests in flight of a killed server are uncertain with at-most-once delivery, and otherwise sent again"
+    )
     func takenOver() async throws {
         try await withDatabaseAndKakao { database, kakao in
             do {
@@ -200,7 +204,7 @@ import Testing
                 try await database.addPhones([1, 2])
                 pushes.append(try await api.create(uuids([1]), gcm("once"), ["delivery": "at_most_once"]))
                 pushes.append(try await api.create(uuids([2]), gcm("least")))
-                try await eventually("both are under way") { kakao.requests("send") == 2 }
+                try await eventually("both batches are in flight") { kakao.requests("send") == 2 }
                 process.send(SIGKILL)
                 #expect(await process.ended() == .signaled(SIGKILL))
                 try await database.endLeases()
@@ -224,25 +228,27 @@ import Testing
         }
     }
 
-    @Test("What comes of a batch after another server has taken it over does not count")
+    @Test("The result of a batch that another server has reclaimed does not count")
     func lateResult() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
             service.kakao.fail("send", .latency) { $0.milliseconds = 1000 }
             let push = try await service.api.create()
-            try await eventually("it is under way") {
+            try await eventually("the batch is in flight") {
                 let inFlight = try await service.database.count("\(claimedBatches) WHERE state = 'sending'")
                 return inFlight == 1 && service.kakao.requests("send") == 1
             }
-            // A server that goes by this lease has it now, and lives.
+            // A running server with this lease holds the batch now.
             let other = "01990000-0000-7000-8000-000000000000"
             try await service.database.pool.write(
                 "INSERT INTO push_leases VALUES ('\(other)', now() + interval '1 hour')"
             )
             try await service.database.pool.write("UPDATE push_claims SET lease = '\(other)'")
-            try await eventually("Kakao has taken it") { service.kakao.sandbox.reached(marker: "m").times == 1 }
+            try await eventually("Kakao has accepted the batch") {
+                service.kakao.sandbox.reached(marker: "m").times == 1
+            }
             service.kakao.sandbox.removeFaults()
-            // The answer comes before that of one which is sent later.
+            // The response to the first push arrives before the response to this later one.
             service.kakao.fail("send", .latency) { $0.milliseconds = 1500 }
             try await service.database.addPhones([2])
             try await service.api.waitUntilDone(service.api.create(uuids([2]), gcm("other")))
@@ -255,16 +261,16 @@ import Testing
         }
     }
 
-    @Test("A push whose last server died between its last result and its end is ended by another")
+    @Test("A push whose server died after it stored the last result is ended by another server")
     func endedByAnother() async throws {
         try await withService(intervals: SenderIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([1])
             service.kakao.fail("send", .latency) { $0.milliseconds = 1000 }
             let push = try await service.api.create()
-            try await eventually("it is under way") {
+            try await eventually("the batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 1
             }
-            // Another server takes it, writes down that it was sent, and dies.
+            // Another server reclaims the batch, stores that it was sent, and dies.
             let other = "01990000-0000-7000-8000-000000000000"
             try await service.database.pool.write(
                 "INSERT INTO push_leases VALUES ('\(other)', now() + interval '3 s')"
@@ -272,7 +278,7 @@ import Testing
             try await service.database.pool.write("UPDATE push_claims SET lease = '\(other)'")
             try await service.database.addPhones([2])
             service.kakao.sandbox.removeFaults()
-            try await eventually("the answer is there, and does not count") {
+            try await eventually("Kakao has accepted the batch") {
                 service.kakao.sandbox.reached(marker: "m").times == 1
             }
             service.kakao.fail("send", .latency) { $0.milliseconds = 1500 }

@@ -5,10 +5,10 @@ import PushService
 import TestSupport
 import Testing
 
-/// Sends that go wrong at Kakao: what is tried again, what waits, what stops, and what has failed.
+/// Tests of sends that Kakao does not accept: which are retried, pause the sender, halt the push, or fail.
 @Suite(.timeLimit(.minutes(5))) struct SendFaultTests {
     @Test(
-        "A send that meets a passing fault is tried again and delivered once",
+        "A send with a temporary fault is retried and delivered once",
         arguments: [(500, nil), (503, -9798), (400, -1), (400, -7), (400, -603), (502, nil)] as [(Int, Int?)]
     )
     func passingFault(status: Int, code: Int?) async throws {
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test("A send whose connection breaks before Kakao has read it is tried again and delivered once")
+    @Test("A send whose connection is lost before Kakao has read it is retried and delivered once")
     func droppedBefore() async throws {
         try await withService { service in
             service.kakao.fail("send", .dropBeforeBody, times: 1)
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test("A send that Kakao took and did not answer is sent again, and its batch says that users may be reached twice")
+    @Test("A send that Kakao accepted without a response is sent again, and its batch is marked with may_repeat")
     func droppedAfter() async throws {
         try await withService { service in
             service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isDelivered = true }
@@ -48,7 +48,7 @@ import Testing
         try await withService { service in
             service.kakao.fail("*", .down)
             let push = try await service.push([1], marker: "m")
-            try await eventually("it was tried") { service.kakao.requests("send") >= 1 }
+            try await eventually("the batch was attempted") { service.kakao.requests("send") >= 1 }
             #expect(try await service.api.state(push) == "sending")
             #expect(try await service.api.get(push).json?["users"]?["pending"] == 1)
             service.kakao.sandbox.removeFaults()
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(
-        "A refused Admin key halts a push without burning an attempt, the status says why, and it goes on when resumed",
+        "A rejected Admin key halts a push without a counted attempt, the status has the reason, and the push can be resumed",
         arguments: [(401, -401), (403, -3), (403, -5), (400, -9), (403, -12)]
     )
     func halted(status: Int, code: Int) async throws {
@@ -69,7 +69,7 @@ import Testing
             #expect(try await service.api.get(push).json?["reason"]?.string?.contains("words of Kakao") == true)
             try await expectHalted(service, "words of Kakao")
             #expect(try await service.api.get("/healthz").status == 200)
-            try await eventually("the batch waits") {
+            try await eventually("the batch is waiting") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts = 0") == 1
             }
             #expect(service.kakao.requests("send") == 1)
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(
-        "When a quota is used up the whole sender waits, no attempt is burnt, and a new server goes on",
+        "An exhausted quota pauses the whole sender without a counted attempt, and a new server continues",
         arguments: [(429, nil), (429, -10), (400, -10)] as [(Int, Int?)]
     )
     func quota(status: Int, code: Int?) async throws {
@@ -96,13 +96,14 @@ import Testing
                 try await database.addPhones(1...20)
                 kakao.fail("send", status: status, code: code)
                 pushes.append(try await api.push([1], marker: "m"))
-                try await eventually("the sender waits") { log.messages.contains { $0.contains("sender paused") } }
-                try await eventually("the batch is given back") {
+                try await eventually("the sender is paused") { log.messages.contains { $0.contains("Sender paused") } }
+                try await eventually("the batch is released") {
                     try await database.count("\(claimedBatches) WHERE state = 'waiting' AND attempts = 0") == 1
                 }
                 let asked = kakao.requests("send")
                 kakao.sandbox.removeFaults()
-                // Each has the sender look; the first of them would be sent long before the last is stored.
+                // Each new push wakes the sender. Without the pause, the first would be sent long before the last is
+                // stored.
                 for user in Int64(2)...20 { pushes.append(try await api.push([user], marker: "m")) }
                 #expect(kakao.requests("send") == asked)
                 #expect(try await api.state(pushes[1]) == "sending")
@@ -115,7 +116,7 @@ import Testing
     }
 
     @Test(
-        "A send that Kakao refuses for good has failed, with Kakao's status and code kept",
+        "A send that Kakao rejects permanently fails, with Kakao's status and code",
         arguments: [(403, -4), (400, -8), (404, nil)] as [(Int, Int?)]
     )
     func refused(status: Int, code: Int?) async throws {

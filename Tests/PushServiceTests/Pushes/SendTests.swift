@@ -6,10 +6,10 @@ import KakaoSandbox
 import PushService
 import Testing
 
-/// Sends while everything works: `/v1/push/send`, `/v2/push/send`, and `GET /v1/pushes/{id}`.
+/// Tests of `/v1/push/send`, `/v2/push/send` and `GET /v1/pushes/{id}` while everything works.
 @Suite(.timeLimit(.minutes(5))) struct SendTests {
     @Test(
-        "A send is answered when it is stored, reaches Kakao exactly once, and is then shown as done",
+        "A send gets its response once it is stored, reaches Kakao exactly once, and is then shown as done",
         arguments: ["v1", "v2"],
         [true, false]
     )
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test("A message reaches Kakao as it was written: order, numbers and letters")
+    @Test("A message reaches Kakao unchanged, including the order of members, numbers and characters")
     func messageUntouched() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -78,7 +78,7 @@ import Testing
                 try await service.api.waitUntilDone(try #require(answer.headerFields[.location]))
             }
             let payloads = service.kakao.sandbox.deliveries().map { String(decoding: $0.payload ?? [], as: UTF8.self) }
-            // But for the address for failures, which is put behind the rest.
+            // Only the URL for failure reports is added, as the last member.
             let address = #","return_url":"\#(service.api.url)/kakao/push/feedback/\#(Keys.feedback)"}"#
             #expect(payloads == [String](repeating: payload.dropLast() + address, count: 2))
             #expect(try await service.database.count("pushes WHERE message = '\(message)'") == 2)
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(
-        "A message in the words of one version is put into those of the version that Kakao is spoken to in",
+        "A message in the format of one version is converted to the version that the server uses with Kakao",
         arguments: [("v1", "v2"), ("v2", "v1")]
     )
     func renamed(given: String, spoken: String) async throws {
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test("The address for failures that a message brings along is left as it is")
+    @Test("A return_url in a message is not changed")
     func ownReturnURL() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    @Test("With bypass the message brings the token, and Kakao is told so", arguments: ["true", "false"])
+    @Test("With bypass, the message contains the token, and Kakao gets the bypass flag", arguments: ["true", "false"])
     func bypass(bypass: String) async throws {
         try await withService { service in
             let answer = try await service.api.post(
@@ -139,7 +139,8 @@ import Testing
     @Test("A send reaches users whose tokens only Kakao has, in one request with the others", arguments: ["v1", "v2"])
     func unknownUsers(version: String) async throws {
         try await withService { service in
-            // Registered with Kakao before this server was put in between. User 2 has a phone that the message does not address here.
+            // These phones were registered at Kakao before this server was used. User 2 has a phone here that the
+            // message does not address.
             let kakao = Caller(url: service.kakao.sandbox.url, authorization: "KakaoAK \(Keys.admin)")
             for user in [Int64(1), 2] { #expect(try await kakao.register(user, "token-\(user)").status == 200) }
             _ = try await service.api.register(2, "apple", type: "apns")
@@ -153,7 +154,7 @@ import Testing
         }
     }
 
-    @Test("A push that nobody has sent is not found")
+    @Test("The response for an unknown push is 404")
     func unknown() async throws {
         try await withService { service in
             for id in ["0199aaaa-0000-7000-8000-000000000000", "x", "1"] {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import PushService
 
-/// When a server may send under its lease, and when it may take over others'.
+/// Tests of when a server may send under its lease, and when it may reclaim other servers' batches.
 @Suite struct SenderLeaseTests {
     private static let intervals = SenderIntervals()
 
@@ -16,7 +16,7 @@ import Testing
         #expect(!lease.maySend(at: 29_000))
     }
 
-    @Test("A server takes over once it has renewed in time for as long as a lease lasts")
+    @Test("A server may reclaim batches once it has renewed its lease in time for the duration of a lease")
     func takeOver() {
         var lease = SenderLease(requestedAt: 0, Self.intervals)
         for time in stride(from: UInt64(5000), through: 20_000, by: 5000) {
@@ -24,7 +24,7 @@ import Testing
             lease.renewed(at: time)
         }
         #expect(lease.mayTakeOver(at: 20_000))
-        // After an outage, the leases of all servers have ended: each gets the time to renew its own.
+        // After an outage, the leases of all servers have expired. Each server gets the time to renew its own.
         #expect(lease.mayTakeOver(at: 30_000))
         #expect(!lease.mayTakeOver(at: 30_001))
         lease.renewed(at: 31_000)
@@ -36,7 +36,7 @@ import Testing
         #expect(lease.mayTakeOver(at: 51_000))
     }
 
-    @Test("A lease that replaces another one has another id")
+    @Test("Each lease has a new id")
     func id() {
         #expect(SenderLease(requestedAt: 0, Self.intervals).id != SenderLease(requestedAt: 0, Self.intervals).id)
     }

@@ -7,16 +7,16 @@ import Testing
 
 @testable import PushService
 
-/// Pushes side by side, servers side by side, and a server with nothing to do.
+/// Tests of concurrent pushes, concurrent servers, and idle servers.
 @Suite(.timeLimit(.minutes(5))) struct SharedWorkTests {
-    @Test("A push to one user does not wait behind one to twenty thousand")
+    @Test("A push to one user does not wait for a push to 20,000 users")
     func fairShare() async throws {
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 8 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...20_000)
             service.kakao.fail("send", .latency) { $0.milliseconds = 200 }
             let large = try await service.api.create(["everyone": true], gcm("large"))
-            try await eventually("the large one is under way") {
+            try await eventually("the large push is being sent") {
                 service.kakao.sandbox.reached(marker: "large").sends >= 8
             }
             for number in 1...3 {
@@ -26,7 +26,7 @@ import Testing
             let sent = service.kakao.sandbox.reached(marker: "large").users
             #expect(sent < 20_000)
             #expect(try await service.api.state(large) != "done")
-            // And it did not stand still.
+            // The large push made progress meanwhile.
             #expect(sent > 800)
             service.kakao.sandbox.removeFaults()
             try await service.api.waitUntilDone(large)
@@ -34,7 +34,9 @@ import Testing
         }
     }
 
-    @Test("What one server is asked for while its sender waits, another takes up without waiting for its turn to look")
+    @Test(
+        "A push created on a server whose sender is paused is sent by another server at once, without waiting for its poll"
+    )
     func listening() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -43,24 +45,26 @@ import Testing
                 try await database.addPhones([1, 2])
                 kakao.fail("send", status: 429, code: -10, times: 1)
                 let held = try await waiting.create(uuids([2]), gcm("held"))
-                try await eventually("its sender waits") { log.messages.contains { $0.contains("sender paused") } }
+                try await eventually("its sender is paused") { log.messages.contains { $0.contains("Sender paused") } }
                 try await RunningServer.with(settings) { other in
-                    // What it gave back is sent, too.
+                    // The batch that the paused server released is sent too.
                     try await other.waitUntilDone(held)
                     let start = ContinuousClock.now
                     for number in 1...10 {
                         _ = try await waiting.create(uuids([1]), gcm("\(number)"))
-                        try await eventually("it is sent") { kakao.sandbox.timesReached(1, marker: "\(number)") == 1 }
+                        try await eventually("the push is sent") {
+                            kakao.sandbox.timesReached(1, marker: "\(number)") == 1
+                        }
                     }
-                    // By itself it looks each three seconds: that would be 27 for the nine that follow a look.
+                    // By polling alone, each push after the first would take 3 s: 27 s together.
                     #expect(ContinuousClock.now - start < .seconds(20))
                 }
-                #expect(log.messages.count { $0.contains("sender paused") } == 1)
+                #expect(log.messages.count { $0.contains("Sender paused") } == 1)
             }
         }
     }
 
-    @Test("A server with nothing to do asks the database little more than once a second, also beside another one")
+    @Test("An idle server executes at most 1.2 statements per second, even beside another server")
     func idle() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
@@ -77,7 +81,7 @@ import Testing
                     #expect(try await first.control(paused, "pause") == 200)
                     try await Task.sleep(for: .seconds(1))
                     let before = [try await statements(first), try await statements(second)]
-                    // What there is to see is that nothing happens.
+                    // The servers are idle during this time, so there is no event to wait for.
                     let seconds = 10.0
                     try await Task.sleep(for: .seconds(seconds))
                     let after = [try await statements(first), try await statements(second)]

@@ -3,7 +3,7 @@ import Testing
 @testable import PushService
 
 @Suite struct UserIDBytesTests {
-    @Test("Ids are what they were, in as many bytes as the largest takes")
+    @Test("Ids are encoded in as many bytes as the largest needs, and decoded to the same values")
     func roundTrip() {
         for width in 1...8 {
             let largest = width == 8 ? Int64.max : 1 << (8 * Int64(width)) - 1

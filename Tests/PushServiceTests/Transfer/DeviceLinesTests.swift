@@ -158,7 +158,7 @@ import Testing
         #expect(reading.reasons.allSatisfy { $0.contains(reason) }, "\(reading.reasons)")
     }
 
-    @Test("Octets that are not UTF-8 are rejected in both formats")
+    @Test("Invalid UTF-8 is rejected in both formats")
     func notUTF8() {
         let json = Array(#"{"user_id":1,"device_id":""#.utf8) + [0xC3, 0x28] + Array(#""}"#.utf8)
         #expect(Self.read([json], .ndjson).badLines == [1])

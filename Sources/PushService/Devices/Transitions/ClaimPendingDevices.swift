@@ -3,7 +3,7 @@ internal import KakaoAPI
 internal import Postgres
 
 extension DeviceStore {
-    /// Leases up to `limit` devices with changes that Kakao has yet to be told of, the longest waiting first.
+    /// Leases up to `limit` pending devices that are due, those that have been due longest first.
     func claimPending(limit: Int) async throws -> [PendingDevice] {
         try await pool.write(ClaimPendingDevices(limit: Int32(clamping: limit)))
     }

@@ -14,7 +14,7 @@ struct DeviceConfirmation: Sendable {
 extension DeviceStore {
     /// Stores that Kakao has confirmed a device, and releases its lease. A withdrawn device is deleted.
     ///
-    /// - Returns: Whether Kakao has yet to be told of a further change: of this device, or of one that loses its token to it.
+    /// - Returns: Whether another change is pending, of this device or of one that loses its token to it.
     func confirm(_ confirmation: DeviceConfirmation) async throws -> Bool {
         guard confirmation.device.isRepetition else { return try await confirmations.submit(confirmation) }
         let repetition = try await repetitions.submit(.confirmed(confirmation))
@@ -25,11 +25,12 @@ extension DeviceStore {
 
 /// Confirms devices that Kakao has registered, and deletes those that it has deregistered.
 ///
-/// The rows are locked first, in the order of their keys. Their values after that decide, not those when the statement began: a concurrent
-/// change is neither lost nor left with a lease that no request holds.
+/// The rows are locked first, in the order of their keys. Their values after that count, not those at the start of the
+/// statement, so that a concurrent change is neither lost nor left with a lease that no request holds.
 ///
-/// Two registrations of one token whose transactions overlap do not see each other. The confirmation that begins last sees both: the device that
-/// was registered last keeps the token, and the other is withdrawn. A constraint could not ensure that where devices are sharded by user.
+/// Two registrations of one token whose transactions overlap do not see each other. The confirmation that begins last
+/// sees both: the device that was registered last keeps the token, and the other is withdrawn. A constraint could not
+/// ensure that where devices are sharded by user.
 struct ConfirmDevices: CoalescedStatement {
     typealias Item = DeviceConfirmation
 
@@ -141,13 +142,14 @@ struct ConfirmDevices: CoalescedStatement {
         ]
     }
 
-    /// The place of a confirmation, from 1, or `nil` for another device that lost its token; and whether Kakao has yet to be told of a change.
+    /// Decodes the place of a confirmation, from 1, or `nil` for another device that lost its token; and whether a
+    /// change is pending.
     static func decode(_ row: PostgresRow) throws -> (place: Int64?, isPending: Bool) {
         try row.decode(Int64?.self, Bool.self)
     }
 
     static func outputs(_ rows: PostgresRows, count: Int) throws -> [Bool] {
-        // A confirmation without a row came after the end of its lease: another server calls Kakao.
+        // A confirmation without a row arrived after the end of its lease: another server calls Kakao.
         var outputs = [Bool](repeating: true, count: count)
         for row in rows {
             let (place, isPending) = try decode(row)

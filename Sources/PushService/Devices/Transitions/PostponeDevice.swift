@@ -1,7 +1,8 @@
 internal import Postgres
 
 extension DeviceStore {
-    /// Schedules another call to Kakao after `delay`, and releases the lease. A repeated registration becomes pending by that.
+    /// Schedules another call to Kakao after `delay`, and releases the lease. This makes a repeated registration
+    /// pending.
     func postpone(_ device: PendingDevice, by delay: Duration) async throws {
         try await pool.write(PostponeDevice(device: device, delay: delay))
     }

@@ -4,7 +4,7 @@ internal import Postgres
 /// A device whose state here differs from Kakao's.
 struct DeviceDifference: Sendable {
     enum Kind: String, Sendable {
-        /// Kakao has yet to be told of the latest change.
+        /// Kakao has not confirmed the latest change.
         case pending
         case missingAtKakao = "missing_at_kakao"
         case otherTokenAtKakao = "other_token_at_kakao"
@@ -16,16 +16,17 @@ struct DeviceDifference: Sendable {
 }
 
 extension DeviceStore {
-    /// Compares the devices of a user with Kakao's list, and makes those pending that differ: Kakao is told again of stored devices, and
-    /// deregisters unknown ones.
+    /// Compares the devices of a user with Kakao's list, and marks those that differ as pending. Stored devices are
+    /// registered again at Kakao, and unknown ones are deregistered.
     ///
-    /// - Parameter listed: Kakao's list, requested before this call: a device that is registered in between is at worst registered twice.
+    /// - Parameter listed: Kakao's list, requested before this call. A device that is registered in between is at worst
+    ///   registered twice.
     func reconcile(userID: Int64, listed: [PushToken]) async throws -> [DeviceDifference] {
         try await pool.write(ReconcileDevices(userID: userID, listed: listed))
     }
 }
 
-/// Makes the devices of a user pending that differ from Kakao's list.
+/// Marks the devices of a user that differ from Kakao's list as pending.
 struct ReconcileDevices: PostgresStatement {
     static let sql: SQL = """
         WITH listed AS (

@@ -3,7 +3,8 @@ internal import Postgres
 extension DeviceStore {
     /// Counts a failure of a token, and withdraws the device at `limit` failures. Returns whether it was withdrawn.
     ///
-    /// A report has no effect if it was counted before or is older than the registration, in whatever order reports are stored.
+    /// A report has no effect if it was counted before or is older than the registration, regardless of the order in
+    /// which reports are stored.
     func recordFailure(_ failure: TokenFailure, pruneAfter limit: Int) async throws -> Bool {
         try await pool.write(RecordTokenFailure(failure: failure, limit: Int32(clamping: limit))).contains(true)
     }

@@ -5,11 +5,13 @@ internal import KakaoAPI
 internal import Postgres
 
 extension DeviceStore {
-    /// Stores a registration, and withdraws other devices with the same token: a phone belongs to one user.
+    /// Stores a registration, and withdraws other devices with the same token, because a phone belongs to one user.
     ///
-    /// - Returns: The devices to call Kakao about, in this order: a pending withdrawal of the token comes before its registration. Empty if
-    ///   another request or server is calling Kakao about the device, and will go on with this registration.
-    /// - Throws: ``Problem`` 503 if the user has unlinked the app since the access token was verified. ``PostgresError``.
+    /// - Returns: The devices to call Kakao about, in this order. A pending withdrawal of the token comes before its
+    ///   registration. Empty if another request or server is calling Kakao about the device, and will continue with
+    ///   this registration.
+    /// - Throws: ``Problem`` 503 if the user has unlinked the app since the access token was verified.
+    ///   ``PostgresError``.
     func register(_ registration: DeviceRegistration) async throws -> [PendingDevice] {
         guard let pending = try await registrations.submit(registration) else {
             throw Problem.identityUnavailable(retrySeconds: 1)
@@ -20,8 +22,9 @@ extension DeviceStore {
 
 /// Registers devices and displaces other devices with the same tokens.
 ///
-/// Rows are locked in the order of their keys, so that two of these statements do not deadlock. If a statement holds two registrations of one
-/// device or of one token, the later one counts. A user who has unlinked the app since the registration was authorized registers nothing.
+/// Rows are locked in the order of their keys, so that two of these statements do not deadlock. If a statement holds
+/// two registrations of one device or of one token, the later one counts. A user who has unlinked the app since the
+/// registration was authorized registers nothing.
 struct RegisterDevices: CoalescedStatement {
     typealias Item = DeviceRegistration
 
@@ -116,7 +119,8 @@ struct RegisterDevices: CoalescedStatement {
         ]
     }
 
-    /// A device and its place among the registrations, from 1. All but the place are NULL for a user who has unlinked the app.
+    /// Decodes a device and its place among the registrations, from 1. All columns but the place are NULL for a user
+    /// who has unlinked the app.
     static func decode(
         _ row: PostgresRow
     ) throws -> (Int64, Int64?, String?, PushType?, String?, Bool?, Int64?, UUID?, Bool?) {
@@ -133,10 +137,11 @@ struct RegisterDevices: CoalescedStatement {
         )
     }
 
-    /// For each registration the devices to call Kakao about; `nil` for a user who has unlinked the app.
+    /// Returns for each registration the devices to call Kakao about; `nil` for a user who has unlinked the app.
     static func outputs(_ rows: PostgresRows, count: Int) throws -> [[PendingDevice]?] {
         var outputs = [[PendingDevice]?](repeating: [], count: count)
-        // The registrations that call Kakao about the withdrawals of a token, by index; -1 for another request or server.
+        // The registrations that call Kakao about the withdrawals of a token, by index; -1 for another request or
+        // server.
         var withdrawals: [String: Set<Int>] = [:]
         for row in rows {
             let (place, userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, isOurs) = try decode(row)

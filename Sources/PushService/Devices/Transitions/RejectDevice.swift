@@ -3,8 +3,8 @@ internal import Postgres
 extension DeviceStore {
     /// Stores that Kakao rejects a registration, and releases the lease.
     ///
-    /// The device is withdrawn, so that the database and Kakao agree, unless the app has changed it meanwhile. A rejected renewal withdraws
-    /// nothing, since Kakao has the token until it expires; it is tried again a day later.
+    /// The device is withdrawn, so that the database and Kakao agree, unless the app has changed it meanwhile. A
+    /// rejected renewal withdraws nothing, since Kakao has the token until it expires; it is retried a day later.
     func reject(_ device: PendingDevice) async throws {
         if device.isRenewal {
             try await pool.write(RejectRenewal(device: device))
@@ -50,7 +50,7 @@ struct RejectRenewal: PostgresStatement {
 }
 
 extension PendingDevice {
-    /// Key, lease and revision.
+    /// The key, lease and revision of the device.
     fileprivate var leasedRevision: [PostgresValue] {
         [.int64(key.userID), .text(key.deviceID), .pushType(key.pushType), .uuid(lease), .int64(revision)]
     }

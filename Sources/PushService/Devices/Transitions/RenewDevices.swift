@@ -1,23 +1,25 @@
 internal import Postgres
 
 extension DeviceStore {
-    /// The pending devices at which no more tokens are renewed: what apps ask for comes first, also after an outage of Kakao. Imported devices
-    /// whose turn has not come do not count.
+    /// The number of pending devices at which renewals stop, so that apps' requests come first, also after an outage of
+    /// Kakao. Imported devices that are not scheduled yet do not count.
     static let maximumPending: Int32 = 1200
-    /// Renewals that one server requests in a second: with tokens that live 30 days, 50 million devices.
+    /// The number of renewals that one server schedules per second: enough for 50 million devices with tokens of 30
+    /// days.
     static let renewalsPerSecond = 20.0
 
-    /// Makes devices pending whose tokens are due for renewal, spread over the next minute. Returns their number.
+    /// Marks devices whose tokens are due for renewal as pending, spread over the next minute. Returns their number.
     ///
-    /// - Parameter activeWithinDays: Devices without a registration for so many days are left to expire.
+    /// - Parameter activeWithinDays: The number of days without a registration after which a device is left to expire.
     func renew(activeWithinDays: Int) async throws -> Int {
         Int(try await pool.write(RenewDevices(activeWithinDays: Int32(clamping: activeWithinDays))).first ?? 0)
     }
 }
 
-/// Makes confirmed devices pending whose tokens are due for renewal.
+/// Marks confirmed devices whose tokens are due for renewal as pending.
 ///
-/// Only one server takes a row, and its renewal time is unset until Kakao has confirmed the device, so that no token is renewed twice.
+/// Only one server updates a row, and its renewal time is unset until Kakao has confirmed the device, so that no token
+/// is renewed twice.
 struct RenewDevices: PostgresStatement {
     static let sql: SQL = """
         WITH pending AS (

@@ -2,9 +2,10 @@ internal import FoundationEssentials
 internal import KakaoAPI
 internal import Postgres
 
-// An app registers at each start, nearly always what Kakao has already. The call to Kakao then only renews the token. The revision stays, and
-// with it every indexed column; no device is displaced, since Kakao has confirmed the token for this one. That leaves two plain updates, one
-// before the call and one after it. Those of many registrations are one statement: a commit costs as much as ten rows.
+// An app registers at each start, nearly always with values that Kakao has already. The call to Kakao then only renews
+// the token. The revision and all indexed columns stay unchanged, and no device is displaced, since Kakao has confirmed
+// the token for this one. That leaves two plain updates, one before the call and one after it. The updates of many
+// registrations share a statement, because a commit costs as much as ten rows.
 extension DeviceStore {
     /// Stores a registration of a token that Kakao has confirmed for this device, and leases the device.
     ///
@@ -28,14 +29,14 @@ extension DeviceStore {
 
 /// Updates devices that repeat a registration, before and after the call to Kakao.
 ///
-/// A confirmed device is leased only for such a call. A new renewal time within a day of the stored one is not stored, so that no index has to
-/// follow it.
+/// A confirmed device is leased only for such a call. A new renewal time within a day of the stored one is not stored,
+/// so that no index has to follow it.
 struct RepeatRegistrations: CoalescedStatement {
     /// An update of one device.
     enum Item: Sendable {
-        /// Before the call.
+        /// The registration, before the call.
         case requested(DeviceRegistration)
-        /// After the call.
+        /// Kakao's confirmation, after the call.
         case confirmed(DeviceConfirmation)
 
         fileprivate var registration: DeviceRegistration {
@@ -54,7 +55,7 @@ struct RepeatRegistrations: CoalescedStatement {
     /// A device after the update.
     struct Repetition: Sendable {
         let revision: Int64
-        /// Whether Kakao has yet to be told of another change.
+        /// Whether another change is pending.
         let isPending: Bool
         let lease: UUID?
         /// Whether the update took the lease.
@@ -117,8 +118,8 @@ struct RepeatRegistrations: CoalescedStatement {
         let lease = UUID.v7()
         var registrations = items.map(\.registration)
         var confirmations = items.map(\.confirmation)
-        // Rows are locked in the order of their keys, so that two statements do not deadlock. A statement updates a row only once: the
-        // confirmation comes first.
+        // Rows are locked in the order of their keys, so that two statements do not deadlock. A statement updates a row
+        // only once: the confirmation comes first.
         let places = items.indices.sorted { place, other in
             let (key, otherKey) = (registrations[place].key, registrations[other].key)
             return key == otherKey ? confirmations[place] != nil && confirmations[other] == nil : key < otherKey
@@ -147,7 +148,7 @@ struct RepeatRegistrations: CoalescedStatement {
         return (Int(place), Repetition(revision: revision, isPending: isPending, lease: lease, isOurs: isOurs))
     }
 
-    /// `nil` for an item that updated no device.
+    /// Returns the device of each item after the update; `nil` for an item that updated no device.
     static func outputs(_ rows: PostgresRows, count: Int) throws -> [Repetition?] {
         var outputs = [Repetition?](repeating: nil, count: count)
         for row in rows {

@@ -34,12 +34,13 @@ struct WithdrawDevice: PostgresStatement {
         ]
     }
 
-    /// `nil` for a device that is leased already.
+    /// Decodes the device; `nil` if it is leased already.
     static func decode(_ row: PostgresRow) throws -> PendingDevice? { try PendingDevice(withdrawn: row) }
 }
 
 extension PendingDevice {
-    /// A withdrawn device: key, token, revision, lease, and whether the statement took the lease; `nil` if it did not.
+    /// Decodes a withdrawn device: key, token, revision, lease, and whether the statement took the lease. Returns `nil`
+    /// if it did not.
     init?(withdrawn row: PostgresRow) throws {
         let (userID, deviceID, pushType, pushToken, revision, lease, isOurs) = try row.decode(
             Int64.self,

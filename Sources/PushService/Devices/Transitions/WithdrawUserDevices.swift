@@ -18,13 +18,14 @@ extension DeviceStore {
         return UserWithdrawal(pending: pending, isShared: pending.count < devices.count)
     }
 
-    /// Stores devices that only Kakao knows as withdrawn, so that they are deregistered. A device that is stored meanwhile stays as it is.
+    /// Stores devices that only Kakao knows as withdrawn, so that they are deregistered. A device that has been stored
+    /// meanwhile is not changed.
     func addWithdrawn(_ tokens: [PushToken]) async throws {
         try await pool.write(AddWithdrawnDevices(tokens: tokens))
     }
 }
 
-/// Withdraws all devices of a user, and leases those that are not leased.
+/// Withdraws all devices of a user, and leases those that are not leased yet.
 struct WithdrawUserDevices: PostgresStatement {
     static let sql: SQL = """
         WITH held AS (
@@ -53,7 +54,7 @@ struct WithdrawUserDevices: PostgresStatement {
         [.int64(userID), .uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds)]
     }
 
-    /// `nil` for a device that is leased already.
+    /// Decodes a device; `nil` if it is leased already.
     static func decode(_ row: PostgresRow) throws -> PendingDevice? { try PendingDevice(withdrawn: row) }
 }
 

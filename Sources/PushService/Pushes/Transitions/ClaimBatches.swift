@@ -3,16 +3,16 @@ internal import KakaoAPI
 internal import Postgres
 
 extension BatchStore {
-    /// The number of batches that are wanted of a push.
+    /// The number of batches to claim of a push.
     struct Share: Sendable {
         let pushID: UUID
         let batches: Int
     }
 
-    /// Claims batches that are due, the longest waiting first, under a valid lease.
+    /// Claims batches that are due under a valid lease, those that have waited longest first.
     ///
-    /// - Returns: Up to twice as many batches as wanted: as many that were tried before, and as many that were not. Of a push with a rate at most
-    ///   as many as wanted, and as its rate allows all servers together.
+    /// - Returns: Up to twice as many batches as wanted: as many that were tried before, and as many that were not. For
+    ///   a push with a rate limit, at most as many as wanted, and as many as the rate allows for all servers together.
     func claim(_ shares: [Share], lease: UUID) async throws -> ClaimedBatches {
         ClaimedBatches(try await pool.write(ClaimBatches(shares: shares, lease: lease)), lease: lease)
     }
@@ -20,13 +20,14 @@ extension BatchStore {
 
 /// Claims waiting batches of pushes that are being sent.
 ///
-/// The rows are locked, so that they stay in their places until they are updated by place, whatever the planner believes about the table. The
-/// lease is locked too: a server that reclaims its batches waits for this claim and then finds them. While a push is under probe
-/// (``SplitBatch``), only parts of the rejected batch are claimed. Batches that were not tried before come from one part of a push, found by its
-/// key and not by its place, since another server may have claimed of it since this statement began. Up to 100 of them share a row of
-/// `push_claims`: few rows, each of them short.
+/// The rows are locked, so that they stay in their places (`ctid`) until they are updated by place, whatever plan
+/// PostgreSQL chooses. The lease is locked too: a server that reclaims its batches waits for this claim and then finds
+/// them. While a push is under probe (``SplitBatch``), only parts of the rejected batch are claimed. Batches that were
+/// not tried before come from one part of a push. The part is found by its key and not by its place, since another
+/// server may have claimed batches of it since this statement began. Up to 100 of these batches share a row of
+/// `push_claims`, so that rows are few and short.
 struct ClaimBatches: PostgresStatement {
-    /// The most batches that share a row of `push_claims`, as in the text.
+    /// The maximum number of batches that share a row of `push_claims`. The SQL contains the same number.
     static let sharing: Int32 = 100
 
     static let sql: SQL = """
@@ -37,7 +38,7 @@ struct ClaimBatches: PostgresStatement {
                 AND ends_at > now()
             FOR KEY SHARE
         ),
-        -- The users that may be sent to now of each push with a rate. One server claims of such a push at a time.
+        -- The number of users of each rate-limited push that may be sent to now. One server claims of such a push at a time.
         rated AS MATERIALIZED (
             SELECT id, batch_users,
                 -- One batch if the clock was set back: the next claim counts from the new time.
@@ -190,7 +191,8 @@ struct ClaimBatches: PostgresStatement {
         [.uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease)]
     }
 
-    /// A batch that was tried before, or those of a part. All columns are NULL if there was nothing to claim.
+    /// Decodes a batch that was tried before, or the batches of a part. All columns are NULL if there was nothing to
+    /// claim.
     static func decode(
         _ row: PostgresRow
     ) throws -> (UUID?, Int32?, [Int64]?, Int32?, Int32?, Int32?, [UInt8]?, Int32?, Int32?) {
@@ -213,7 +215,7 @@ struct ClaimedBatches: Sendable {
     /// Whether the lease was valid. Nothing is claimed under an invalid one.
     let isLeaseValid: Bool
     private(set) var batches: [BatchClaim] = []
-    /// Pushes that may have more batches: a claim ends with a part.
+    /// The pushes that may have more batches, because a claim ends with a part.
     private(set) var cutShort: Set<UUID> = []
 
     fileprivate init(_ rows: [ClaimBatches.Row], lease: UUID) {

@@ -32,7 +32,7 @@ struct PausePush: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(id), .states(before: .pause)] }
 }
 
-/// Resumes a paused or halted push where it was.
+/// Resumes a paused or halted push at the step at which it stopped.
 struct ResumePush: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes

@@ -3,7 +3,8 @@ internal import JSON
 internal import KakaoAPI
 internal import Postgres
 
-/// Stores a push, unless its idempotency key or its audience's name prevents it. Returns its id if it is stored.
+/// Stores a push, unless its idempotency key is in use or its stored audience does not exist. Returns its id if it is
+/// stored.
 ///
 /// A push of a single batch that is sent at once needs no preparation: its batch is stored with it.
 struct CreatePush: PostgresStatement {

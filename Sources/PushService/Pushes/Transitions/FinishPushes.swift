@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import Postgres
 
 extension BatchStore {
-    /// Finishes those pushes that have nothing left to send. Returns which.
+    /// Finishes those pushes that have nothing left to send. Returns their ids.
     func finish(_ ids: [UUID]) async throws -> [UUID] {
         try await pool.write(FinishPushes(ids: ids))
     }
@@ -15,8 +15,8 @@ extension BatchStore {
 
 /// Finishes pushes whose users are all counted.
 ///
-/// Counts are read after the results are committed: of two servers that store the last two batches, the later one sees both. A push that changes
-/// while this statement waits for its row is left as it is, since its counts may have changed too.
+/// Counts are read after the results are committed. If two servers store the last two batches, the later one sees both.
+/// A push that changes while this statement waits for its row is not finished, since its counts may have changed too.
 struct FinishPushes: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes AS push

@@ -2,15 +2,17 @@ internal import FoundationEssentials
 internal import Postgres
 
 extension BatchStore {
-    /// Halts a push until an operator resumes it, because of Kakao's response to a batch. Returns whether it was being sent.
+    /// Halts a push until an operator resumes it, because of Kakao's response to a batch. Returns whether it was being
+    /// sent.
     func halt(_ claim: BatchClaim, reason: String) async throws -> Bool {
         try await pool.write(HaltPush(claim: claim, reason: reason)) > 0
     }
 
-    /// Stores that Kakao rejected a batch of one user, and halts the push if the message is invalid. Returns whether it was halted.
+    /// Stores that Kakao rejected a batch of one user, and halts the push if the message is invalid. Returns whether it
+    /// was halted.
     ///
-    /// Both happen in one transaction, so that no server claims batches in between, and under the push's lock, so that of two transactions that
-    /// store the last two users the later one sees both.
+    /// Both happen in one transaction, so that no server claims batches in between. The transaction locks the push, so
+    /// that the later one of two transactions that store the last two users sees both.
     func recordRejection(_ result: BatchResult, of claim: BatchClaim, reason: String) async throws -> Bool {
         let record = RecordBatchResults(items: [RecordBatchResults.Item(claim: claim, result: result)], slot: slot)
         return try await pool.withTransaction { transaction in
@@ -21,7 +23,8 @@ extension BatchStore {
     }
 }
 
-/// Halts a push because of a claimed batch. Has no effect once the batch's result is stored, so that it can be repeated after a lost response.
+/// Halts a push because of a claimed batch. Has no effect once the batch's result is stored, so that it can be repeated
+/// after a lost response.
 struct HaltPush: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes
@@ -66,8 +69,9 @@ struct LockPush: PostgresStatement {
 
 /// Halts a push whose message Kakao rejects for every user.
 ///
-/// That is so if the push is under probe and Kakao has rejected all users of the batch that it rejected first. Without a probe, if no request is
-/// in flight and Kakao has not accepted the message for any user; but a push without anything left to send has finished and is not halted.
+/// A push under probe is halted if Kakao has rejected all users of the batch that it rejected first. A push without a
+/// probe is halted if no request is in flight and Kakao has not accepted the message for any user. A push with nothing
+/// left to send has finished and is not halted.
 struct HaltRejectedPush: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes AS push

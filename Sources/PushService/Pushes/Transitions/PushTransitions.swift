@@ -55,7 +55,7 @@ enum PushEvent: CaseIterable, Sendable {
         }
     }
 
-    /// The states that it leads to.
+    /// The states to which it leads.
     var after: [PushState] {
         switch self {
         case .prepare: [.preparing]
@@ -64,7 +64,7 @@ enum PushEvent: CaseIterable, Sendable {
         case .expire: [.expired]
         case .halt: [.halted]
         case .pause: [.paused]
-        // Where it was before.
+        // ``ResumePush`` chooses the state by the progress of the push.
         case .resume: [.scheduled, .preparing, .sending]
         case .cancel: [.canceled]
         case .retry: [.sending]
@@ -76,7 +76,7 @@ enum PushEvent: CaseIterable, Sendable {
 enum PushControl: String, CaseIterable, Sendable {
     /// Sends nothing more of the push until it is resumed.
     case pause
-    /// Goes on with a paused or halted push.
+    /// Continues a paused or halted push.
     case resume
     /// Sends nothing more of the push.
     case cancel

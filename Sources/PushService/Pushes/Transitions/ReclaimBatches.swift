@@ -4,10 +4,11 @@ internal import Postgres
 extension BatchStore {
     /// Reclaims the batches of other servers whose leases have expired, and of leases without a row.
     ///
-    /// The batches are sent again where that is allowed, and marked, since their users may be reached twice. Otherwise they are uncertain.
+    /// If their push allows it, the batches are sent again, and marked because their users may be reached twice. If
+    /// not, they are uncertain.
     ///
     /// - Parameter own: The lease of this server.
-    /// - Returns: The numbers of leases and of batches.
+    /// - Returns: The numbers of reclaimed leases and batches.
     func reclaim(except own: UUID) async throws -> (leases: Int, batches: Int) {
         let expired = try await pool.read(FindExpiredLeases(own: own))
         guard !expired.isEmpty else { return (0, 0) }
@@ -21,7 +22,7 @@ extension BatchStore {
     }
 }
 
-/// Finds leases that have expired, and leases of batches that have no row.
+/// Finds expired leases of other servers, and leases of batches whose row in `push_leases` is missing.
 struct FindExpiredLeases: PostgresStatement {
     static let sql: SQL = """
         SELECT id
@@ -47,7 +48,8 @@ struct FindExpiredLeases: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }
 
-/// Deletes those of some leases that have still expired. A locked one belongs to a server that is claiming, or is being reclaimed.
+/// Deletes those of the given leases that are still expired. Skips a locked one, under which a server is claiming
+/// batches or which another server is reclaiming.
 struct DeleteExpiredLeases: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM push_leases
@@ -65,7 +67,7 @@ struct DeleteExpiredLeases: PostgresStatement {
     var parameters: [PostgresValue] { [.uuids(leases)] }
 }
 
-/// Finds those of some leases that have no row.
+/// Finds those of the given leases that have no row.
 struct FindDeletedLeases: PostgresStatement {
     static let sql: SQL = """
         SELECT id
@@ -79,7 +81,7 @@ struct FindDeletedLeases: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }
 
-/// Gives the open batches of leases that share rows of `push_claims` rows of their own.
+/// Adds a row of its own for each open batch of the given leases that shares a row of `push_claims`.
 struct AddRowsOfSharedBatches: PostgresStatement {
     static let sql: SQL = """
         WITH claim AS MATERIALIZED (
@@ -108,7 +110,8 @@ struct AddRowsOfSharedBatches: PostgresStatement {
     var parameters: [PostgresValue] { [.uuids(leases)] }
 }
 
-/// Makes the open batches of leases waiting or, if they are to be sent at most once, uncertain. Returns their number.
+/// Makes the open batches of the given leases waiting or, if they are to be sent at most once, uncertain. Returns their
+/// number.
 struct ReclaimBatches: PostgresStatement {
     static let sql: SQL = """
         WITH batch AS (

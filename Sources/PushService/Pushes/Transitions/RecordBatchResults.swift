@@ -2,7 +2,8 @@ internal import FoundationEssentials
 internal import Postgres
 
 extension BatchStore {
-    /// Stores the result of a batch with a row of its own, together with those of other batches. Returns after it is committed.
+    /// Stores the result of a batch with a row of its own, together with those of other batches. Returns after it is
+    /// committed.
     func record(_ result: BatchResult, of claim: BatchClaim) async throws {
         try await results.submit(RecordBatchResults.Item(claim: claim, result: result))
     }
@@ -10,8 +11,9 @@ extension BatchStore {
 
 /// Stores results of batches with rows of their own, and counts them.
 ///
-/// A result counts only for the claim that it belongs to, under the lease of that claim. A batch is found by its key, and not among all batches
-/// of the lease, which the planner would prefer. A batch that another transaction changes meanwhile has moved and stays as it is.
+/// A result counts only for the claim that it belongs to, under the lease of that claim. A batch is found by its key,
+/// and not among all batches of the lease, which the planner would prefer. A batch that another transaction changes
+/// meanwhile has a new place (`ctid`) and is not updated.
 struct RecordBatchResults: CoalescedStatement {
     struct Item: Sendable {
         let claim: BatchClaim

@@ -2,10 +2,11 @@ internal import FoundationEssentials
 internal import Postgres
 
 extension PreparationStore {
-    /// Batches that one statement makes waiting: it locks the push for some tens of milliseconds.
+    /// The maximum number of batches that one statement makes waiting. It locks the push for some tens of milliseconds.
     private static let retriedBatches: Int32 = 2000
 
-    /// Makes the next failed batches of a push waiting that is retried, and its uncertain ones if asked to. Returns whether these were the last.
+    /// Makes the next failed batches of a retried push waiting, and its uncertain ones if requested. Returns whether
+    /// these were the last.
     func retryBatches(of id: UUID) async throws -> Bool {
         try await pool.write(RetryBatches(pushID: id, limit: Self.retriedBatches)).first ?? true
     }
@@ -13,7 +14,7 @@ extension PreparationStore {
 
 /// Makes failed and uncertain batches of a push waiting, and moves the push's retry position past them.
 ///
-/// Only batches that existed when the retry was requested: a batch that fails again is not retried again.
+/// Includes only batches that existed when the retry was requested, and does not retry a batch that fails again.
 struct RetryBatches: PostgresStatement {
     static let sql: SQL = """
         WITH push AS MATERIALIZED (
@@ -27,7 +28,7 @@ struct RetryBatches: PostgresStatement {
         chosen AS MATERIALIZED (
             SELECT batch.number, batch.state
             FROM push
-            -- By its key, and no further than the limit.
+            -- Found by key, and only up to the limit.
             CROSS JOIN LATERAL (
                 SELECT number, state
                 FROM push_batches

@@ -14,15 +14,17 @@ extension BatchStore {
     }
 }
 
-/// Stores that batches were sent at their first attempt, or gives them rows of their own, in which they are `sending` as before.
+/// Stores that batches were sent at their first attempt, or gives them rows of their own, in which they are `sending`
+/// as before.
 ///
-/// Batches that share a row of `push_claims` are changed by one operation on its bits. Running the statement again, after a lost response,
-/// changes nothing. The rows are changed by INSERT, which finds them by their keys and as they are now, whatever the planner believes.
+/// Batches that share a row of `push_claims` are changed by one operation on its bits. Running the statement again,
+/// after a lost response, changes nothing. The rows are changed by INSERT … ON CONFLICT, which finds the current rows
+/// by their keys, whatever plan PostgreSQL chooses.
 struct SettleBatches: CoalescedStatement {
     struct Item: Sendable {
         /// A claim with ``BatchClaim/shared``.
         let claim: BatchClaim
-        /// Whether the batch was sent; otherwise it gets a row of its own.
+        /// Whether the batch was sent. If not, it gets a row of its own.
         let isSent: Bool
     }
 
@@ -111,7 +113,7 @@ struct SettleBatches: CoalescedStatement {
                 rows[row, default: Bits(count: shared.count)].own[place] = UInt8(ascii: "1")
             }
         }
-        // The order in which ``ReclaimSharedBatches`` locks them.
+        // The order in which ``AddRowsOfSharedBatches`` locks them.
         let sorted = rows.sorted { ($0.key.pushID, $0.key.number) < ($1.key.pushID, $1.key.number) }
         return [
             .uuids(sorted.map(\.key.pushID)),

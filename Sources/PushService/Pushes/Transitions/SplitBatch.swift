@@ -4,8 +4,9 @@ internal import Postgres
 extension BatchStore {
     /// Splits a batch that Kakao rejects (-2) into two halves, which are sent on their own.
     ///
-    /// The message may be invalid, and not a user, if Kakao has not accepted it for any user yet, or has rejected several batches in a row. Then
-    /// the push goes under probe: until Kakao accepts the message for a user, only parts of this batch are sent.
+    /// If Kakao has not accepted the message for any user yet, or has rejected several batches in a row, the message
+    /// may be invalid, not a user. Then the push goes under probe: until Kakao accepts the message for a user, only
+    /// parts of this batch are sent.
     ///
     /// - Parameter isMessageInDoubt: Whether Kakao has rejected several batches in a row.
     func split(_ claim: BatchClaim, _ result: BatchResult, isMessageInDoubt: Bool) async throws {

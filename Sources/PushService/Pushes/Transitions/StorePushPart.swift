@@ -4,7 +4,8 @@ internal import Postgres
 extension PreparationStore {
     /// Stores the users of a page as a part of the push, and moves the push's cursor.
     ///
-    /// - Returns: Whether it is stored. Otherwise another server has stored this step, or the push is no longer prepared.
+    /// - Returns: Whether it is stored. Otherwise another server has stored this step, or the push is no longer
+    ///   prepared.
     func store(_ page: AudiencePage, of preparation: Preparation) async throws -> Bool {
         let users = try page.users()
         let part = StorePushPart(preparation: preparation, page: page, users: users.count, ids: UserIDBytes(users.ids))
