@@ -2,8 +2,9 @@
 # The benchmark of scripts/bench fanout. Sourced, not executed.
 # shellcheck disable=SC2154
 
-# The server's limit of requests in flight, the connections of wrk, and the clients of pgbench.
-connections=32
+# shellcheck source=scripts/benchmarks/pushes.sh
+. scripts/benchmarks/pushes.sh
+
 users=1000000
 # The number of pushes to one user each, on an idle server, that measure the time until Kakao receives the first
 # request.
@@ -13,58 +14,15 @@ install_requirements wrk nginx postgresql-contrib
 start_push_server
 dev_url=$DATABASE_URL
 program=$(built push-server)
-port=$(free_port)
-timed_port=$(free_port)
-while [ "$timed_port" = "$port" ]; do timed_port=$(free_port); done
-sed "s|@PORT@|$port|; s|@TIMED_PORT@|$timed_port|" scripts/peers/sink.conf >"$work/sink.conf"
-start sink nginx -p "$work" -c "$work/sink.conf" -e "$work/sink.error.log"
-wait_for sink curl -sf "http://127.0.0.1:$port/"
+start_sink
 
 say "Registering $users users"
-psql --quiet "$dev_url" --command 'CREATE DATABASE fanout'
-# The URL of dev.env with another database name.
-fanout_url=$(sed -E 's|/[^/?]*(\?.*)?$|/fanout\1|' <<<"$dev_url")
-export DATABASE_URL=$fanout_url
-"$program" migrate >/dev/null 2>&1 || fail "push-server migrate failed"
-sql() { psql --quiet --no-align --tuples-only "$fanout_url" "$@"; }
+create_database fanout "$users"
 sql >/dev/null <<SQL
-INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
-SELECT id, 'phone', 'fcm', md5(id::text) || md5(id::text || 'x') || repeat('k', 88), 1
-FROM generate_series(1, $users) AS id;
 CREATE TABLE jobs (id bigint PRIMARY KEY, state text NOT NULL);
 CREATE INDEX ON jobs (id) WHERE state = 'waiting';
-VACUUM ANALYZE;
 SQL
 
-# serve SINK_PORT: starts the server, which sends to that port, and sets $url.
-serve() {
-    HTTP_PORT=0 KAKAO_API_URL=http://127.0.0.1:$1 KAKAO_MAX_CONCURRENT_REQUESTS=$connections LOG_LEVEL=notice \
-        start serve "$program" serve
-    wait_for serve grep -q Ready "$work/serve.log" "$work/serve.out"
-    url=http://$(grep -ohE '127\.0\.0\.1:[0-9]+' "$work/serve.log" "$work/serve.out" | head -1)
-}
-stop_serving() {
-    kill "${processes[serve]}"
-    wait "${processes[serve]}" || true
-    unset "processes[serve]"
-}
-api() { curl -sS --fail-with-body -H "Authorization: Bearer $OPERATOR_KEY" "$@"; }
-message='{"for_gcm":{"custom_field":{"title":"Flash sale","text":"Everything is half price until midnight","link":"https://example.com/sale"}}}'
-# post AUDIENCE: creates a push and prints its id.
-post() {
-    api "$url/v1/pushes" -H 'Content-Type: application/json' -d "{\"audience\":$1,\"message\":$message}" |
-        sed -E 's/^\{"id":"([^"]*)".*/\1/'
-}
-# wait_done SECONDS ID: waits until the push is done. A single session polls: starting psql for each poll takes a tenth
-# of this machine.
-wait_done() {
-    sql >/dev/null --command "SET statement_timeout = '$1s'" --command "DO \$\$ BEGIN
-        WHILE (SELECT state FROM pushes WHERE id = '$2') <> 'done' LOOP
-            COMMIT;
-            PERFORM pg_sleep(0.02);
-        END LOOP;
-    END \$\$" || fail "the push was not done within $1 s"
-}
 metric() { api "$url/metrics" | awk -v name="$1" '$1 == name {printf "%d\n", $2}'; }
 
 # The request of a full batch, for wrk.
@@ -113,7 +71,7 @@ for round in $(seq "$rounds"); do
     sql --command "TRUNCATE jobs" --command "INSERT INTO jobs SELECT id, 'waiting' FROM generate_series(1, 200000) AS id" \
         --command 'VACUUM ANALYZE jobs' >/dev/null
     pgbench --no-vacuum --client "$connections" --jobs 1 --time "$seconds" --protocol prepared --file "$work/jobs.sql" \
-        "$fanout_url" 2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/pgbench.series"
+        "$DATABASE_URL" 2>/dev/null | awk '/^tps/ {printf "%d\n", $3}' >>"$work/pgbench.series"
     echo "round $round: $(last million 1) batches/s ($(last million 3) s), wrk $(last wrk 1)/s, pgbench $(last pgbench 1)/s"
 done
 
