@@ -32,8 +32,8 @@ struct StatementCache {
     /// The errors of failed preparations. Commands that were sent behind such a preparation only learn that the
     /// statement does not exist.
     private var failures: [Key: PostgresError] = [:]
-    /// Every name used so far. A forgotten statement may still exist on the server.
-    private var usedNames: Set<String> = []
+    /// How often each name was used. A forgotten statement may still exist on the server.
+    private var uses: [String: Int] = [:]
 
     /// Returns how to run `key`. The caller must prepare the statement if the result says so.
     mutating func use(_ key: Key) -> Use {
@@ -48,14 +48,10 @@ struct StatementCache {
     /// Returns the declared name, with a number if it was used before: after a failure, or with parameters of other
     /// types.
     private mutating func name(for statement: StatementText) -> String {
-        let base = statement.declaration?.name ?? "statement"
-        var name = base
-        var number = 1
-        while !usedNames.insert(name).inserted {
-            number += 1
-            name = "\(base)_\(number)"
-        }
-        return name
+        let name = statement.declaration?.name ?? "statement"
+        uses[name, default: 0] += 1
+        guard let number = uses[name], number > 1 else { return name }
+        return "\(name)_\(number)"
     }
 
     /// Records that preparing a statement failed.

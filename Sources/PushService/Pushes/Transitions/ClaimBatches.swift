@@ -40,7 +40,7 @@ struct ClaimBatches: PostgresStatement {
         ),
         -- The number of users of each rate-limited push that may be sent to now. One server claims of such a push at a time.
         rated AS MATERIALIZED (
-            SELECT id, batch_users,
+            SELECT id, batch_users, clock_timestamp() AS counted_at,
                 -- One batch if the clock was set back: the next claim counts from the new time.
                 CASE
                     WHEN rate_at > clock_timestamp() THEN batch_users
@@ -62,7 +62,9 @@ struct ClaimBatches: PostgresStatement {
                     WHEN push.users_per_second IS NULL THEN given.batches
                     ELSE LEAST(given.batches, GREATEST(0, floor(rated.allowed / rated.batch_users)::int))
                 END AS batches,
-                CASE WHEN push.probe IS NOT NULL THEN push_open_probe(push) END AS probe
+                CASE
+                    WHEN push.probe IS NOT NULL THEN push_open_probe(push.id, push.probe, push.probe_sent)
+                END AS probe
             FROM lease
             CROSS JOIN unnest($1::uuid[], $2::int[]) AS given (push_id, batches)
             JOIN pushes AS push ON push.id = given.push_id
@@ -174,7 +176,7 @@ struct ClaimBatches: PostgresStatement {
         spent AS (
             UPDATE pushes
             SET rate_users = rated.allowed - claim.users,
-                rate_at = clock_timestamp()
+                rate_at = rated.counted_at
             FROM rated
             JOIN (SELECT push_id, sum(users) AS users FROM claimed GROUP BY push_id) AS claim ON claim.push_id = rated.id
             WHERE pushes.id = rated.id

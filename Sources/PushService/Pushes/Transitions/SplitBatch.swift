@@ -37,11 +37,11 @@ struct SplitBatch: PostgresStatement {
             UPDATE pushes AS push
             SET next_number = push.next_number + 1,
                 probe = CASE
-                    WHEN push_open_probe(push) IS NOT NULL THEN push.probe
+                    WHEN push_open_probe(push.id, push.probe, push.probe_sent) IS NOT NULL THEN push.probe
                     WHEN $9 OR push_users_sent(push.id) = 0 THEN refused.origin
                 END,
                 probe_sent = CASE
-                    WHEN push_open_probe(push) IS NOT NULL THEN push.probe_sent
+                    WHEN push_open_probe(push.id, push.probe, push.probe_sent) IS NOT NULL THEN push.probe_sent
                     ELSE push_users_sent(push.id)
                 END
             FROM refused
