@@ -5,14 +5,13 @@
 package final class Promise<Value: Sendable>: @unchecked Sendable {
     // Accessed on its loop only: every method checks.
 
-    // The continuation is unsafe because the layout of a checked one is known only at run time, which cost every
-    // statement a dozen lookups in Swift's runtime. `State` ensures that it is resumed once: only `waiting` holds it.
+    // `State` ensures that the continuation is resumed once: only `waiting` holds it.
 
     private enum State {
         /// No task waits yet. Can transition to `waiting`, `abandoned`.
         case new
         /// A task is suspended. Can transition to `abandoned`, `answered`.
-        case waiting(UnsafeContinuation<Value, any Error>)
+        case waiting(PromiseContinuation<Value>)
         /// The task was cancelled. It has received `CancellationError`, or receives it as soon as it waits.
         case abandoned
         /// The promise is complete.
@@ -43,7 +42,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
     package static func value(on loop: EventLoop, begin: @escaping @Sendable (Promise) -> Void) async throws -> Value {
         let promise = Promise(loop: loop)
         return try await withTaskCancellationHandler {
-            try await withUnsafeThrowingContinuation { continuation in
+            try await withPromiseContinuation { continuation in
                 loop.execute {
                     if promise.wait(continuation) { begin(promise) }
                 }
@@ -60,7 +59,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         begin: @escaping @Sendable (Promise) -> Void
     ) async throws -> Value {
         let promise = Promise(loop: loop)
-        return try await withUnsafeThrowingContinuation { continuation in
+        return try await withPromiseContinuation { continuation in
             loop.execute {
                 if promise.wait(continuation) { begin(promise) }
             }
@@ -92,7 +91,7 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         continuation.resume(with: result)
     }
 
-    private func wait(_ continuation: UnsafeContinuation<Value, any Error>) -> Bool {
+    private func wait(_ continuation: PromiseContinuation<Value>) -> Bool {
         loop.preconditionOnLoop()
         guard case .new = state else {
             continuation.resume(throwing: CancellationError())
@@ -115,3 +114,25 @@ package final class Promise<Value: Sendable>: @unchecked Sendable {
         }
     }
 }
+
+// The continuation is unsafe because the layout of a checked one is known only at run time, which cost every statement
+// a dozen lookups in Swift's runtime. ThreadSanitizer recognizes only the handover of a checked one.
+#if THREAD_SANITIZER
+private typealias PromiseContinuation<Value> = CheckedContinuation<Value, any Error>
+
+@inline(__always)
+private func withPromiseContinuation<Value>(
+    _ body: (PromiseContinuation<Value>) -> Void
+) async throws -> Value {
+    try await withCheckedThrowingContinuation(body)
+}
+#else
+private typealias PromiseContinuation<Value> = UnsafeContinuation<Value, any Error>
+
+@inline(__always)
+private func withPromiseContinuation<Value>(
+    _ body: (PromiseContinuation<Value>) -> Void
+) async throws -> Value {
+    try await withUnsafeThrowingContinuation(body)
+}
+#endif
