@@ -10,10 +10,16 @@ struct TimerTests {
             let journal = Journal<Int>()
             let (ends, end) = AsyncStream.makeStream(of: Bool.self)
             try await loop.run {
-                for delay in [30, 1, 20, 0, 10] {
-                    loop.schedule(after: .milliseconds(delay)) { journal.note(delay) }
-                }
-                loop.schedule(after: .milliseconds(31)) { end.yield(loop.isOnLoop) }
+                // Delays count from the call that schedules them: all calls have to be in the same millisecond.
+                var (start, timers) = (UInt64(0), [TimerID]())
+                repeat {
+                    for timer in timers { loop.cancel(timer) }
+                    start = EventLoop.milliseconds()
+                    timers = [30, 1, 20, 0, 10].map { delay in
+                        loop.schedule(after: .milliseconds(delay)) { journal.note(delay) }
+                    }
+                } while EventLoop.milliseconds() != start
+                loop.schedule(after: .milliseconds(50)) { end.yield(loop.isOnLoop) }
             }
             #expect(try await first(of: ends))
             #expect(journal.entries == [0, 1, 10, 20, 30])
