@@ -27,35 +27,54 @@ extension UUID {
 }
 
 extension Date {
-    /// Parses RFC 3339 strictly (§5.6).
-    ///
-    /// The library's format alone accepts any text after the time, and February 30 as a day in March.
+    /// Parses RFC 3339 strictly (§5.6), with any number of digits of the second.
     init?(rfc3339 text: String) {
-        // The first 19 characters are the date and time. An optional fraction and the zone follow.
-        let tail = text.utf8.dropFirst(19)
-        let fraction =
-            tail.first == UInt8(ascii: ".") ? tail.dropFirst().prefix { (0x30...0x39).contains($0) } : tail.prefix(0)
-        guard tail.first != UInt8(ascii: ".") || !fraction.isEmpty else { return nil }
-        let zone = fraction.isEmpty ? tail : tail[fraction.endIndex...]
-        let styles = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
-        guard let offset = Self.offset(zone),
-            let date = try? styles[fraction.isEmpty ? 0 : 1].parse(text),
-            CivilDate(unixSeconds: date.units(perSecond: 1, .down) + offset).rfc3339 == text.prefix(19)
+        let bytes = Array(text.utf8)
+        func number(_ start: Int, digits: Int) -> Int? {
+            var number = 0
+            for byte in bytes[start..<start + digits] {
+                guard (0x30...0x39).contains(byte) else { return nil }
+                number = number * 10 + Int(byte - 0x30)
+            }
+            return number
+        }
+        guard bytes.count > 19, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
+            bytes[10] == UInt8(ascii: "T"), bytes[13] == UInt8(ascii: ":"), bytes[16] == UInt8(ascii: ":"),
+            let year = number(0, digits: 4), let month = number(5, digits: 2), let day = number(8, digits: 2),
+            let hour = number(11, digits: 2), let minute = number(14, digits: 2), let second = number(17, digits: 2),
+            let local = CivilDate.unixSeconds(
+                year: year,
+                month: month,
+                day: day,
+                hour: hour,
+                minute: minute,
+                second: second
+            )
         else { return nil }
-        self = date
+        var zone = bytes[19...]
+        var fraction = 0.0
+        if zone.first == UInt8(ascii: ".") {
+            let digits = zone.dropFirst().prefix { (0x30...0x39).contains($0) }
+            guard !digits.isEmpty else { return nil }
+            for digit in digits.reversed() { fraction = (fraction + Double(digit - 0x30)) / 10 }
+            zone = zone[digits.endIndex...]
+        }
+        guard let offset = Self.offset(Array(zone)) else { return nil }
+        let seconds = local - offset
+        // The years 0000 to 9999 in UTC.
+        guard seconds >= -62_167_219_200, seconds < 253_402_300_800 else { return nil }
+        self.init(timeIntervalSinceReferenceDate: Double(seconds - 978_307_200) + fraction)
     }
 
     /// Returns the seconds by which a zone, such as `Z` or `+09:00`, is ahead of UTC, or `nil` for an invalid zone.
-    private static func offset(_ zone: Substring.UTF8View) -> Int? {
-        let zone = Array(zone)
+    private static func offset(_ zone: [UInt8]) -> Int? {
         if zone == [UInt8(ascii: "Z")] { return 0 }
-        guard zone.count == 6, zone[3] == UInt8(ascii: ":"),
-            let sign = ["+": 1, "-": -1][String(decoding: zone[..<1], as: UTF8.self)],
-            [1, 2, 4, 5].allSatisfy({ (0x30...0x39).contains(zone[$0]) })
+        guard zone.count == 6, zone[0] == UInt8(ascii: "+") || zone[0] == UInt8(ascii: "-"),
+            zone[3] == UInt8(ascii: ":"), [1, 2, 4, 5].allSatisfy({ (0x30...0x39).contains(zone[$0]) })
         else { return nil }
         func number(_ index: Int) -> Int { Int(zone[index] - 0x30) * 10 + Int(zone[index + 1] - 0x30) }
         guard number(1) < 24, number(4) < 60 else { return nil }
-        return sign * (number(1) * 60 + number(4)) * 60
+        return (zone[0] == UInt8(ascii: "+") ? 1 : -1) * (number(1) * 60 + number(4)) * 60
     }
 
     /// The date in RFC 3339 in UTC with milliseconds: `2026-11-21T08:15:30.123Z`.

@@ -60,4 +60,34 @@ import Testing
         #expect(Date(rfc3339: "9999-12-31T23:59:59Z")?.rfc3339Seconds == "9999-12-31T23:59:59Z")
         #expect(Date(rfc3339: "1969-12-31T23:59:59.250Z")?.timeIntervalSince1970 == -0.75)
     }
+
+    @Test("A formatted time is parsed to the microsecond, in any zone")
+    func parsed() {
+        for _ in 0..<100_000 {
+            let exact = Date(timeIntervalSince1970: .random(in: 0..<2_000_000_000)).rfc3339Microseconds
+            #expect(Date(rfc3339: exact)?.rfc3339Microseconds == exact)
+            let second = Date(timeIntervalSince1970: .random(in: -62_167_219_200..<253_402_300_800)).rfc3339Seconds
+            #expect(Date(rfc3339: second)?.rfc3339Seconds == second)
+        }
+        let time = Date(rfc3339: "2026-03-01T08:30:00.5+09:30")
+        #expect(time?.rfc3339 == "2026-02-28T23:00:00.500Z")
+        #expect(time == Date(rfc3339: "2026-02-28T22:59:00.50000-00:01"))
+        #expect(Date(rfc3339: "2024-02-29T00:00:00Z")?.rfc3339Seconds == "2024-02-29T00:00:00Z")
+    }
+
+    @Test(
+        "A text that is not a time of RFC 3339 is rejected",
+        arguments: [
+            "", "2026-11-21", "2026-11-21T08:15:30", "2026-11-21T08:15:30.Z", "2026-11-21T08:15:30.5",
+            "2026-11-21 08:15:30Z", "2026-11-21t08:15:30Z", "2026-11-21T08:15:30z", "2026-11-21T08:15:30ZZ",
+            "2026-11-21T08:15:30+0900",
+            "2026-11-21T08:15:30+24:00", "2026-11-21T08:15:30+09:60", "2026-02-29T00:00:00Z", "2026-02-30T00:00:00Z",
+            "2026-04-31T00:00:00Z", "2026-00-01T00:00:00Z", "2026-13-01T00:00:00Z", "2026-11-00T00:00:00Z",
+            "2026-11-21T24:00:00Z", "2026-11-21T08:60:00Z", "2026-11-21T08:15:60Z", "+026-11-21T08:15:30Z",
+            "2026-11-21T08:15:3٣Z", "0000-01-01T00:00:00+00:01",
+        ]
+    )
+    func invalid(text: String) {
+        #expect(Date(rfc3339: text) == nil)
+    }
 }

@@ -33,6 +33,31 @@ package struct CivilDate: Equatable, Sendable {
         weekday = (days + 4) - (days + 4).flooredQuotient(7) * 7
     }
 
+    /// Returns the seconds from 1970-01-01T00:00:00Z to a date in UTC, or `nil` if there is no such date.
+    ///
+    /// - Parameter year: From 0 to 9999.
+    package static func unixSeconds(
+        year: Int,
+        month: Int,
+        day: Int,
+        hour: Int,
+        minute: Int,
+        second: Int
+    ) -> Int? {
+        guard (0...9999).contains(year), (1...12).contains(month), (1...31).contains(day), (0..<24).contains(hour),
+            (0..<60).contains(minute), (0..<60).contains(second)
+        else { return nil }
+        let yearFromMarch = month > 2 ? year : year - 1
+        let monthFromMarch = month > 2 ? month - 3 : month + 9
+        let era = yearFromMarch.flooredQuotient(400)
+        let yearOfEra = yearFromMarch - era * 400
+        let dayOfYear = (153 * monthFromMarch + 2) / 5 + day - 1
+        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+        let seconds = (era * 146_097 + dayOfEra - 719_468) * 86_400 + hour * 3600 + minute * 60 + second
+        // February 30 would be a day in March.
+        return CivilDate(unixSeconds: seconds).day == day ? seconds : nil
+    }
+
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
     private static let months = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

@@ -8,12 +8,13 @@ internal import Postgres
 /// line counts.
 ///
 /// `candidates` are chosen by the devices at the start of the statement. Devices only become newer, so that all other
-/// lines are certainly outdated, and their rows need no lock. The rows of the candidates are then locked in the order
-/// of their keys, as by every statement, and their current values decide. A device that an app registers for the first
-/// time meanwhile is not seen. It stays as it is, since it is newer.
+/// lines are certainly outdated, and their rows need no lock. A candidate of which neither the device nor the token is
+/// stored becomes a new device. The rows of the other candidates, which are `known`, are locked in the order of their
+/// keys, as by every statement, and their current values decide. If an app registers a new device meanwhile, its key
+/// exists, and the statement fails with a unique violation. Its repetition finds the device, which is newer.
 ///
-/// Devices are looked up one by one (`LATERAL`, `OFFSET 0`): PostgreSQL has no statistics of a table while it is
-/// filled, and would read all of it in each step.
+/// The plan is kept, although PostgreSQL has no statistics of a table while it is filled. Devices are therefore looked
+/// up one by one (`LATERAL`, `OFFSET 0`), never by reading all of them, and `NOT IN` always hashes its rows.
 ///
 /// A changed device waits at `infinity` for ``ReleaseImportedDevices``, unless it was pending before. A lease stays
 /// with its holder, which will find the device pending. A displaced device gets the time of the line that displaced it,
@@ -38,32 +39,41 @@ struct ApplyImportedDevices: PostgresStatement {
         ),
         candidates AS (
             SELECT *
-            FROM ranked
-            WHERE is_newest
-                AND holds_token
-                AND NOT EXISTS (
-                    SELECT 1
-                    FROM devices AS own
-                    WHERE (own.user_id, own.device_id, own.push_type) = (ranked.user_id, ranked.device_id, ranked.push_type)
-                        AND (ranked.updated_at > own.updated_at) IS NOT TRUE
-                )
-                AND NOT EXISTS (
-                    SELECT 1
-                    FROM devices AS other
-                    WHERE other.push_token = ranked.push_token
-                        AND (ranked.updated_at > other.updated_at) IS NOT TRUE
-                )
+            FROM (
+                SELECT ranked.*, GREATEST(own.updated_at, holders.updated_at) AS stored_at
+                FROM ranked
+                LEFT JOIN LATERAL (
+                    SELECT updated_at
+                    FROM devices
+                    WHERE (user_id, device_id, push_type) = (ranked.user_id, ranked.device_id, ranked.push_type)
+                    OFFSET 0
+                ) AS own ON true
+                CROSS JOIN LATERAL (
+                    SELECT max(updated_at) AS updated_at
+                    FROM devices
+                    WHERE push_token = ranked.push_token
+                ) AS holders
+                WHERE is_newest
+                    AND holds_token
+            ) AS compared
+            WHERE stored_at IS NULL
+                OR updated_at > stored_at
+        ),
+        known AS (
+            SELECT *
+            FROM candidates
+            WHERE stored_at IS NOT NULL
         ),
         concerned AS (
             SELECT user_id, device_id, push_type
-            FROM candidates
+            FROM known
             UNION
             SELECT other.user_id, other.device_id, other.push_type
-            FROM candidates
+            FROM known
             CROSS JOIN LATERAL (
                 SELECT user_id, device_id, push_type
                 FROM devices
-                WHERE push_token = candidates.push_token
+                WHERE push_token = known.push_token
                 OFFSET 0
             ) AS other
         ),
@@ -85,6 +95,10 @@ struct ApplyImportedDevices: PostgresStatement {
             ) AS device
         ),
         applied AS (
+            SELECT *, true AS is_new, false AS is_confirmed, false AS is_changed
+            FROM candidates
+            WHERE stored_at IS NULL
+            UNION ALL
             SELECT given.*,
                 own.user_id IS NULL AS is_new,
                 own.is_confirmed AND given.at_kakao AS is_confirmed,
@@ -94,7 +108,7 @@ struct ApplyImportedDevices: PostgresStatement {
                         OR own.push_token <> given.push_token
                         OR own.is_confirmed AND own.is_left_to_expire
                     ) AS is_changed
-            FROM candidates AS given
+            FROM known AS given
             LEFT JOIN held AS own USING (user_id, device_id, push_type)
             WHERE (
                     own.user_id IS NULL
@@ -123,10 +137,9 @@ struct ApplyImportedDevices: PostgresStatement {
             JOIN held USING (push_token)
             WHERE (device.user_id, device.device_id, device.push_type) = (held.user_id, held.device_id, held.push_type)
                 AND NOT held.withdrawn
-                AND NOT EXISTS (
-                    SELECT 1
-                    FROM applied AS own
-                    WHERE (own.user_id, own.device_id, own.push_type) = (held.user_id, held.device_id, held.push_type)
+                AND (held.user_id, held.device_id, held.push_type) NOT IN (
+                    SELECT user_id, device_id, push_type
+                    FROM applied
                 )
             RETURNING 1
         ),
@@ -170,7 +183,6 @@ struct ApplyImportedDevices: PostgresStatement {
             FROM applied
             WHERE is_new
             ORDER BY user_id, device_id, push_type
-            ON CONFLICT (user_id, device_id, push_type) DO NOTHING
             RETURNING 1
         )
         SELECT
@@ -203,7 +215,7 @@ struct FindContestedTokens: PostgresStatement {
     static let sql: SQL = """
         SELECT device.push_token
         FROM (
-            SELECT DISTINCT push_token
+            SELECT push_token
             FROM device_import
             WHERE line > $1
                 AND line <= $2

@@ -490,6 +490,29 @@ import Testing
         }
     }
 
+    @Test("A device that an app registers for the first time during its step stays as the app registered it")
+    func registeredMeanwhile() async throws {
+        try await withService { service in
+            let (api, database) = (service.api, service.database)
+            var imported: Task<String, any Error>?
+            try await database.pool.withTransaction { transaction in
+                try await transaction.query(
+                    """
+                    INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
+                    VALUES (2, 'phone', 'fcm', 'own', 1)
+                    """
+                )
+                let lines = (1...3).map {
+                    Self.line($0, "token-\($0)", "\(Self.updated(minutesAgo: 1)),\(Self.never)")
+                }
+                imported = Task { try await Self.importing(api, lines) }
+                try await transaction.execute(script: DeviceTests.waitUntilAwaited)
+            }
+            #expect(try await imported?.value == "2 0 1 0")
+            #expect(try await Self.live(database) == ["1 phone token-1", "2 phone own", "3 phone token-3"])
+        }
+    }
+
     @Test("If a race left one token on several devices, an import of the token leaves it on one")
     func contested() async throws {
         try await withService { service in
