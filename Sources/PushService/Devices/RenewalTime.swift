@@ -15,13 +15,15 @@ struct RenewalTime: Sendable {
 
     /// Returns the renewal time of a token that expires at `expiresAt`; `nil` if it has expired.
     ///
-    /// The time is up to a day earlier at random, so that devices registered within an hour are not renewed within an
-    /// hour. A token whose lifetime is hardly longer than `daysBeforeExpiry` is renewed after half of its lifetime, not
-    /// all the time.
-    func date(after now: Date, expiresAt: Date) -> Date? {
+    /// A token whose lifetime is hardly longer than `daysBeforeExpiry` is renewed after half of its lifetime, not all
+    /// the time.
+    ///
+    /// - Parameter jitter: From 0 to 1: the time is up to a day earlier, so that devices registered within an hour are
+    ///   not renewed within an hour.
+    func date(after now: Date, expiresAt: Date, jitter: Double = .random(in: 0...1)) -> Date? {
         let lifetime = expiresAt.timeIntervalSince(now)
         guard lifetime > 0 else { return nil }
         let wait = max(lifetime - Double(daysBeforeExpiry) * Self.secondsPerDay, lifetime / 2)
-        return now + wait - Double.random(in: 0...min(Self.secondsPerDay, wait / 4))
+        return now + wait - jitter * min(Self.secondsPerDay, wait / 4)
     }
 }

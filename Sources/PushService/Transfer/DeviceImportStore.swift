@@ -120,6 +120,8 @@ struct DeviceImportStore: Sendable {
         let registration = device.registration
         var expiresAt: Date?
         if case .date(let date) = device.expiry { expiresAt = date }
+        // Multiples of the golden ratio are spread evenly, and cost less than random numbers.
+        let jitter = (Double(line) * 0.618_033_988_749_895).truncatingRemainder(dividingBy: 1)
         try rows.append([
             .int64(line),
             .int64(registration.key.userID),
@@ -135,7 +137,7 @@ struct DeviceImportStore: Sendable {
             .bool(device.expiry != nil),
             .timestamp(expiresAt),
             // An expired token is renewed soon if the device is active.
-            .timestamp(expiresAt.map { renewal.date(after: now, expiresAt: $0) ?? now }),
+            .timestamp(expiresAt.map { renewal.date(after: now, expiresAt: $0, jitter: jitter) ?? now }),
         ])
     }
 
