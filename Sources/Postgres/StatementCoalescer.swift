@@ -39,8 +39,7 @@ package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable 
         case write
     }
 
-    private let core: CoalescerCore<Statement>
-    private let loop: EventLoop
+    private let core: CoalescerCore<Item, Output>
 
     /// - Parameters:
     ///   - pool: The pool whose connections and loop it uses.
@@ -60,14 +59,15 @@ package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable 
         concurrency: Int = 1,
         statement: @escaping @Sendable ([Item]) -> Statement
     ) {
-        loop = pool.loop
         core = CoalescerCore(
             pool: pool,
             connections: access == .read ? .reads : .writes,
             maximumItems: maximumItems,
             maximumWaiting: maximumWaiting,
             concurrency: concurrency,
-            statement: statement
+            statement: StatementText(Statement.self),
+            parameters: { statement($0).parameters },
+            outputs: Statement.outputs
         )
     }
 
@@ -76,28 +76,20 @@ package final class StatementCoalescer<Statement: CoalescedStatement>: Sendable 
     /// - Throws: ``PostgresError``: ``PostgresError/Code/overloaded`` at once when too many items wait.
     ///   `CancellationError` as soon as the task is cancelled; the item may be written nevertheless.
     package func submit(_ item: Item) async throws -> Output {
-        let core = core
-        return try await Promise.value(on: loop) { promise in
-            core.assumeIsolated { $0.submit(item, promise) }
-        }
+        try await core.result(of: item)
     }
 
     /// Runs the statement for `item` as ``submit(_:)`` does, for at most `limit` and even if the task is cancelled.
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`; the item may be written nevertheless.
     package func submit(_ item: Item, within limit: Duration) async throws -> Output {
-        let core = core
-        return try await Promise.uninterruptedValue(on: loop, within: limit, timeout: PostgresError(.timedOut)) {
-            promise in
-            core.assumeIsolated { $0.submit(item, promise) }
-        }
+        try await core.result(of: item, within: limit)
     }
 }
 
-private actor CoalescerCore<Statement: CoalescedStatement> {
-    typealias Item = Statement.Item
-    typealias Output = Statement.Output
-
+/// The state of a coalescer. Generic over its values and not over the statement, whose associated types would be looked
+/// up for each item.
+private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private struct Entry: Sendable {
         let item: Item
         let promise: Promise<Output>
@@ -111,7 +103,9 @@ private actor CoalescerCore<Statement: CoalescedStatement> {
     private let maximumItems: Int
     private let maximumWaiting: Int
     private let concurrency: Int
-    private let statement: @Sendable ([Item]) -> Statement
+    private let statement: StatementText
+    private let parameters: @Sendable ([Item]) -> [PostgresValue]
+    private let outputs: @Sendable (PostgresRows, Int) throws -> [Output]
 
     private var waiting = Deque<Entry>()
     /// At most `concurrency`, or after a failure one for each item of the failed statement.
@@ -124,7 +118,9 @@ private actor CoalescerCore<Statement: CoalescedStatement> {
         maximumItems: Int,
         maximumWaiting: Int,
         concurrency: Int,
-        statement: @escaping @Sendable ([Item]) -> Statement
+        statement: StatementText,
+        parameters: @escaping @Sendable ([Item]) -> [PostgresValue],
+        outputs: @escaping @Sendable (PostgresRows, Int) throws -> [Output]
     ) {
         loop = pool.loop
         self.pool = pool
@@ -133,12 +129,26 @@ private actor CoalescerCore<Statement: CoalescedStatement> {
         self.maximumWaiting = maximumWaiting
         self.concurrency = max(1, concurrency)
         self.statement = statement
+        self.parameters = parameters
+        self.outputs = outputs
     }
 
-    func submit(_ item: Item, _ promise: Promise<Output>) {
+    nonisolated func result(of item: Item) async throws -> Output {
+        try await Promise.value(on: loop) { promise in
+            self.assumeIsolated { $0.submit(item, promise) }
+        }
+    }
+
+    nonisolated func result(of item: Item, within limit: Duration) async throws -> Output {
+        try await Promise.uninterruptedValue(on: loop, within: limit, timeout: PostgresError(.timedOut)) { promise in
+            self.assumeIsolated { $0.submit(item, promise) }
+        }
+    }
+
+    private func submit(_ item: Item, _ promise: Promise<Output>) {
         guard waiting.count < maximumWaiting else {
             let detail = "\(waiting.count) items are waiting"
-            return promise.complete(.failure(PostgresError(.overloaded, detail: detail, statement: Statement.name)))
+            return promise.complete(.failure(PostgresError(.overloaded, detail: detail, statement: statement)))
         }
         waiting.append(Entry(item: item, promise: promise))
         sendAtEndOfTick()
@@ -166,8 +176,7 @@ private actor CoalescerCore<Statement: CoalescedStatement> {
 
     private func send(_ entries: [Entry]) {
         inFlight += 1
-        let parameters = statement(entries.map { $0.item }).parameters
-        pool.run(StatementText(Statement.self), parameters, connections) { result in
+        pool.run(statement, parameters(entries.map { $0.item }), connections) { result in
             self.assumeIsolated { $0.answered(entries, result) }
         }
     }
@@ -188,14 +197,14 @@ private actor CoalescerCore<Statement: CoalescedStatement> {
 
     private func answer(_ entries: [Entry], _ rows: PostgresRows) {
         do {
-            let outputs = try Statement.outputs(rows, count: entries.count)
+            let outputs = try outputs(rows, entries.count)
             guard outputs.count == entries.count else {
                 throw PostgresError(.decoding, detail: "\(outputs.count) results for \(entries.count) items")
             }
             for index in entries.indices { entries[index].promise.complete(.success(outputs[index])) }
         } catch {
             let detail = (error as? PostgresError)?.detail ?? "\(error)"
-            let error = PostgresError(.decoding, detail: detail, statement: Statement.name)
+            let error = PostgresError(.decoding, detail: detail, statement: statement)
             for entry in entries { entry.promise.complete(.failure(error)) }
         }
     }
