@@ -58,8 +58,8 @@ package struct PostgresError: Error, Sendable, Equatable {
         self.statement = statement.map { String($0.prefix(Self.excerptLength)) }
     }
 
-    init(_ code: Code, detail: String, statement: StatementText) {
-        self.init(code, detail: detail, statement: statement.description)
+    init(_ code: Code, detail: String, statement: StatementText?) {
+        self.init(code, detail: detail, statement: statement?.description)
     }
 
     /// The class of the SQLSTATE: its first two characters.

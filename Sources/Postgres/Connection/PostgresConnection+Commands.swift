@@ -193,10 +193,10 @@ extension PostgresConnection {
     }
 
     /// The name of the statement at the head of the queue, or its text if it has no name.
-    private var firstStatement: String? {
+    private var firstStatement: StatementText? {
         switch answers.first {
-        case .command(let command, _): "\(command.statement)"
-        case .preparation(let key): "\(key.statement)"
+        case .command(let command, _): command.statement
+        case .preparation(let key): key.statement
         case nil: nil
         }
     }

@@ -16,7 +16,7 @@ enum ServerAnswer {
     /// Interprets `result` and takes ownership of it.
     ///
     /// - Parameter statement: The statement that the result belongs to, for the log.
-    init(owning result: OpaquePointer, statement: String?) {
+    init(owning result: OpaquePointer, statement: StatementText?) {
         switch PQresultStatus(result) {
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY, PGRES_SINGLE_TUPLE:
             self = .rows(PostgresRows(owning: result))
@@ -30,14 +30,14 @@ enum ServerAnswer {
         PQclear(result)
     }
 
-    private static func error(of result: OpaquePointer, statement: String?) -> PostgresError {
+    private static func error(of result: OpaquePointer, statement: StatementText?) -> PostgresError {
         // Only the primary message: the server's "detail" quotes the row, which may contain tokens.
         let primary = field(.messagePrimary, of: result)
         return .fromServer(
             sqlState: field(.sqlState, of: result),
             constraint: field(.constraintName, of: result),
             detail: primary ?? String(cString: PQresultErrorMessage(result)),
-            statement: statement
+            statement: statement?.description
         )
     }
 

@@ -165,25 +165,34 @@ struct ClaimBatches: PostgresStatement {
             FROM first
             CROSS JOIN generate_series(0, batches - 1, 100) AS start
         ),
-        claimed AS (
-            SELECT push_id, number, user_ids, attempts, claims, origin, NULL::bytea AS part_users, NULL::int AS id_bytes, NULL::int AS batch_users,
-                users
-            FROM again
-            UNION ALL
-            SELECT push_id, number, NULL, 1, 1, NULL, user_ids, id_bytes, batch_users, octet_length(user_ids) / id_bytes
-            FROM first
-        ),
         spent AS (
             UPDATE pushes
             SET rate_users = rated.allowed - claim.users,
                 rate_at = rated.counted_at
             FROM rated
-            JOIN (SELECT push_id, sum(users) AS users FROM claimed GROUP BY push_id) AS claim ON claim.push_id = rated.id
+            JOIN (
+                SELECT push_id, sum(users) AS users
+                FROM (
+                    SELECT push_id, users
+                    FROM again
+                    UNION ALL
+                    SELECT push_id, octet_length(user_ids) / id_bytes
+                    FROM first
+                ) AS claimed
+                GROUP BY push_id
+            ) AS claim ON claim.push_id = rated.id
             WHERE pushes.id = rated.id
         )
         SELECT push_id, number, user_ids, attempts, claims, origin, part_users, id_bytes, batch_users
         FROM lease
-        LEFT JOIN claimed ON true
+        LEFT JOIN (
+            SELECT push_id, number, user_ids, attempts, claims, origin, NULL::bytea AS part_users, NULL::int AS id_bytes,
+                NULL::int AS batch_users
+            FROM again
+            UNION ALL
+            SELECT push_id, number, NULL, 1, 1, NULL, user_ids, id_bytes, batch_users
+            FROM first
+        ) AS claimed ON true
         """
 
     let shares: [BatchStore.Share]
