@@ -265,7 +265,7 @@ import Testing
             process.send(SIGKILL)
             #expect(await process.ended() == .signaled(SIGKILL))
         }
-        #expect(try await database.count("push_parts WHERE claimed < batches") > 0)
+        #expect(try await database.count("pushes WHERE prepared_at IS NULL") == 1)
         try await database.endLeases()
         kakao.sandbox.removeFaults()
         try await RunningServer.with(Settings.test(database.url, kakao: kakao.sandbox.url)) { api in
