@@ -38,9 +38,9 @@ compare() {
     stop_serving
 }
 
-compare all "$users" 1
+compare all_users "$users" 1
 compare every_second $((2 * users)) 2
-for name in all every_second; do
+for name in all_users every_second; do
     printf '%-14s stored audience %9d users/s, everyone %9d users/s, ratio %s\n' "$name" \
         "$(median "$name-stored" 1)" "$(median "$name-everyone" 1)" \
         "$(ratio "$(median "$name-stored" 1)" "$(median "$name-everyone" 1)")"
