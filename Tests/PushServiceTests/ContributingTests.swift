@@ -10,14 +10,8 @@ import Testing
             Self.normalized($0.dropFirst(6))
         }
         #expect(examples.count == 3)
-        var code = ""
-        for folder in ["Sources/PushService", "Tests/PushServiceTests"] {
-            let root = "\(TestFiles.repository)/\(folder)"
-            let files = try #require(try? FileManager.default.subpathsOfDirectory(atPath: root))
-            for file in files where file.hasSuffix(".swift") {
-                code += Self.normalized(try String(contentsOfFile: "\(root)/\(file)", encoding: .utf8)[...])
-            }
-        }
+        let files = try ["Sources/PushService", "Tests/PushServiceTests"].flatMap(TestFiles.swiftFiles)
+        let code = files.map { Self.normalized($0[...]) }.joined()
         for example in examples { #expect(code.contains(example)) }
     }
 

@@ -51,11 +51,8 @@ import Testing
 
     /// The names of the types that the sources of the service declare as statements.
     private static func declaredNames() throws -> [String] {
-        let sources = "\(TestFiles.repository)/Sources/PushService"
         var names: [String] = []
-        let files = try #require(try? FileManager.default.subpathsOfDirectory(atPath: sources))
-        for file in files where file.hasSuffix(".swift") {
-            let text = try String(contentsOfFile: "\(sources)/\(file)", encoding: .utf8)
+        for text in try TestFiles.swiftFiles(in: "Sources/PushService") {
             for line in text.split(separator: "\n") {
                 let words = line.split { $0 == " " || $0 == ":" }
                 guard words.first == "struct", words.count > 2 else { continue }

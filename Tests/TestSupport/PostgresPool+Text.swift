@@ -13,6 +13,15 @@ extension PostgresPool {
     package func write(_ text: String, _ parameters: [PostgresValue] = []) async throws -> PostgresRows {
         try await write(text: text, parameters)
     }
+
+    /// Returns the columns of the only row of a query, by name, as PostgreSQL writes them in JSON.
+    package func columns(ofRow query: String, _ parameters: [PostgresValue]) async throws -> [String: String] {
+        let columns = try await read(
+            "SELECT key, value::text FROM (\(query)) AS row CROSS JOIN jsonb_each(to_jsonb(row))",
+            parameters
+        )
+        return try Dictionary(uniqueKeysWithValues: columns.map { try $0.decode(String.self, String.self) })
+    }
 }
 
 extension PostgresSession {

@@ -56,6 +56,11 @@ final class PostgresCommand: @unchecked Sendable {
         }
     }
 
+    /// Completes the command with an error that names its statement.
+    func fail(_ code: PostgresError.Code, _ detail: String) {
+        complete(.failure(PostgresError(code, detail: detail, statement: statement)))
+    }
+
     /// The reason why the command cannot be sent at all; `nil` if it can.
     var refusal: PostgresError? {
         if BinaryFormat.containsNUL(statement.text) {

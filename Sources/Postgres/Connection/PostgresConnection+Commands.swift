@@ -16,7 +16,7 @@ extension PostgresConnection {
     /// The caller has checked that no command has a ``PostgresCommand/refusal``.
     func send(_ commands: [PostgresCommand], _ grouping: Grouping) {
         guard isInPipeline else {
-            for command in commands { command.complete(.failure(PostgresError(.connectionLost, detail: "not open"))) }
+            for command in commands { command.fail(.connectionLost, "not open") }
             return
         }
         // A failure skips no command: each must count as sent to get a result when the connection closes.

@@ -86,15 +86,15 @@ actor ExclusiveConnection {
     func submit(_ command: PostgresCommand, lease: Int) {
         if let refusal = command.refusal { return command.complete(.failure(refusal)) }
         guard lease == self.lease else {
-            let detail = "the session was used after its lease had ended"
-            return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.statement)))
+            return command.fail(.unavailable, "the session was used after its lease had ended")
         }
         guard isOpen else { return command.complete(.failure(lastError)) }
         guard !isCopying else {
-            let detail = "a COPY is in progress"
-            return command.complete(.failure(PostgresError(.unavailable, detail: detail, statement: command.statement)))
+            return command.fail(.unavailable, "a COPY is in progress")
         }
-        guard waiting.count < Self.maximumWaiting else { return command.complete(.failure(PostgresError(.overloaded))) }
+        guard waiting.count < Self.maximumWaiting else {
+            return command.fail(.overloaded, "\(waiting.count) statements are waiting")
+        }
         if case .copy = command.work { isCopying = true }
         waiting.append(command)
         sendWaiting()

@@ -91,12 +91,10 @@ actor PipelinedConnection {
         if let refusal = command.refusal { return command.complete(.failure(refusal)) }
         if let refusal { return command.complete(.failure(refusal)) }
         guard !isDraining else {
-            return command.complete(.failure(PostgresError(.unavailable, detail: "the pool is shutting down")))
+            return command.fail(.unavailable, "the pool is shutting down")
         }
         guard waiting.count < Self.maximumWaiting else {
-            return command.complete(
-                .failure(PostgresError(.overloaded, detail: "\(waiting.count) statements are waiting"))
-            )
+            return command.fail(.overloaded, "\(waiting.count) statements are waiting")
         }
         waiting.append(command)
         if kind == .writes { sendWaiting() }
@@ -138,15 +136,7 @@ actor PipelinedConnection {
         case .aborted where command.attempts < Self.maximumAttempts:
             waiting.prepend(command)
         case .aborted:
-            command.complete(
-                .failure(
-                    PostgresError(
-                        .connectionLost,
-                        detail: "aborted by the failure of an earlier command",
-                        statement: command.statement
-                    )
-                )
-            )
+            command.fail(.connectionLost, "aborted by the failure of an earlier command")
         }
         if kind == .writes { sendWaiting() }
         checkIdle()
@@ -225,15 +215,7 @@ actor PipelinedConnection {
     private func dropLate() {
         while let command = waiting.first, command.deadline <= loop.now {
             waiting.removeFirst()
-            command.complete(
-                .failure(
-                    PostgresError(
-                        .timedOut,
-                        detail: "the statement waited too long to be sent",
-                        statement: command.statement
-                    )
-                )
-            )
+            command.fail(.timedOut, "the statement waited too long to be sent")
         }
         watchWaiting()
         checkIdle()

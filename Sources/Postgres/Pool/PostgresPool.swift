@@ -124,7 +124,8 @@ package final class PostgresPool: Sendable {
         _ parameters: [PostgresValue],
         on pipelines: [PipelinedConnection]
     ) async throws -> PostgresRows {
-        try await Promise.value(on: loop) { promise in self.submit(statement, parameters, .task(promise), to: pipelines)
+        try await Promise.value(on: loop) { promise in
+            self.submit(statement, parameters, .task(promise), to: pipelines)
         }
     }
 

@@ -3,7 +3,6 @@ internal import FoundationEssentials
 internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
-internal import Logging
 internal import Postgres
 
 /// Registers and withdraws devices: stores a change, calls Kakao, stores Kakao's response.

@@ -27,20 +27,20 @@ actor PendingDeviceWorker {
     /// Runs until ``stop()`` is called.
     func run() async {
         while !isStopping {
-            var settled = 0
+            var claimed = 0
             do {
                 let devices = try await store.claimPending(limit: Self.concurrency)
-                settled = devices.count
+                claimed = devices.count
                 await withDiscardingTaskGroup { group in
                     for device in devices {
-                        group.addTask(executorPreference: self.loop) { await self.settle(device) }
+                        group.addTask(executorPreference: self.loop) { await self.synchronize(device) }
                     }
                 }
             } catch {
                 logger.debug("Pending devices not claimed", metadata: ["error": "\(error)"])
             }
             // A full claim means that more devices are probably pending.
-            if settled < Self.concurrency, !isStopping { await registrar.signal.wait(atMost: Self.pollInterval) }
+            if claimed < Self.concurrency, !isStopping { await registrar.signal.wait(atMost: Self.pollInterval) }
         }
     }
 
@@ -50,7 +50,7 @@ actor PendingDeviceWorker {
         registrar.signal.send()
     }
 
-    private nonisolated func settle(_ device: PendingDevice) async {
+    private nonisolated func synchronize(_ device: PendingDevice) async {
         do {
             if case .rejected(let error) = try await registrar.synchronize(device) {
                 logger.warning(

@@ -44,13 +44,13 @@ struct ListDevicesForExport: PostgresStatement {
     }
     static func decode(_ row: PostgresRow) throws -> TransferredDevice {
         let (
-            userID, deviceID, storedType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
+            userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
             expiresAt,
             isAtKakao
         ) = try row.decode(
             Int64.self,
             String.self,
-            String.self,
+            PushType.self,
             String.self,
             String?.self,
             String?.self,
@@ -61,9 +61,6 @@ struct ListDevicesForExport: PostgresStatement {
             Date?.self,
             Bool.self
         )
-        guard let pushType = PushType(storedName: storedType) else {
-            throw PostgresError(.decoding, detail: "unknown push type")
-        }
         return TransferredDevice(
             registration: DeviceRegistration(
                 key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),

@@ -107,16 +107,7 @@ private struct StoredDevice {
 
     /// Its columns as PostgreSQL writes them in JSON.
     func columns() async throws -> [String: String] {
-        let columns = try await pool.read(
-            """
-            SELECT key, value::text
-            FROM devices
-            CROSS JOIN jsonb_each(to_jsonb(devices))
-            WHERE user_id = $1
-            """,
-            [.int64(Self.userID)]
-        )
-        return try Dictionary(uniqueKeysWithValues: columns.map { try $0.decode(String.self, String.self) })
+        try await pool.columns(ofRow: "SELECT * FROM devices WHERE user_id = $1", [.int64(Self.userID)])
     }
 
     func readState() async throws -> DeviceState {

@@ -109,17 +109,8 @@ private struct StoredBatch {
 
     /// Its columns as PostgreSQL writes them in JSON.
     func columns() async throws -> [String: String] {
-        let columns = try await store.pool.read(
-            """
-            SELECT key, value::text
-            FROM push_batches
-            CROSS JOIN jsonb_each(to_jsonb(push_batches))
-            WHERE push_id = $1
-                AND number = 1
-            """,
-            [.uuid(pushID)]
-        )
-        return try Dictionary(uniqueKeysWithValues: columns.map { try $0.decode(String.self, String.self) })
+        let row = "SELECT * FROM push_batches WHERE push_id = $1 AND number = 1"
+        return try await store.pool.columns(ofRow: row, [.uuid(pushID)])
     }
 
     func run(_ event: BatchEvent) async throws {

@@ -27,7 +27,7 @@ extension BatchStore {
 /// server may have claimed batches of it since this statement began. Up to 100 of these batches share a row of
 /// `push_claims`, so that rows are few and short.
 struct ClaimBatches: PostgresStatement {
-    /// The maximum number of batches that share a row of `push_claims`. The SQL contains the same number.
+    /// The maximum number of batches that share a row of `push_claims`.
     static let sharing: Int32 = 100
 
     static let sql: SQL = """
@@ -160,10 +160,10 @@ struct ClaimBatches: PostgresStatement {
         sharing AS (
             INSERT INTO push_claims (push_id, number, batch_users, users, lease, settled)
             SELECT push_id, number + start, batch_users,
-                LEAST(100 * batch_users, octet_length(user_ids) / id_bytes - start * batch_users), $3,
-                repeat('0', LEAST(100, batches - start))::bit varying
+                LEAST($4 * batch_users, octet_length(user_ids) / id_bytes - start * batch_users), $3,
+                repeat('0', LEAST($4, batches - start))::bit varying
             FROM first
-            CROSS JOIN generate_series(0, batches - 1, 100) AS start
+            CROSS JOIN generate_series(0, batches - 1, $4::int) AS start
         ),
         spent AS (
             UPDATE pushes
@@ -199,7 +199,10 @@ struct ClaimBatches: PostgresStatement {
     let lease: UUID
 
     var parameters: [PostgresValue] {
-        [.uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease)]
+        [
+            .uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease),
+            .int32(Self.sharing),
+        ]
     }
 
     /// Decodes a batch that was tried before, or the batches of a part. All columns are NULL if there was nothing to
