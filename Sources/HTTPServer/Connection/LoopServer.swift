@@ -281,6 +281,8 @@ final class LoopServer: @unchecked Sendable {
         guard !whenEmpty.isEmpty else { return }
         if let hook { loop.removeEndOfTickHook(hook) }
         hook = nil
+        // A connection that closed after its last output may still be in it, and it holds this server.
+        unflushed = []
         for done in whenEmpty { done() }
         whenEmpty = []
     }
