@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Glibc
 internal import Locking
 internal import Subprocess
@@ -48,7 +49,11 @@ package final class RunningProgram: Sendable {
     ) async throws -> RunningProgram {
         let limit = descriptors.map { "ulimit -n \($0) && " } ?? ""
         let words = ["-c", limit + "exec \"$0\" \"$@\"", try Program.path(name)] + arguments
-        let variables = environment.asEnvironment
+        // A program with a sanitizer has the suppressions of the tests.
+        let sanitizers = ProcessInfo.processInfo.environment.filter {
+            $0.key == "TSAN_OPTIONS" || $0.key == "ASAN_OPTIONS"
+        }
+        let variables = environment.merging(sanitizers) { given, _ in given }.asEnvironment
         let output = Output()
         let (started, continuation) = AsyncStream<Int32>.makeStream()
         let task = Task.detached {
