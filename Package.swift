@@ -76,12 +76,14 @@ let package = Package(
         target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
 
         // The service.
+        target("ServiceKit", ["EventLoop", "HTTPServer", "JSON", "Locking", httpTypes]),
         target("KakaoAPI", ["EventLoop", "HTTPClient", "JSON", httpTypes]),
         target(
             "PushService",
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI", "Locking", "LogOutput",
-                "Postgres", "PrometheusMetrics", "CLibssl", "CLibyaml", configuration, coreMetrics, deque, httpTypes,
+                "Postgres", "PrometheusMetrics", "ServiceKit", "CLibssl", "CLibyaml", configuration, coreMetrics, deque,
+                httpTypes,
                 logging,
                 serviceLifecycle,
             ]
@@ -98,6 +100,7 @@ let package = Package(
             "push-server",
             [
                 "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres", "PrivatePostgres", "PushService",
+                "ServiceKit",
                 argumentParser, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
@@ -143,7 +146,7 @@ let package = Package(
                 "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "Journal", "KakaoAPI", "KakaoSandbox",
                 "Locking",
                 "LogOutput",
-                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "push-server",
+                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "ServiceKit", "push-server",
                 argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]
         ),

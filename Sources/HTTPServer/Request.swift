@@ -5,8 +5,8 @@ package import HTTPTypes
 ///
 /// A class, so that passing it on costs one reference count and not one per property.
 package final class Request: @unchecked Sendable {
-    // `body` and `pathParameters` are written by the request's connection; `principal`, `authenticatedAt` and
-    // `exemptsConnection` by the route's check. All writes happen on the request's loop, before the handler is called.
+    // `body` and `pathParameters` are written by the request's connection; `principal` and `exemptsConnection` by
+    // the route's check. All writes happen on the request's loop, before the handler is called.
     // Everything else is immutable.
 
     /// The loop that received the request and runs its handler.
@@ -25,11 +25,8 @@ package final class Request: @unchecked Sendable {
     package internal(set) var body: [UInt8] = []
     /// The decoded values of the named segments in the route's pattern.
     package internal(set) var pathParameters: [(name: String, value: String)] = []
-    /// The caller's id in this service, as found by the route's check. `nil` without a check that sets it.
-    package var principal: Int64?
-    /// The time at which the caller's credential was verified, if the route's check sets it. The credential may have
-    /// been revoked since.
-    package var authenticatedAt: MonotonicTime?
+    /// The caller, as the route's check found it. `nil` without a check that sets it.
+    package var principal: (any Sendable)?
     /// Whether the route's check has exempted the connection from the limit of its address.
     package var exemptsConnection = false
     /// The time at which the head was complete, in milliseconds of the loop's clock.

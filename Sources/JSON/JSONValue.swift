@@ -74,6 +74,33 @@ extension JSONValue {
         write(to: &writer)
         return writer.bytes
     }
+
+    /// Returns the text on several lines, indented by two spaces a level, for people and for comparisons by line.
+    package func indented() -> String {
+        var text = ""
+        append(to: &text, indentation: "\n")
+        return text + "\n"
+    }
+
+    private func append(to text: inout String, indentation: String) {
+        let inner = indentation + "  "
+        switch self {
+        case .array(let elements) where !elements.isEmpty:
+            for (index, element) in elements.enumerated() {
+                text += (index == 0 ? "[" : ",") + inner
+                element.append(to: &text, indentation: inner)
+            }
+            text += indentation + "]"
+        case .object(let object) where !object.isEmpty:
+            for (index, member) in object.members.enumerated() {
+                text += (index == 0 ? "{" : ",") + inner + JSONValue.string(member.name).description + ": "
+                member.value.append(to: &text, indentation: inner)
+            }
+            text += indentation + "}"
+        default:
+            text += description
+        }
+    }
 }
 
 extension JSONValue: Equatable {

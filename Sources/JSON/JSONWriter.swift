@@ -79,6 +79,12 @@ package struct JSONWriter: Sendable {
             value.write(to: &writer)
         }
 
+        /// Writes a member whose value `body` writes, exactly one.
+        package mutating func member(_ name: String, writtenBy body: (inout JSONWriter) -> Void) {
+            begin(name)
+            body(&writer)
+        }
+
         /// Writes a member that is an object.
         package mutating func object<Failure: Error>(
             _ name: String,
@@ -118,6 +124,12 @@ package struct JSONWriter: Sendable {
         package mutating func element(_ value: some JSONWritable) {
             begin()
             value.write(to: &writer)
+        }
+
+        /// Writes an element that `body` writes, exactly one value.
+        package mutating func element(writtenBy body: (inout JSONWriter) -> Void) {
+            begin()
+            body(&writer)
         }
 
         /// Writes an element that is an object.

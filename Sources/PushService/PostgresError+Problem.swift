@@ -1,6 +1,7 @@
 package import HTTPServer
 internal import HTTPTypes
 package import Postgres
+internal import ServiceKit
 
 /// The response to a caller whose request failed with a database error.
 extension PostgresError: ProblemConvertible {
@@ -12,8 +13,7 @@ extension PostgresError: ProblemConvertible {
             )
         }
         return Problem(
-            .serviceUnavailable,
-            kind: "database-unavailable",
+            of: .databaseUnavailable,
             "The database is unavailable. Try again.",
             headerFields: [.retryAfter: "1"]
         )

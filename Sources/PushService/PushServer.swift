@@ -7,6 +7,7 @@ internal import KakaoAPI
 internal import Locking
 package import Logging
 internal import Postgres
+internal import ServiceKit
 internal import ServiceLifecycle
 
 /// The complete server: the services of each event loop, the background workers, and the order of startup and shutdown.
@@ -131,13 +132,10 @@ package final class PushServer: Service {
         let uploads = UploadLimit(AudienceRoutes.maximumUploads)
         let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
         let importSignal = Signal(loop: last.loop)
-        let readers = ReaderAccess(
-            authenticator: Self.authenticator(settings, operators, users, limits, first),
-            loop: first.pool.loop
-        )
+        let monitoring = MonitoringAccess()
+        let openAPI = OpenAPIRoutes(.service)
         let queue = QueueDepth(pool: first.pool)
         let metricsRoutes = MetricsRoutes(
-            access: readers,
             metrics: metrics,
             availability: availability,
             progress: progress,
@@ -146,7 +144,6 @@ package final class PushServer: Service {
             journal: calls.journal
         )
         let statusRoutes = StatusRoutes(
-            access: readers,
             availability: availability,
             queue: queue,
             journal: calls.journal
@@ -156,7 +153,7 @@ package final class PushServer: Service {
             guard let own = services.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
-            let authenticator = Self.authenticator(settings, operators, users, limits, own)
+            let authenticator = Self.authenticator(settings, operators, users, limits, monitoring, own)
             let callStore = callStore(own.pool)
             let intake = CallIntake(store: callStore, journal: journal, gate: gate, loop: loop, logger: logger)
             let readiness = Readiness(
@@ -173,53 +170,60 @@ package final class PushServer: Service {
                 signal: registrationSignal
             )
             let pushes = PushStore(pool: own.pool)
-            var router = ServiceRouter(authenticator)
-            HealthRoutes(readiness: readiness).add(to: &router)
-            metricsRoutes.add(to: &router)
-            statusRoutes.add(to: &router)
-            KakaoDeviceRoutes(registrar: registrar).add(to: &router)
-            DeviceRoutes(registrar: registrar).add(to: &router)
-            DeviceTransferRoutes(
-                imports: DeviceImportStore(pool: own.pool, renewal: renewal),
-                exports: DeviceExportStore(pool: own.pool),
-                uploads: imports,
-                importSignal: importSignal
-            ).add(to: &router)
-            PushRoutes(
-                authenticator: authenticator,
-                store: pushes,
-                preparations: PreparationStore(pool: own.pool),
-                kakao: own.push,
-                version: settings.kakao.pushVersion,
-                returnURL: { returnURL.withLock { $0 } },
-                mask: mask,
-                dryRuns: dryRuns,
-                notices: notices,
-                events: events
-            ).add(to: &router)
-            AudienceRoutes(store: AudienceStore(pool: own.pool), uploads: uploads)
-                .add(to: &router)
-            LinkCallbackRoutes(store: callStore.callbacks, intake: intake).add(to: &router)
-            EventRoutes(
-                appID: settings.kakao.appID.map(String.init),
-                verifier: users.kakao,
-                client: own.client,
-                store: callStore.events,
-                intake: intake
-            ).add(to: &router)
-            UserRoutes(
-                registrar: registrar,
-                events: callStore.events,
-                callbacks: callStore.callbacks,
-                userIDArgument: settings.userIDArgument
-            ).add(to: &router)
-            FeedbackRoutes(secret: settings.feedbackSecret, intake: intake).add(to: &router)
+            var routes = Routes(authenticator)
+            routes.add(openAPI)
+            routes.add(HealthRoutes(readiness: readiness))
+            routes.add(metricsRoutes)
+            routes.add(statusRoutes)
+            routes.add(KakaoDeviceRoutes(registrar: registrar))
+            routes.add(DeviceRoutes(registrar: registrar))
+            routes.add(
+                DeviceTransferRoutes(
+                    imports: DeviceImportStore(pool: own.pool, renewal: renewal),
+                    exports: DeviceExportStore(pool: own.pool),
+                    uploads: imports,
+                    importSignal: importSignal
+                )
+            )
+            routes.add(
+                PushRoutes(
+                    store: pushes,
+                    preparations: PreparationStore(pool: own.pool),
+                    kakao: own.push,
+                    version: settings.kakao.pushVersion,
+                    returnURL: { returnURL.withLock { $0 } },
+                    mask: mask,
+                    dryRuns: dryRuns,
+                    notices: notices,
+                    events: events
+                )
+            )
+            routes.add(AudienceRoutes(store: AudienceStore(pool: own.pool), uploads: uploads))
+            routes.add(LinkCallbackRoutes(store: callStore.callbacks, intake: intake))
+            routes.add(
+                EventRoutes(
+                    appID: settings.kakao.appID.map(String.init),
+                    verifier: users.kakao,
+                    client: own.client,
+                    store: callStore.events,
+                    intake: intake
+                )
+            )
+            routes.add(
+                UserRoutes(
+                    registrar: registrar,
+                    events: callStore.events,
+                    callbacks: callStore.callbacks,
+                    userIDArgument: settings.userIDArgument
+                )
+            )
+            routes.add(FeedbackRoutes(isOffered: settings.feedbackSecret != nil, intake: intake))
             let accessLog = AccessLog(
                 logger: logger,
                 quietPaths: HealthRoutes.quietPaths,
                 mask: mask
             )
-            return Application(router: router.router, middleware: [accessLog, gate], logger: logger)
+            return Application(router: routes.router, middleware: [accessLog, gate], logger: logger)
         }
         returnURL.withLock { [settings, server] in $0 = settings.returnURL(port: server.port) }
         sender = BatchSender(
@@ -304,15 +308,18 @@ package final class PushServer: Service {
         _ operators: OperatorKeys,
         _ users: UserCredentials,
         _ limits: DeviceRequestLimits,
+        _ monitoring: MonitoringAccess,
         _ own: LoopServices
     ) -> Authenticator {
         Authenticator(
             operatorKey: settings.operatorKey,
             adminKey: settings.kakao.adminKey,
+            feedbackSecret: settings.feedbackSecret,
             operators: operators,
             keys: OperatorKeyStore(pool: own.pool),
             users: users,
             limits: limits,
+            monitoring: monitoring,
             kakao: own.user,
             client: own.client
         )

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPServer
 import Postgres
+import ServiceKit
 import Testing
 
 @testable import PushService

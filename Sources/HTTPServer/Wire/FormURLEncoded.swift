@@ -6,6 +6,9 @@ package enum FormURLEncoded {
         package let message: String
     }
 
+    /// The media type of forms.
+    package static let mediaType = "application/x-www-form-urlencoded"
+
     /// The maximum number of pairs. No legitimate client sends more, and they would cost memory.
     package static let maximumPairs = 1000
 

@@ -1,8 +1,10 @@
 internal import FoundationEssentials
+internal import ServiceKit
 
 /// The name of an audience: 1 to 100 letters, digits, `_`, `.` and `-`, all of ASCII.
-package struct AudienceName: Sendable, Equatable {
+package struct AudienceName: Sendable, Equatable, PageCursor {
     package static let allowed = "1 to 100 letters, digits, _, . and -"
+    static let schema = Schema.text(pattern: "^[A-Za-z0-9_.-]{1,100}$")
 
     package let text: String
 
@@ -22,10 +24,10 @@ package struct AudienceName: Sendable, Equatable {
     }
 }
 
-extension AudienceName: PageCursor {
-    init?(cursor: String) { self.init(cursor) }
+extension AudienceName {
+    package init?(cursor: String) { self.init(cursor) }
 
-    var cursor: String { text }
+    package var cursor: String { text }
 }
 
 /// A named set of users to which pushes can be sent, without the users themselves.

@@ -2,9 +2,13 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import Postgres
+internal import ServiceKit
 
 /// `/v1/audiences`: named sets of users that operators upload, to send pushes to them.
-struct AudienceRoutes: Sendable {
+struct AudienceRoutes: RouteCollection {
+    static let title = "Audiences"
+    static let operations = [replacing, listing, showing, deleting]
+
     /// The maximum number of concurrent uploads to a server. Each uses a connection to PostgreSQL, which sorts the
     /// uploaded users.
     static let maximumUploads = 2
@@ -14,33 +18,46 @@ struct AudienceRoutes: Sendable {
     let store: AudienceStore
     let uploads: UploadLimit
 
-    func add(to router: inout ServiceRouter) {
-        router.on(.put, "/v1/audiences/{name}", .operator(.send), streaming: replace)
-        router.on(.get, "/v1/audiences", .operator(.read), list)
-        router.on(.get, "/v1/audiences/{name}", .operator(.read), show)
-        router.on(.delete, "/v1/audiences/{name}", .operator(.send), delete)
-    }
+    private static let name = Field.required("name", .audienceName, "The name of the audience.")
+
+    // MARK: Replacing
+
+    private static let replacing = Operation(
+        OperationDeclaration(
+            "putAudience",
+            .put,
+            "/v1/audiences/{name}",
+            .operator(.send),
+            "Replaces the users of an audience, of any number.",
+            path: [name],
+            body: .media(
+                ["text/plain"],
+                "One user id a line.",
+                schema: .text(pattern: "^([1-9][0-9]{0,18}\r?\n)*[1-9][0-9]{0,18}(\r?\n)?$")
+            ),
+            answers: [
+                .json(.ok, Audience.shape, "The audience, which was known."),
+                .json(.created, Audience.shape, "The audience, which is new."),
+            ],
+            problems: [.invalidLines, .emptyAudience, .tooManyUploads]
+        ),
+        streaming: replace
+    )
 
     /// Replaces an audience with the users in the body, one a line. Responds with 200, or with 201 for a new audience,
     /// once all users are stored.
-    private func replace(_ request: Request, _ body: RequestBody) async throws -> Response {
-        guard let name = AudienceName(request.pathParameter("name")) else {
-            throw Problem.field("name", AudienceName.allowed)
-        }
-        guard request.contentType == "text/plain" else {
-            throw Problem(.unsupportedMediaType, "Unsupported Content-Type. Allowed: text/plain, one user id a line.")
-        }
+    @Sendable private func replace(_ call: Call, _ body: RequestBody) async throws -> Response {
+        let name = try call[Self.name]
         guard uploads.take() else {
             throw Problem(
-                .serviceUnavailable,
-                kind: "too-many-uploads",
+                of: .tooManyUploads,
                 "This server accepts at most \(Self.maximumUploads) concurrent uploads. Try again.",
                 headerFields: [.retryAfter: "30"]
             )
         }
         defer { uploads.release() }
         let (audience, isNew) = try await store.replace(name) { try await Self.copy(body, to: $0) }
-        return Self.response(audience, status: isNew ? .created : .ok)
+        return .json(Audience.shape.json(audience), status: isNew ? .created : .ok)
     }
 
     /// Sends the users in the body to PostgreSQL.
@@ -62,11 +79,7 @@ struct AudienceRoutes: Sendable {
         if !lines.isHopeless { lines.end { rows.append($0) } }
         guard lines.badLines.isEmpty else { throw badLines(lines.badLines) }
         guard rows.count > 0 else {
-            throw Problem(
-                .badRequest,
-                kind: "empty-audience",
-                "The body contains no user id. An audience needs at least one."
-            )
+            throw Problem(of: .emptyAudience, "The body contains no user id. An audience needs at least one.")
         }
         rows.end()
         try await writer.write(rows.take())
@@ -75,8 +88,7 @@ struct AudienceRoutes: Sendable {
     private static func badLines(_ numbers: [Int]) -> Problem {
         let list = numbers.map(String.init).joined(separator: ", ")
         return Problem(
-            .badRequest,
-            kind: "invalid-lines",
+            of: .invalidLines,
             "Nothing was changed. The first invalid lines: \(list). Each line must be \(UserIDLines.allowed).",
             members: [
                 "lines": .array(numbers.map { JSONValue.number(JSONNumber($0)) }),
@@ -85,39 +97,103 @@ struct AudienceRoutes: Sendable {
         )
     }
 
-    private func list(_ request: Request) async throws -> Response {
-        let page = try Page<AudienceName>(Parameters(request))
+    // MARK: Showing
+
+    private static let listing = Operation(
+        OperationDeclaration(
+            "listAudiences",
+            .get,
+            "/v1/audiences",
+            .operator(.read),
+            "Lists the stored audiences.",
+            query: Page<AudienceName>.fields,
+            answers: [.page(of: Audience.shape, "The audiences, by their names.")]
+        ),
+        handler: list
+    )
+
+    @Sendable private func list(_ call: Call) async throws -> Response {
+        let page = try Page<AudienceName>(call)
         let audiences = try await store.list(after: page.cursor, limit: page.limit + 1)
-        return page.response(audiences, cursor: \.name) { Self.write($0, to: &$1) }
+        return page.response(audiences, Audience.shape, cursor: \.name)
     }
 
-    private func show(_ request: Request) async throws -> Response {
-        guard let audience = try await store.audience(Self.name(request)) else { throw Self.notFound }
-        return Self.response(audience, status: .ok)
+    private static let showing = Operation(
+        OperationDeclaration(
+            "getAudience",
+            .get,
+            "/v1/audiences/{name}",
+            .operator(.read),
+            "Returns an audience, without its users.",
+            path: [name],
+            answers: [.json(.ok, Audience.shape, "The audience.")],
+            problems: [.notFound]
+        ),
+        handler: show
+    )
+
+    @Sendable private func show(_ call: Call) async throws -> Response {
+        guard let audience = try await store.audience(Self.name(call)) else { throw Self.notFound }
+        return .json(Audience.shape.json(audience))
     }
 
-    private func delete(_ request: Request) async throws -> Response {
-        guard try await store.delete(Self.name(request)) else { throw Self.notFound }
+    private static let deleting = Operation(
+        OperationDeclaration(
+            "deleteAudience",
+            .delete,
+            "/v1/audiences/{name}",
+            .operator(.send),
+            "Deletes an audience. Pushes that were created with it keep their users.",
+            path: [name],
+            answers: [.empty(.noContent, "The audience is deleted.")],
+            problems: [.notFound]
+        ),
+        handler: delete
+    )
+
+    @Sendable private func delete(_ call: Call) async throws -> Response {
+        guard try await store.delete(Self.name(call)) else { throw Self.notFound }
         return Response(.noContent)
     }
 
     /// Returns the name in the path. An invalid name throws 404, since no audience can have it.
-    private static func name(_ request: Request) throws -> AudienceName {
-        guard let name = AudienceName(request.pathParameter("name")) else { throw notFound }
-        return name
+    private static func name(_ call: Call) throws -> AudienceName {
+        do {
+            return try call[name]
+        } catch {
+            throw notFound
+        }
     }
 
-    private static var notFound: Problem { Problem(.notFound, "There is no such audience.") }
+    private static var notFound: Problem { Problem(of: .notFound, "There is no such audience.") }
+}
 
-    private static func response(_ audience: Audience, status: HTTPResponse.Status) -> Response {
-        var json = JSONWriter()
-        json.object { write(audience, to: &$0) }
-        return .json(json.bytes, status: status)
-    }
+extension ProblemKind {
+    static let invalidLines = ProblemKind(.badRequest, "invalid-lines", "The upload has invalid lines.")
+    static let tooManyUploads = ProblemKind(
+        .serviceUnavailable,
+        "too-many-uploads",
+        "The server is receiving as many uploads as it can."
+    )
+    fileprivate static let emptyAudience = ProblemKind(.badRequest, "empty-audience", "The upload has no user id.")
+}
 
-    private static func write(_ audience: Audience, to json: inout JSONWriter.Members) {
-        json.member("name", audience.name.text)
-        json.member("users", audience.users)
-        json.member("updated_at", audience.updatedAt.rfc3339)
+extension Kind where Value == AudienceName {
+    static var audienceName: Kind {
+        .input(AudienceName.schema, allowed: AudienceName.allowed) { value throws(InvalidValue) in
+            guard let name = value.text.flatMap({ AudienceName($0) }) else { throw InvalidValue() }
+            return name
+        }
     }
+}
+
+extension Audience {
+    fileprivate static let shape = Shape<Audience>(
+        "Audience",
+        [
+            .member("name", .text, "Its name.", \.name.text),
+            .member("users", .count, "The number of its users.", \.users),
+            .member("updated_at", .time, "When its users were last replaced.", \.updatedAt),
+        ]
+    )
 }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Postgres
+internal import ServiceKit
 
 /// The audiences in PostgreSQL.
 struct AudienceStore: Sendable {

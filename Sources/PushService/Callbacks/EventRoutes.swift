@@ -3,9 +3,13 @@ internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import ServiceKit
 
 /// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events.
-struct EventRoutes: Sendable {
+struct EventRoutes: RouteCollection {
+    static let title = "Events of users"
+    static let operations = [listing, receivingUnlink(.get), receivingUnlink(.post), receivingAccountEvents]
+
     /// The app's id at Kakao. Without it there is no `/kakao/unlink`, since a notice could be about another app's user.
     let appID: String?
     /// The verifier of account events. Without a key of the app it is `nil`, and there is no `/kakao/account-events`.
@@ -15,35 +19,71 @@ struct EventRoutes: Sendable {
     let store: EventStore
     let intake: CallIntake
 
-    func add(to router: inout ServiceRouter) {
-        router.on(.get, "/v1/events", .operator(.read), list)
-        if let appID {
-            for method in [HTTPRequest.Method.get, .post] {
-                router.on(method, "/kakao/unlink", .kakao, bodyLimit: ServiceRouter.smallBody) {
-                    try await receiveUnlink($0, appID)
-                }
-            }
-        }
-        if let verifier {
-            // The sender is authenticated by the signature of the body, not by the head.
-            router.on(.post, "/kakao/account-events", .anyone, bodyLimit: 16 * 1024) {
-                try await receiveAccountEvents($0, verifier)
-            }
-        }
+    // MARK: Unlink notices
+
+    private static func receivingUnlink(_ method: HTTPRequest.Method) -> Operation<EventRoutes> {
+        Operation(
+            OperationDeclaration(
+                method == .get ? "receiveUnlink" : "receiveUnlinkByPost",
+                method,
+                "/kakao/unlink",
+                .kakao,
+                "Withdraws the devices of a user who has left the app. Offered if `kakao.app_id` is set.",
+                query: method == .get ? KakaoEvent.unlinkFields : [],
+                headers: [Call.kakaoResourceID],
+                body: method == .get ? .none : .fields(KakaoEvent.unlinkFields),
+                unknownFields: .kept,
+                maximumBodyBytes: RequestSize.small,
+                answers: [.empty(.ok, "The notice is stored.")],
+                problems: [.otherApp]
+            ),
+            isOffered: { $0.appID != nil },
+            handler: receiveUnlink
+        )
     }
 
     /// Responds with 200 once the notice is committed and the user's devices, if any, are withdrawn; or once it is in
     /// the journal.
-    private func receiveUnlink(_ request: Request, _ appID: String) async throws -> Response {
-        try await intake.keep(.events([KakaoEvent(unlink: request, appID: appID)]), request)
+    @Sendable private func receiveUnlink(_ call: Call) async throws -> Response {
+        guard let appID else { preconditionFailure("without kakao.app_id the operation is not offered") }
+        let event = try KakaoEvent(unlink: call, appID: appID)
+        try await intake.keep(.events([event]), call.request)
         return Response(.ok)
     }
 
+    // MARK: Account events
+
+    /// The sender is authenticated by the signature of the body, not by the head.
+    private static let receivingAccountEvents = Operation(
+        OperationDeclaration(
+            "receiveAccountEvents",
+            .post,
+            "/kakao/account-events",
+            .anyone,
+            "Stores account events, which Kakao signs. Offered if a key of the app is set.",
+            body: .media(["application/secevent+jwt"], "A security event token (RFC 8417).", isChecked: false),
+            unknownFields: .kept,
+            maximumBodyBytes: 16 * 1024,
+            answers: [
+                .empty(.accepted, "The events are stored."),
+                .json(
+                    .badRequest,
+                    SecurityEventRefusal.shape,
+                    "The token is malformed, or not for this app (RFC 8935)."
+                ),
+            ],
+            problems: [.databaseUnavailable, .identityUnavailable, .overloaded]
+        ),
+        isOffered: { $0.verifier != nil },
+        handler: receiveAccountEvents
+    )
+
     /// Responds with 202 once the events of a security event token are committed and applied, or in the journal; with
     /// 400 for a malformed token or one that Kakao did not issue for this app (RFC 8935 §2).
-    private func receiveAccountEvents(_ request: Request, _ verifier: TokenVerifier) async throws -> Response {
+    @Sendable private func receiveAccountEvents(_ call: Call) async throws -> Response {
         do {
-            try await intake.keep(.events(accountEvents(request, verifier)), request)
+            guard let verifier else { preconditionFailure("without a key of the app the operation is not offered") }
+            try await intake.keep(.events(accountEvents(call.request, verifier)), call.request)
             return Response(.accepted)
         } catch let refusal as SecurityEventRefusal {
             return refusal.response
@@ -67,25 +107,57 @@ struct EventRoutes: Sendable {
         return events
     }
 
-    private func list(_ request: Request) async throws -> Response {
-        let parameters = try Parameters(request)
-        let page = try Page<UUID>(parameters)
-        let type = try parameters.optionalText("type", length: 1...255)
+    // MARK: Listing
+
+    private static let type = Field.optional("type", .text(1...255), "Only events of this type.")
+    private static let storedSince = Field.optional(
+        "stored_since",
+        .time,
+        "Only events stored since then, however long ago they were received."
+    )
+
+    private static let listing = Operation(
+        OperationDeclaration(
+            "listEvents",
+            .get,
+            "/v1/events",
+            .operator(.read),
+            "Lists the events that Kakao reported about users, the latest first.",
+            query: [type, storedSince] + Page<UUID>.fields,
+            answers: [.page(of: StoredCall<KakaoEvent>.shape, "The events.")]
+        ),
+        handler: list
+    )
+
+    @Sendable private func list(_ call: Call) async throws -> Response {
+        let page = try Page<UUID>(call)
         let events = try await store.list(
-            type: type,
-            storedSince: parameters.optionalTime("stored_since"),
+            type: try call[Self.type],
+            storedSince: try call[Self.storedSince],
             before: page.cursor,
             limit: page.limit + 1
         )
-        return page.response(events, cursor: \.call.id) { stored, json in
-            let event = stored.call
-            json.member("id", event.id.lowercased)
-            json.member("type", event.type)
-            json.member("user_id", event.userID.map { String($0) })
-            json.member("referrer_type", event.referrerType)
-            json.member("payload", JSONFragment(event.payload))
-            json.member("received_at", event.receivedAt.rfc3339)
-            json.member("stored_at", stored.storedAt.rfc3339)
-        }
+        return page.response(events, StoredCall<KakaoEvent>.shape, cursor: \.call.id)
+    }
+}
+
+extension StoredCall<KakaoEvent> {
+    fileprivate static var shape: Shape<StoredCall<KakaoEvent>> {
+        Shape(
+            "Event",
+            [
+                .member("id", .uuid, "The id of the event, which sorts by the time of receipt.", \.call.id),
+                .member("type", .text, "`unlink`, or the URI of a kind of account event.", \.call.type),
+                .nullable("user_id", .userID, "The user.", \.call.userID),
+                .nullable("referrer_type", .text, "The reason, in Kakao's words.", \.call.referrerType),
+                .member(
+                    "payload",
+                    .objectText,
+                    "The other parameters of an unlink notice, or all claims of an account event."
+                ) { JSONFragment($0.call.payload) },
+                .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
+                .member("stored_at", .time, "When the event was stored.", \.storedAt),
+            ]
+        )
     }
 }

@@ -1,29 +1,39 @@
 internal import HTTPServer
 internal import HTTPTypes
+internal import ServiceKit
 
 /// `/kakao/push/feedback/{secret}`, where Kakao reports push tokens that it could not deliver to (`return_url`, Kakao
 /// Push).
 ///
 /// Kakao does not sign these requests, so the address itself is the secret.
-struct FeedbackRoutes: Sendable {
+struct FeedbackRoutes: RouteCollection {
     static let path = "/kakao/push/feedback/"
 
-    let secret: Secret?
+    static let title = "Kakao: failed push tokens"
+    static let operations = [receiving]
+
+    /// Whether there is a feedback secret.
+    let isOffered: Bool
     let intake: CallIntake
 
-    func add(to router: inout ServiceRouter) {
-        guard let secret else { return }
-        router.on(
+    private static let receiving = Operation(
+        OperationDeclaration(
+            "receiveTokenFailure",
             .post,
-            "\(Self.path){secret}",
-            .kakaoAddress(secret),
-            bodyLimit: ServiceRouter.smallBody,
-            receive
-        )
-    }
+            "\(path){secret}",
+            .kakaoAddress,
+            "Counts a failed delivery to a push token. Offered if `feedback.secret` is set.",
+            body: .fields(TokenFailure.fields),
+            unknownFields: .kept,
+            maximumBodyBytes: RequestSize.small,
+            answers: [.empty(.ok, "The report is stored.")]
+        ),
+        isOffered: \.isOffered,
+        handler: receive
+    )
 
-    private func receive(_ request: Request) async throws -> Response {
-        try await intake.keep(.tokenFailure(TokenFailure(request)), request)
+    @Sendable private func receive(_ call: Call) async throws -> Response {
+        try await intake.keep(.tokenFailure(TokenFailure(call)), call.request)
         return Response(.ok)
     }
 }

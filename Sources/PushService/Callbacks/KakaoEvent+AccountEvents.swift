@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import JSON
+internal import ServiceKit
 
 extension KakaoEvent {
     /// How far in the future a token may have been issued, in seconds. Kakao sends an event only once, so a slightly

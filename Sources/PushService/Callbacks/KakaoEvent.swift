@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPServer
 internal import HTTPTypes
-internal import JSON
+internal import ServiceKit
 
 /// An event that Kakao reported about a user.
 struct KakaoEvent: Sendable {
@@ -51,32 +51,39 @@ struct KakaoEvent: Sendable {
 }
 
 extension KakaoEvent {
-    /// Parses an unlink notice (Kakao Login, "Unlink webhook").
+    /// The fields of an unlink notice (Kakao Login, "Unlink webhook").
+    static let unlinkFields: [any FieldDeclaration] = [appIDField, userIDField, referrerTypeField]
+
+    private static let appIDField = Field.required(
+        "app_id",
+        .anyText(.oneOf([.integer(1...Int64.max), .text()]), "the number of the app"),
+        "The app."
+    )
+    private static let userIDField = Field.required("user_id", .userID, "The user.")
+    // Kakao calls only once, so an unexpected referrer type is no reason to reject the notice.
+    private static let referrerTypeField = Field.optional("referrer_type", .anyText(.text(), "a text"), "The reason.")
+
+    /// Reads an unlink notice.
     ///
     /// - Throws: ``Problem``: 400 without app or user, 403 for another app than `appID`.
-    init(unlink request: Request, appID: String) throws {
-        let parameters = try Parameters(request)
-        guard parameters.has("app_id") else { throw Problem.field("app_id", "the number of the app") }
-        guard parameters.anyText("app_id") == appID else {
-            throw Problem(.forbidden, kind: "other-app", "The notice is for another app than kakao.app_id.")
-        }
-        var payload = JSONObject()
-        for name in parameters.names where !Self.ownNames.contains(name) {
-            payload[name.withoutNUL] = .string((parameters.anyText(name) ?? "").withoutNUL)
+    init(unlink call: Call, appID: String) throws {
+        guard try call[Self.appIDField] == appID else {
+            throw Problem(of: .otherApp, "The notice is for another app than kakao.app_id.")
         }
         let id = UUID.v7()
         self.init(
             id: id,
             // Without a resource id, a duplicate cannot be distinguished from a second unlink.
-            key: try request.kakaoResourceID().map { "\(Self.unlinkType) \($0)" } ?? id.lowercased,
+            key: try call[Call.kakaoResourceID].map { "\(Self.unlinkType) \($0)" } ?? id.lowercased,
             type: Self.unlinkType,
-            userID: try parameters.userID("user_id"),
-            // Kakao calls only once, so an unexpected referrer type is no reason to reject the notice.
-            referrerType: parameters.anyText("referrer_type")?.withoutNUL,
-            payload: JSONValue.object(payload).bytes(),
+            userID: try call[Self.userIDField],
+            referrerType: try call[Self.referrerTypeField]?.withoutNUL,
+            payload: call.undeclaredText,
             receivedAt: Date()
         )
     }
+}
 
-    private static let ownNames: Set<String> = ["app_id", "user_id", "referrer_type"]
+extension ProblemKind {
+    static let otherApp = ProblemKind(.forbidden, "other-app", "The notice is for another app than `kakao.app_id`.")
 }

@@ -1,7 +1,6 @@
 internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
 internal import JSON
+internal import ServiceKit
 
 /// A callback of Kakao for one Kakao Link message that reached a chat room.
 struct LinkCallback: Sendable {
@@ -20,49 +19,51 @@ struct LinkCallback: Sendable {
     let receivedAt: Date
 }
 
-extension HTTPField.Name {
-    /// Kakao's id for a callback.
-    static let kakaoResourceID = unvalidated("X-Kakao-Resource-ID")
-}
-
 extension LinkCallback {
-    /// Parses a callback in any of the forms in which Kakao may send it: query, form or JSON.
+    /// Kakao's own parameters.
+    static let fields: [any FieldDeclaration] = [chatTypeField, hashChatIDField, templateIDField]
+
+    private static let chatTypeField = Field.required("CHAT_TYPE", .text(1...64), "The kind of chat room.")
+    private static let hashChatIDField = Field.required("HASH_CHAT_ID", .text(1...512), "The chat room.")
+    private static let templateIDField = Field.optional(
+        "TEMPLATE_ID",
+        Kind<Int64>.integer(0...Int64.max),
+        "The custom template."
+    )
+
+    /// Reads a callback in any of the forms in which Kakao may send it: query, form or JSON.
     ///
     /// Kakao sends the custom arguments next to its own three parameters, so every other parameter is an argument
     /// (Kakao, "KakaoTalk Sharing: callback").
     ///
     /// - Throws: ``Problem`` when one of Kakao's own parameters is missing or invalid.
-    init(_ request: Request) throws {
-        let parameters = try Parameters(request)
-        let resourceID = try request.kakaoResourceID()
-        var args = JSONObject()
-        for name in parameters.names where !Self.ownNames.contains(name) {
-            args[name.withoutNUL] = .string((parameters.anyText(name) ?? "").withoutNUL)
-        }
+    init(_ call: Call) throws {
+        let resourceID = try call[Call.kakaoResourceID]
         self.init(
             id: .v7(),
             resourceID: resourceID,
-            chatType: try parameters.text("CHAT_TYPE", length: 1...64),
-            hashChatID: try parameters.text("HASH_CHAT_ID", length: 1...512),
-            templateID: try parameters.optionalInteger("TEMPLATE_ID", in: 0...Int64.max),
-            args: JSONValue.object(args).bytes(),
+            chatType: try call[Self.chatTypeField],
+            hashChatID: try call[Self.hashChatIDField],
+            templateID: try call[Self.templateIDField],
+            args: call.undeclaredText,
             receivedAt: Date()
         )
     }
-
-    private static let ownNames: Set<String> = ["CHAT_TYPE", "HASH_CHAT_ID", "TEMPLATE_ID"]
 }
 
-extension Request {
-    /// Returns Kakao's id for this callback, if it sent one.
-    ///
-    /// - Throws: ``Problem`` for an invalid id.
-    func kakaoResourceID() throws -> String? {
-        guard let resourceID = self[.kakaoResourceID] else { return nil }
-        guard (1...255).contains(resourceID.utf8.count), resourceID.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            throw Problem.field("X-Kakao-Resource-ID", "1 to 255 visible ASCII characters")
-        }
-        return resourceID
+extension Call {
+    /// Kakao's id for a call, if it sent one.
+    static let kakaoResourceID = Field.optional(
+        "X-Kakao-Resource-ID",
+        .token(1...255),
+        "Kakao's id of the call. A repetition with the same id has no further effect."
+    )
+
+    /// The fields that Kakao's documentation does not name, as a JSON object of texts.
+    var undeclaredText: [UInt8] {
+        var object = JSONObject()
+        for (name, value) in undeclared { object[name.withoutNUL] = .string(value.withoutNUL) }
+        return JSONValue.object(object).bytes()
     }
 }
 

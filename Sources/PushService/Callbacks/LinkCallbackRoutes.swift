@@ -2,53 +2,117 @@ internal import FoundationEssentials
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import ServiceKit
 
 /// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read the callbacks.
-struct LinkCallbackRoutes: Sendable {
+struct LinkCallbackRoutes: RouteCollection {
+    static let title = "Link callbacks"
+    static let operations = [listing, receiving(.get), receiving(.post)]
+
     let store: LinkCallbackStore
     let intake: CallIntake
 
-    func add(to router: inout ServiceRouter) {
-        for method in [HTTPRequest.Method.get, .post] {
-            router.on(method, "/kakao/link/callback", .kakao, bodyLimit: ServiceRouter.smallBody, receive)
-        }
-        router.on(.get, "/v1/link/callbacks", .operator(.read), list)
+    // MARK: Receiving
+
+    private static func receiving(_ method: HTTPRequest.Method) -> Operation<LinkCallbackRoutes> {
+        Operation(
+            OperationDeclaration(
+                method == .get ? "receiveLinkCallback" : "receiveLinkCallbackByPost",
+                method,
+                "/kakao/link/callback",
+                .kakao,
+                "Stores that a Kakao Link message has reached a chat room.",
+                query: method == .get ? LinkCallback.fields : [],
+                headers: [Call.kakaoResourceID],
+                body: method == .get ? .none : .fields(LinkCallback.fields),
+                unknownFields: .kept,
+                maximumBodyBytes: RequestSize.small,
+                answers: [.empty(.ok, "The callback is stored.")]
+            ),
+            handler: receive
+        )
     }
 
     /// Responds with 200 once the callback is committed or in the journal, since Kakao does not call again.
-    private func receive(_ request: Request) async throws -> Response {
-        try await intake.keep(.linkCallback(LinkCallback(request)), request)
+    @Sendable private func receive(_ call: Call) async throws -> Response {
+        try await intake.keep(.linkCallback(LinkCallback(call)), call.request)
         return Response(.ok)
     }
 
-    private func list(_ request: Request) async throws -> Response {
-        let parameters = try Parameters(request)
+    // MARK: Listing
+
+    private static let since = Field.optional("since", .time, "Only callbacks received since then.")
+    private static let until = Field.optional("until", .time, "Only callbacks received before then.")
+    private static let storedSince = Field.optional(
+        "stored_since",
+        .time,
+        "Only callbacks stored since then, however long ago they were received."
+    )
+    private static let chatType = Field.optional(
+        "chat_type",
+        .text(1...64),
+        "Only callbacks of this kind of chat room."
+    )
+    private static let templateID = Field.optional(
+        "template_id",
+        Kind<Int64>.integer(0...Int64.max),
+        "Only callbacks of this template."
+    )
+    private static let args = FieldGroup(prefix: "arg.", "Only callbacks with these custom arguments.")
+
+    private static let listing = Operation(
+        OperationDeclaration(
+            "listLinkCallbacks",
+            .get,
+            "/v1/link/callbacks",
+            .operator(.read),
+            "Lists the callbacks of Kakao Link messages, the latest first.",
+            query: [since, until, storedSince, chatType, templateID, args] + Page<UUID>.fields,
+            answers: [.page(of: StoredCall<LinkCallback>.shape, "The callbacks.")]
+        ),
+        handler: list
+    )
+
+    @Sendable private func list(_ call: Call) async throws -> Response {
         var args = JSONObject()
-        for name in parameters.names where name.hasPrefix("arg.") {
-            // Stored arguments have no NUL, so the filter has none either.
-            args[String(name.dropFirst(4)).withoutNUL] = .string((parameters.anyText(name) ?? "").withoutNUL)
-        }
-        let page = try Page<UUID>(parameters)
+        // Stored arguments have no NUL, so the filter has none either.
+        for (name, value) in call[Self.args] { args[name.withoutNUL] = .string(value.withoutNUL) }
+        let page = try Page<UUID>(call)
         let filter = LinkCallbackStore.Filter(
-            since: try parameters.optionalTime("since"),
-            until: try parameters.optionalTime("until"),
-            storedSince: try parameters.optionalTime("stored_since"),
-            chatType: try parameters.optionalText("chat_type", length: 1...64),
-            templateID: try parameters.optionalInteger("template_id", in: 0...Int64.max),
+            since: try call[Self.since],
+            until: try call[Self.until],
+            storedSince: try call[Self.storedSince],
+            chatType: try call[Self.chatType],
+            templateID: try call[Self.templateID],
             args: args.isEmpty ? nil : JSONValue.object(args).bytes(),
             before: page.cursor
         )
         let callbacks = try await store.list(filter, limit: page.limit + 1)
-        return page.response(callbacks, cursor: \.call.id) { stored, json in
-            let callback = stored.call
-            json.member("id", callback.id.lowercased)
-            json.member("resource_id", callback.resourceID)
-            json.member("chat_type", callback.chatType)
-            json.member("hash_chat_id", callback.hashChatID)
-            json.member("template_id", callback.templateID)
-            json.member("args", JSONFragment(callback.args))
-            json.member("received_at", callback.receivedAt.rfc3339)
-            json.member("stored_at", stored.storedAt.rfc3339)
-        }
+        return page.response(callbacks, StoredCall<LinkCallback>.shape, cursor: \.call.id)
+    }
+}
+
+extension StoredCall<LinkCallback> {
+    fileprivate static var shape: Shape<StoredCall<LinkCallback>> {
+        Shape(
+            "LinkCallback",
+            [
+                .member("id", .uuid, "The id of the callback, which sorts by the time of receipt.", \.call.id),
+                .nullable("resource_id", .text, "Kakao's id of the callback.", \.call.resourceID),
+                .member("chat_type", .text, "The kind of chat room.", \.call.chatType),
+                .member("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
+                .nullable(
+                    "template_id",
+                    Kind<Int64>.integer(0...Int64.max),
+                    "The custom template.",
+                    \.call.templateID
+                ),
+                .member("args", .objectText, "The custom arguments. They come from a phone: data, never trusted.") {
+                    JSONFragment($0.call.args)
+                },
+                .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
+                .member("stored_at", .time, "When the callback was stored.", \.storedAt),
+            ]
+        )
     }
 }

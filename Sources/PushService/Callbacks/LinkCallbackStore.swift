@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Postgres
+internal import ServiceKit
 
 /// The link callbacks in PostgreSQL.
 final class LinkCallbackStore: Sendable {

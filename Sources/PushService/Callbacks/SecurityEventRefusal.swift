@@ -1,11 +1,11 @@
 internal import HTTPServer
 internal import HTTPTypes
-internal import JSON
+internal import ServiceKit
 
 /// The rejection of a security event token, as reported to its sender (RFC 8935 §2.3).
 struct SecurityEventRefusal: Error {
     /// The error codes of RFC 8935 §2.4.
-    enum Code: String, Sendable {
+    enum Code: String, CaseIterable, Sendable {
         case invalidRequest = "invalid_request"
         case invalidKey = "invalid_key"
         case invalidIssuer = "invalid_issuer"
@@ -31,14 +31,17 @@ struct SecurityEventRefusal: Error {
         }
     }
 
+    static let shape = Shape<SecurityEventRefusal>(
+        "SecurityEventRefusal",
+        [
+            .member("err", .choice, "The error code (RFC 8935 §2.4).", \.code),
+            .member("description", .text, "An explanation for people.", \.description),
+        ]
+    )
+
     /// The response: 400 with `err` and `description`.
     var response: Response {
-        var json = JSONWriter()
-        json.object {
-            $0.member("err", code.rawValue)
-            $0.member("description", description)
-        }
-        var response = Response.json(json.bytes, status: .badRequest)
+        var response = Response.json(Self.shape.json(self), status: .badRequest)
         response.headerFields[.contentLanguage] = "en"
         return response
     }

@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-internal import HTTPServer
+internal import ServiceKit
 
 /// Kakao's report of a push token that it could not deliver to.
 struct TokenFailure: Sendable {
@@ -12,16 +12,26 @@ struct TokenFailure: Sendable {
 }
 
 extension TokenFailure {
-    /// Parses a report (Kakao Push, `return_url`).
+    /// The fields of a report (Kakao Push, `return_url`).
+    static let fields: [any FieldDeclaration] = [userIDField, pushTokenField, dateField]
+
+    private static let userIDField = Field.required("userId", .userID, "The user.")
+    private static let pushTokenField = Field.required("pushToken", .text(1...4096), "The token.")
+    private static let dateField = Field.optional(
+        "date",
+        Kind<Int64>.integer(0...253_402_300_799_999),
+        "When the delivery failed, in milliseconds since 1970."
+    )
+
+    /// Reads a report.
     ///
     /// - Throws: ``Problem`` 400.
-    init(_ request: Request) throws {
-        let parameters = try Parameters(request)
+    init(_ call: Call) throws {
         let receivedAt = Date()
-        let milliseconds = try parameters.optionalInteger("date", in: 0...253_402_300_799_999)
+        let milliseconds = try call[Self.dateField]
         self.init(
-            userID: try parameters.userID("userId"),
-            pushToken: try parameters.text("pushToken", length: 1...4096),
+            userID: try call[Self.userIDField],
+            pushToken: try call[Self.pushTokenField],
             date: milliseconds.map { Date(timeIntervalSince1970: Double($0) / 1000) } ?? receivedAt,
             receivedAt: receivedAt
         )

@@ -1,14 +1,16 @@
 internal import FoundationEssentials
 internal import HTTPServer
 internal import HTTPTypes
-internal import JSON
 package import KakaoAPI
 package import Postgres
+internal import ServiceKit
 
 /// The key of a device, here and at Kakao.
 struct DeviceKey: Hashable, Sendable {
     /// The lengths that Kakao allows for `device_id`, in characters.
     static let idLength = 1...64
+    /// The description of `device_id`.
+    static let idDescription = "An id of the device that the app chooses, unique among the devices of a user."
 
     let userID: Int64
     let deviceID: String
@@ -49,6 +51,9 @@ extension PushType {
         }
     }
 
+    /// The names of all types.
+    static let storedNames = allCases.map(\.storedName)
+
     init?(storedName: String) {
         switch storedName {
         case "apns": self = .apns
@@ -72,24 +77,36 @@ extension PostgresValue {
 }
 
 extension Device {
-    /// Writes the members of the device, with a masked token.
-    func write(to json: inout JSONWriter.Members) {
-        json.member("user_id", String(key.userID))
-        json.member("device_id", key.deviceID)
-        json.member("push_type", key.pushType.storedName)
-        json.member("push_token", pushToken.masked)
-        json.member("state", isConfirmed ? "registered" : "pending")
-        json.member("locale", locale)
-        json.member("timezone", timezone)
-        json.member("app_version", appVersion)
-        json.array("tags") { json in
-            for tag in tags { json.element(tag) }
-        }
-        json.member("failures", failures)
-        json.member("expires_at", expiresAt?.rfc3339)
-        json.member("created_at", createdAt.rfc3339)
-        json.member("updated_at", updatedAt.rfc3339)
-    }
+    /// The members of a device, with a masked token.
+    static let shape = Shape<Device>(
+        "Device",
+        [
+            .member("user_id", .userID, "The user.", \.key.userID),
+            .member("device_id", .text, DeviceKey.idDescription, \.key.deviceID),
+            .member(
+                "push_type",
+                .text(oneOf: PushType.storedNames),
+                "The service that delivers to the device.",
+                \.key.pushType.storedName
+            ),
+            .member("push_token", .text, "The push token, masked.", \.pushToken.masked),
+            .member(
+                "state",
+                .text(oneOf: ["registered", "pending"]),
+                "`pending` until Kakao has confirmed the latest change."
+            ) {
+                $0.isConfirmed ? "registered" : "pending"
+            },
+            .nullable("locale", .text, "The app's language.", \.locale),
+            .nullable("timezone", .text, "The device's time zone.", \.timezone),
+            .nullable("app_version", .text, "The app's version.", \.appVersion),
+            .array("tags", .text, "The tags by which pushes choose devices.", \.tags),
+            .member("failures", .count, "The failed deliveries since the last registration.") { Int64($0.failures) },
+            .nullable("expires_at", .time, "When Kakao deletes the token; null for never or unknown.", \.expiresAt),
+            .member("created_at", .time, "When the device was first registered.", \.createdAt),
+            .member("updated_at", .time, "When the device was last registered.", \.updatedAt),
+        ]
+    )
 }
 
 /// The sort key of a user's devices, as a page cursor.
@@ -121,17 +138,32 @@ extension Device {
 extension Page<DeviceCursor> {
     /// - Parameter devices: Up to one more than `limit`.
     func response(_ devices: [Device]) -> Response {
-        response(devices, cursor: \.cursor) { $0.write(to: &$1) }
+        response(devices, Device.shape, cursor: \.cursor)
     }
 }
 
 extension Response {
     /// The response 202 to a change that is stored here while the call to Kakao is pending.
     static var pending: Response {
-        var json = JSONWriter()
-        json.object { $0.member("state", "pending") }
-        return .json(json.bytes, status: .accepted)
+        .json(PendingChange.shape.json(PendingChange()), status: .accepted)
     }
+}
+
+extension Answer {
+    /// The response ``Response/pending``.
+    static let pending = Answer.json(
+        .accepted,
+        PendingChange.shape,
+        "The change is stored, and the call to Kakao pending."
+    )
+}
+
+/// The body of ``Response/pending``.
+private struct PendingChange: Sendable {
+    static let shape = Shape<PendingChange>(
+        "PendingChange",
+        [.member("state", .text(oneOf: ["pending"]), "Always `pending`.") { _ in "pending" }]
+    )
 }
 
 extension String {

@@ -2,6 +2,7 @@ internal import EventLoop
 internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
+internal import ServiceKit
 
 /// Operations on all devices of one user.
 extension DeviceRegistrar {
@@ -55,13 +56,12 @@ extension Problem {
         switch error.disposition {
         case .retry, .wait, .halt:
             Problem(
-                .serviceUnavailable,
-                kind: "kakao-unavailable",
+                of: .kakaoUnavailable,
                 "Kakao is unavailable: the users' tokens could not be listed. Try again.",
                 headerFields: [.retryAfter: "10"]
             )
         case .invalid, .fail:
-            Problem(.badGateway, "Kakao rejected the request for the users' tokens.")
+            Problem(of: .badGateway, "Kakao rejected the request for the users' tokens.")
         }
     }
 }

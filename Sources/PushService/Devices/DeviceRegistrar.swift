@@ -4,6 +4,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
 internal import Postgres
+internal import ServiceKit
 
 /// Registers and withdraws devices: stores a change, calls Kakao, stores Kakao's response.
 ///
@@ -156,16 +157,37 @@ struct DeviceRegistrar: Sendable {
     }
 }
 
+extension DeviceRegistrar {
+    /// The problems of ``register(_:)``.
+    static let problems: [ProblemKind] = [.refusedByKakao, .badGateway]
+}
+
+extension ProblemKind {
+    static let badGateway = ProblemKind(
+        .badGateway,
+        "bad-gateway",
+        "Kakao returned a response that its documentation does not describe."
+    )
+    static let kakaoUnavailable = ProblemKind(.serviceUnavailable, "kakao-unavailable", "Kakao is unavailable.")
+    static let conflict = ProblemKind(.conflict, "conflict", "A concurrent request has changed the object.")
+    fileprivate static let refusedByKakao = ProblemKind(
+        .badRequest,
+        "refused-by-kakao",
+        "Kakao rejected the registration.",
+        hasKakaoStatus: true
+    )
+}
+
 extension Problem {
     /// Returns the problem for a registration that Kakao rejects, with Kakao's error text.
     fileprivate static func rejected(_ error: KakaoError) -> Problem {
         guard case .refused(let status, let code, let message) = error.kind else {
-            return Problem(.badGateway, "The call to Kakao failed.")
+            return Problem(of: .badGateway, "The call to Kakao failed.")
         }
         return Problem(
-            HTTPResponse.Status(code: (400..<500).contains(status) ? status : 400),
+            HTTPResponse.Status(integerLiteral: (400..<500).contains(status) ? status : 400),
             code: code?.rawValue,
-            kind: "refused-by-kakao",
+            kind: ProblemKind.refusedByKakao.name,
             message.isEmpty ? "Kakao rejected the registration." : "Kakao rejected the registration: \(message)"
         )
     }

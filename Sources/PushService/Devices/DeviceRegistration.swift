@@ -1,7 +1,9 @@
 internal import EventLoop
 internal import HTTPServer
+internal import JSON
 internal import KakaoAPI
 internal import Postgres
+internal import ServiceKit
 
 /// A device as its app describes it.
 struct DeviceRegistration: Sendable {
@@ -17,18 +19,37 @@ struct DeviceRegistration: Sendable {
 }
 
 extension DeviceRegistration {
+    /// The fields of a request that describe the device.
+    static let fields: [any FieldDeclaration] = [pushToken, locale, timezone, appVersion, tags]
+
+    private static let pushToken = Field.required(
+        "push_token",
+        .text(1...4096),
+        "The token that the app received from APNs or FCM."
+    )
+    private static let locale = Field.optional("locale", .text(1...35), "The app's language, such as ko-KR.")
+    private static let timezone = Field.optional("timezone", .text(1...64), "The time zone, such as Asia/Seoul.")
+    private static let appVersion = Field.optional("app_version", .text(1...64), "The app's version.")
+    private static let tags = Field.optional(
+        "tags",
+        .texts(count: 0...50, length: 1...64),
+        default: [],
+        shown: [],
+        "Tags by which a push can choose devices."
+    )
+
     /// Reads a registration from a request.
     ///
     /// - Throws: ``Problem`` for a missing or invalid field.
-    init(_ parameters: Parameters, _ key: DeviceKey, _ caller: DeviceCaller) throws {
+    init(_ call: Call, _ key: DeviceKey) throws {
         self.init(
             key: key,
-            pushToken: try parameters.text("push_token", length: 1...4096),
-            locale: try parameters.optionalText("locale", length: 1...35),
-            timezone: try parameters.optionalText("timezone", length: 1...64),
-            appVersion: try parameters.optionalText("app_version", length: 1...64),
-            tags: try parameters.texts("tags", count: 50, length: 1...64),
-            authorizedAt: caller.authorizedAt
+            pushToken: try call[Self.pushToken],
+            locale: try call[Self.locale],
+            timezone: try call[Self.timezone],
+            appVersion: try call[Self.appVersion],
+            tags: try call[Self.tags],
+            authorizedAt: call.caller.authorizedAt
         )
     }
 }

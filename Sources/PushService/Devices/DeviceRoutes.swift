@@ -1,70 +1,123 @@
 internal import HTTPServer
 internal import HTTPTypes
-internal import JSON
 internal import KakaoAPI
+internal import ServiceKit
 
-/// The routes below `/v1/devices`: the devices of the user of an access token or, with an operator key, of the user in
-/// `uuid`.
-struct DeviceRoutes: Sendable {
+/// The operations below `/v1/devices`: the devices of the user of an access token or, with an operator key, of the user
+/// in `uuid`.
+struct DeviceRoutes: RouteCollection {
     /// The prefix of paths with a device id. The id is not logged, because Kakao's documentation uses the push token as
     /// the device id of an iPhone.
     static let path = "/v1/devices/"
 
+    static let title = "Devices"
+    static let operations = [listing, registering, withdrawing]
+
     let registrar: DeviceRegistrar
 
-    func add(to router: inout ServiceRouter) {
-        router.on(.get, "/v1/devices", .deviceCaller, list)
-        router.on(.put, Self.path + "{device_id}", .deviceCaller, bodyLimit: ServiceRouter.smallBody, register)
-        router.on(.delete, Self.path + "{device_id}", .deviceCaller, bodyLimit: ServiceRouter.smallBody, withdraw)
-    }
+    private static let deviceID = Field.required("device_id", .text(DeviceKey.idLength), DeviceKey.idDescription)
 
-    private func list(_ request: Request) async throws -> Response {
-        let caller = try request.deviceCaller()
-        let parameters = try Parameters(request)
-        try parameters.requireOnly(["uuid", "limit", "cursor"])
-        let page = try Page<DeviceCursor>(parameters)
-        let userID = try caller.userID(parameters)
+    // MARK: Listing
+
+    private static let listing = Operation(
+        OperationDeclaration(
+            "listDevices",
+            .get,
+            "/v1/devices",
+            .device,
+            "Lists the devices of a user.",
+            query: [Call.uuid] + Page<DeviceCursor>.fields,
+            answers: [.page(of: Device.shape, "The devices, sorted by their ids.")]
+        ),
+        handler: list
+    )
+
+    @Sendable private func list(_ call: Call) async throws -> Response {
+        let page = try Page<DeviceCursor>(call)
+        let userID = try call.userID()
         return page.response(
             try await registrar.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1)
         )
     }
 
+    // MARK: Registering
+
+    private static let pushType = Field.required(
+        "push_type",
+        .pushType,
+        "The service that delivers to the device. `gcm` is a former name of `fcm`."
+    )
+
+    private static let registering = Operation(
+        OperationDeclaration(
+            "putDevice",
+            .put,
+            path + "{device_id}",
+            .device,
+            "Registers the push token of a device, here and at Kakao.",
+            path: [deviceID],
+            query: [Call.uuid],
+            body: .fields([Call.uuid, pushType] + DeviceRegistration.fields),
+            maximumBodyBytes: RequestSize.small,
+            answers: [
+                .json(.ok, Device.shape, "The device, which was known."),
+                .json(.created, Device.shape, "The device, which is new."),
+                .json(.accepted, Device.shape, "The device, which Kakao has not confirmed yet."),
+            ],
+            problems: DeviceRegistrar.problems + [.conflict]
+        ),
+        handler: register
+    )
+
     /// Stores a registration, then calls Kakao. Responds with the device: 201 if it is new, 200 if it was known, 202 if
     /// the call to Kakao is pending.
-    private func register(_ request: Request) async throws -> Response {
-        let caller = try request.deviceCaller()
-        let parameters = try Parameters(queryAndBodyOf: request)
-        try parameters.requireOnly([
-            "uuid", "push_type", "push_token", "locale", "timezone", "app_version", "tags",
-        ])
+    @Sendable private func register(_ call: Call) async throws -> Response {
         let key = DeviceKey(
-            userID: try caller.userID(parameters),
-            deviceID: try Self.deviceID(request),
-            pushType: try Self.pushType(parameters)
+            userID: try call.userID(),
+            deviceID: try call[Self.deviceID],
+            pushType: try call[Self.pushType]
         )
-        _ = try await registrar.register(DeviceRegistration(parameters, key, caller))
+        _ = try await registrar.register(DeviceRegistration(call, key))
         let devices = try await registrar.store.devices(ofUser: key.userID, named: key.deviceID)
         guard let device = devices.first(where: { $0.key == key }) else {
-            throw Problem(
-                .conflict,
-                "The device was changed by a concurrent request. Try again."
-            )
+            throw Problem(of: .conflict, "The device was changed by a concurrent request. Try again.")
         }
         return device.response
     }
 
+    // MARK: Withdrawing
+
+    private static let withdrawnType = Field.optional(
+        "push_type",
+        .pushType,
+        "The push type to remove. Without it, all push types of the device are removed."
+    )
+
+    private static let withdrawing = Operation(
+        OperationDeclaration(
+            "deleteDevice",
+            .delete,
+            path + "{device_id}",
+            .device,
+            "Removes a device, here and at Kakao.",
+            path: [deviceID],
+            query: [Call.uuid, withdrawnType],
+            body: .fields([Call.uuid, withdrawnType]),
+            maximumBodyBytes: RequestSize.small,
+            answers: [.empty(.noContent, "The device is removed."), .pending]
+        ),
+        handler: withdraw
+    )
+
     /// Withdraws a device, of `push_type` or of all its push types. Responds 204, or 202 if a call to Kakao is pending.
     ///
     /// Kakao is called even for a device that is unknown here, because Kakao may know it.
-    private func withdraw(_ request: Request) async throws -> Response {
-        let caller = try request.deviceCaller()
-        let parameters = try Parameters(queryAndBodyOf: request)
-        try parameters.requireOnly(["uuid", "push_type"])
-        let userID = try caller.userID(parameters)
-        let deviceID = try Self.deviceID(request)
+    @Sendable private func withdraw(_ call: Call) async throws -> Response {
+        let userID = try call.userID()
+        let deviceID = try call[Self.deviceID]
         var pushTypes: [PushType]
-        if parameters.has("push_type") {
-            pushTypes = [try Self.pushType(parameters)]
+        if let pushType = try call[Self.withdrawnType] {
+            pushTypes = [pushType]
         } else {
             pushTypes = try await registrar.store.devices(ofUser: userID, named: deviceID).map(\.key.pushType)
             if pushTypes.isEmpty { pushTypes = PushType.allCases }
@@ -76,26 +129,24 @@ struct DeviceRoutes: Sendable {
         }
         return isForgotten ? Response(.noContent) : .pending
     }
+}
 
-    private static func deviceID(_ request: Request) throws -> String {
-        try Parameters.text(request.pathParameter("device_id"), "device_id", length: DeviceKey.idLength)
-    }
-
-    private static func pushType(_ parameters: Parameters) throws -> PushType {
-        guard let pushType = parameters.anyText("push_type").flatMap({ PushType(name: $0) }) else {
-            throw Problem.field("push_type", "apns or fcm")
+extension Kind where Value == PushType {
+    /// A push type by its name in any version of Kakao's API.
+    fileprivate static var pushType: Kind {
+        .input(.choice(PushType.storedNames + ["gcm"]), allowed: "apns or fcm") { value throws(InvalidValue) in
+            guard let type = value.text.flatMap({ PushType(name: $0) }) else { throw InvalidValue() }
+            return type
         }
-        return pushType
     }
 }
 
 extension Device {
     /// The response to a registration of the device.
     fileprivate var response: Response {
-        var json = JSONWriter()
-        json.object { write(to: &$0) }
-        guard isConfirmed else { return .json(json.bytes, status: .accepted) }
+        let json = Self.shape.json(self)
+        guard isConfirmed else { return .json(json, status: .accepted) }
         // A device that was known before keeps its time of creation.
-        return .json(json.bytes, status: createdAt == updatedAt ? .created : .ok)
+        return .json(json, status: createdAt == updatedAt ? .created : .ok)
     }
 }

@@ -2,47 +2,88 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
+internal import ServiceKit
 
-/// The routes `/v1/push/register`, `/tokens` and `/deregister` in the format of Kakao's API, and the same under
+/// The operations `/v1/push/register`, `/tokens` and `/deregister` in the format of Kakao's API, and the same under
 /// `/v2/push`.
-struct KakaoDeviceRoutes: Sendable {
+struct KakaoDeviceRoutes: RouteCollection {
+    static let title = "Devices, as in Kakao's API"
+    static let operations = PushVersion.allCases.flatMap { version in
+        [registering(version), listing(version, .get), listing(version, .post), deregistering(version)]
+    }
+
     let registrar: DeviceRegistrar
 
-    func add(to router: inout ServiceRouter) {
-        for version in PushVersion.allCases {
-            func add(
-                _ method: HTTPRequest.Method,
-                _ name: String,
-                _ handler: @escaping @Sendable (Request, PushVersion) async throws -> Response
-            ) {
-                router.on(method, "\(version.path)/\(name)", .deviceCaller, bodyLimit: ServiceRouter.smallBody) {
-                    try await handler($0, version)
-                }
-            }
-            add(.post, "register", register)
-            add(.get, "tokens", tokens)
-            add(.post, "tokens", tokens)
-            add(.post, "deregister", deregister)
-        }
+    // MARK: Registering
+
+    private static let deviceID = Field.required("device_id", .text(DeviceKey.idLength), DeviceKey.idDescription)
+
+    private static func pushType(_ version: PushVersion) -> Field<PushType> {
+        .required("push_type", .pushType(version), "The service that delivers to the device.")
+    }
+
+    private static func registering(_ version: PushVersion) -> Operation<KakaoDeviceRoutes> {
+        let pushType = pushType(version)
+        return Operation(
+            OperationDeclaration(
+                "registerDevice\(version.suffix)",
+                .post,
+                "\(version.path)/register",
+                .device,
+                "Registers the push token of a device, here and at Kakao.",
+                body: .fields([Call.uuid, deviceID, pushType] + DeviceRegistration.fields),
+                unknownFields: .ignored,
+                maximumBodyBytes: RequestSize.small,
+                answers: [
+                    .json(.ok, .integer(-1...Int64.max), "The days until the token expires; -1 for never."),
+                    .pending,
+                ],
+                problems: DeviceRegistrar.problems
+            )
+        ) { routes in { try await routes.register($0, pushType) } }
     }
 
     /// Stores a registration, then calls Kakao. Responds 200 with the days until the token expires, or 202 if the call
     /// to Kakao is pending.
-    private func register(_ request: Request, _ version: PushVersion) async throws -> Response {
-        let caller = try request.deviceCaller()
-        let parameters = try Parameters(request)
-        let registration = try DeviceRegistration(parameters, Self.key(parameters, version, caller), caller)
+    private func register(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
+        let registration = try DeviceRegistration(call, Self.key(call, pushType))
         guard let lifetime = try await registrar.register(registration) else { return .pending }
         return .json(Array(lifetime.answer.utf8))
+    }
+
+    // MARK: Listing
+
+    private static let uuids = Field.optional(
+        "uuids",
+        .userIDs(count: 1...KakaoPushAPI.maximumUsers),
+        "Several users, instead of `uuid`."
+    )
+
+    /// - Parameter method: GET, or POST for more users than fit into a query.
+    private static func listing(_ version: PushVersion, _ method: HTTPRequest.Method) -> Operation<KakaoDeviceRoutes> {
+        Operation(
+            OperationDeclaration(
+                "listTokens\(method == .get ? "" : "ByPost")\(version.suffix)",
+                method,
+                "\(version.path)/tokens",
+                .device,
+                "Lists the devices of users with their push tokens. An operator names one user in `uuid` or several in `uuids`.",
+                query: method == .get ? [Call.uuid, uuids] : [],
+                body: method == .get ? .none : .fields([Call.uuid, uuids]),
+                unknownFields: .ignored,
+                maximumBodyBytes: RequestSize.small,
+                answers: [.tokens(version)],
+                problems: [.kakaoUnavailable, .badGateway]
+            )
+        ) { routes in { try await routes.tokens($0, version) } }
     }
 
     /// Lists the devices of one or more users in the order of user and device. Devices of users that are unknown here
     /// come from Kakao.
     ///
     /// A list of more than one page is streamed.
-    private func tokens(_ request: Request, _ version: PushVersion) async throws -> Response {
-        let caller = try request.deviceCaller()
-        let userIDs = try Self.userIDs(try Parameters(request), caller)
+    private func tokens(_ call: Call, _ version: PushVersion) async throws -> Response {
+        let userIDs = try Self.userIDs(call)
         let store = registrar.store
         let first: DeviceStore.TokenPage
         var unknown: [Int64] = []
@@ -79,36 +120,74 @@ struct KakaoDeviceRoutes: Sendable {
         }
     }
 
-    /// Withdraws a device. Responds 200 with an empty body, or 202 if the call to Kakao is pending.
-    private func deregister(_ request: Request, _ version: PushVersion) async throws -> Response {
-        let caller = try request.deviceCaller()
-        let isForgotten = try await registrar.withdraw(Self.key(try Parameters(request), version, caller))
-        return isForgotten ? .json([]) : .pending
-    }
-
     /// Returns the users in `uuid` or `uuids`, distinct and in order. A user's app may omit both, and may name only its
     /// own user.
-    private static func userIDs(_ parameters: Parameters, _ caller: DeviceCaller) throws -> [Int64] {
-        guard !parameters.has("uuid") || !parameters.has("uuids"),
-            caller != .operator || parameters.has("uuid") || parameters.has("uuids")
-        else { throw Problem.field("uuid", "specified, or uuids instead, but not both") }
-        guard parameters.has("uuids") else { return [try caller.userID(parameters)] }
-        let userIDs = try parameters.userIDs("uuids", count: 1...KakaoPushAPI.maximumUsers)
-        try caller.require(userIDs, "uuids")
+    private static func userIDs(_ call: Call) throws -> [Int64] {
+        var isUser = false
+        if case .user = call.caller { isUser = true }
+        guard !call.has(Call.uuid) || !call.has(uuids), isUser || call.has(Call.uuid) || call.has(uuids) else {
+            throw Problem.field("uuid", "specified, or uuids instead, but not both")
+        }
+        guard let userIDs = try call[uuids] else { return [try call.userID()] }
+        try call.caller.require(userIDs, uuids.name)
         return Set(userIDs).sorted()
     }
 
-    private static func key(
-        _ parameters: Parameters,
-        _ version: PushVersion,
-        _ caller: DeviceCaller
-    ) throws -> DeviceKey {
-        let userID = try caller.userID(parameters)
-        let deviceID = try parameters.text("device_id", length: DeviceKey.idLength)
-        guard let name = parameters.anyText("push_type"), let pushType = PushType(name: name, version: version) else {
-            throw Problem.field("push_type", PushType.allCases.map { $0.name(in: version) }.joined(separator: " or "))
+    // MARK: Deregistering
+
+    private static func deregistering(_ version: PushVersion) -> Operation<KakaoDeviceRoutes> {
+        let pushType = pushType(version)
+        return Operation(
+            OperationDeclaration(
+                "deregisterDevice\(version.suffix)",
+                .post,
+                "\(version.path)/deregister",
+                .device,
+                "Removes a device, here and at Kakao.",
+                body: .fields([Call.uuid, deviceID, pushType]),
+                unknownFields: .ignored,
+                maximumBodyBytes: RequestSize.small,
+                answers: [.empty(.ok, "The device is removed."), .pending]
+            )
+        ) { routes in { try await routes.deregister($0, pushType) } }
+    }
+
+    /// Withdraws a device. Responds 200 with an empty body, or 202 if the call to Kakao is pending.
+    private func deregister(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
+        let isForgotten = try await registrar.withdraw(Self.key(call, pushType))
+        return isForgotten ? .json([]) : .pending
+    }
+
+    private static func key(_ call: Call, _ pushType: Field<PushType>) throws -> DeviceKey {
+        DeviceKey(userID: try call.userID(), deviceID: try call[deviceID], pushType: try call[pushType])
+    }
+}
+
+extension PushVersion {
+    /// The end of the names of operations; empty for version 1.
+    var suffix: String { self == .v1 ? "" : rawValue.uppercased() }
+}
+
+extension Kind where Value == PushType {
+    /// A push type by its name in a version of Kakao's API.
+    fileprivate static func pushType(_ version: PushVersion) -> Kind {
+        let names = PushType.allCases.map { $0.name(in: version) }
+        return .input(.choice(names), allowed: names.joined(separator: " or ")) { value throws(InvalidValue) in
+            guard let type = value.text.flatMap({ PushType(name: $0, version: version) }) else { throw InvalidValue() }
+            return type
         }
-        return DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType)
+    }
+}
+
+extension Answer {
+    /// The list of tokens in the format of Kakao's API, which is written without a shape, since it may be long.
+    fileprivate static func tokens(_ version: PushVersion) -> Answer {
+        let names = ["user_id", "device_id", "push_type", "push_token", "created_at", "updated_at"]
+        return .json(
+            .ok,
+            .array(of: .object(names.map { ($0, Schema.text(), true) })),
+            "The devices, sorted by user and device."
+        )
     }
 }
 

@@ -1,64 +1,115 @@
 internal import HTTPServer
 internal import HTTPTypes
-internal import JSON
 internal import KakaoAPI
+internal import ServiceKit
 
-/// The operators' routes for one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE
+/// The operators' operations for one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE
 /// /v1/users/{uuid}`.
-struct UserRoutes: Sendable {
+struct UserRoutes: RouteCollection {
+    static let title = "Users"
+    static let operations = [listing, reconciling, deleting]
+
     let registrar: DeviceRegistrar
     let events: EventStore
     let callbacks: LinkCallbackStore
     /// The custom argument of Link callbacks that contains a user id, if any.
     let userIDArgument: String?
 
-    func add(to router: inout ServiceRouter) {
-        router.on(.get, "/v1/users/{uuid}/devices", .operator(.read), devices)
-        router.on(.delete, "/v1/users/{uuid}", .operator(.devices), forget)
-        router.on(.post, "/v1/users/{uuid}/sync", .operator(.devices), reconcile)
-    }
+    private static let uuid = Field.required("uuid", .userID, "The user.")
 
-    private func devices(_ request: Request) async throws -> Response {
-        let userID = try Self.userID(request)
-        let page = try Page<DeviceCursor>(Parameters(request))
+    private static let listing = Operation(
+        OperationDeclaration(
+            "listDevicesOfUser",
+            .get,
+            "/v1/users/{uuid}/devices",
+            .operator(.read),
+            "Lists the devices of a user.",
+            path: [uuid],
+            query: Page<DeviceCursor>.fields,
+            answers: [.page(of: Device.shape, "The devices, sorted by their ids.")]
+        ),
+        handler: list
+    )
+
+    @Sendable private func list(_ call: Call) async throws -> Response {
+        let userID = try call[Self.uuid]
+        let page = try Page<DeviceCursor>(call)
         return page.response(
             try await registrar.store.devices(ofUser: userID, after: page.cursor, limit: page.limit + 1)
         )
     }
 
+    private static let deleting = Operation(
+        OperationDeclaration(
+            "deleteUser",
+            .delete,
+            "/v1/users/{uuid}",
+            .operator(.devices),
+            "Deletes all data of a user, and the user's devices at Kakao.",
+            path: [uuid],
+            answers: [.empty(.noContent, "The data is deleted."), .pending]
+        ),
+        handler: delete
+    )
+
     /// Deletes the data of a user. Responds 204, or 202 if a call to Kakao is pending.
-    private func forget(_ request: Request) async throws -> Response {
-        let userID = try Self.userID(request)
+    @Sendable private func delete(_ call: Call) async throws -> Response {
+        let userID = try call[Self.uuid]
         try await events.remove(userID: userID)
         if let userIDArgument { try await callbacks.remove(userID: userID, fromArgument: userIDArgument) }
         return try await registrar.forgetDevices(ofUser: userID) ? Response(.noContent) : .pending
     }
 
+    private static let reconciling = Operation(
+        OperationDeclaration(
+            "reconcileUser",
+            .post,
+            "/v1/users/{uuid}/sync",
+            .operator(.devices),
+            "Compares the devices of a user with Kakao's list, and resolves the differences.",
+            path: [uuid],
+            answers: [
+                .json(.ok, Reconciliation.shape, "Nothing differs."),
+                .json(.accepted, Reconciliation.shape, "The differences, which are being resolved."),
+            ],
+            problems: [.kakaoUnavailable, .badGateway]
+        ),
+        handler: reconcile
+    )
+
     /// Reconciles the devices of a user with Kakao's list. Responds 200 if nothing differs, or 202 with the
     /// differences, which are being resolved.
-    private func reconcile(_ request: Request) async throws -> Response {
-        let userID = try Self.userID(request)
+    @Sendable private func reconcile(_ call: Call) async throws -> Response {
+        let userID = try call[Self.uuid]
         let differences = try await registrar.reconcileDevices(ofUser: userID)
-        var json = JSONWriter()
-        json.object { json in
-            json.member("user_id", String(userID))
-            json.array("differences") { json in
-                for difference in differences {
-                    json.object { json in
-                        json.member("device_id", difference.key.deviceID)
-                        json.member("push_type", difference.key.pushType.storedName)
-                        json.member("difference", difference.kind.rawValue)
-                    }
-                }
-            }
-        }
-        return .json(json.bytes, status: differences.isEmpty ? .ok : .accepted)
+        return .json(
+            Reconciliation.shape.json(Reconciliation(userID: userID, differences: differences)),
+            status: differences.isEmpty ? .ok : .accepted
+        )
     }
+}
 
-    private static func userID(_ request: Request) throws -> Int64 {
-        guard let userID = Int64(decimal: request.pathParameter("uuid")), userID > 0 else {
-            throw Problem.field("uuid", "an integer from 1 to 9223372036854775807")
-        }
-        return userID
-    }
+/// The result of a comparison with Kakao's list of devices.
+private struct Reconciliation: Sendable {
+    let userID: Int64
+    let differences: [DeviceDifference]
+
+    static let shape = Shape<Reconciliation>(
+        "Reconciliation",
+        [
+            .member("user_id", .userID, "The user.", \.userID),
+            .array("differences", DeviceDifference.shape.kind, "The devices that differ.", \.differences),
+        ]
+    )
+}
+
+extension DeviceDifference {
+    fileprivate static let shape = Shape<DeviceDifference>(
+        "DeviceDifference",
+        [
+            .member("device_id", .text, "The device.", \.key.deviceID),
+            .member("push_type", .text(oneOf: PushType.storedNames), "Its push type.", \.key.pushType.storedName),
+            .member("difference", .choice, "What differs.", \.kind),
+        ]
+    )
 }

@@ -2,42 +2,50 @@ internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
+internal import ServiceKit
 
 /// Authentication and authorization of callers.
-struct Authenticator: Sendable {
+struct Authenticator: Authorizer {
     private let operatorKey: Secret
     private let adminKey: Secret
+    private let feedbackSecret: Secret?
     private let operators: OperatorKeys
     private let keys: OperatorKeyStore
     private let users: UserCredentials
     private let limits: DeviceRequestLimits
+    private let monitoring: MonitoringAccess
     private let kakao: KakaoUserAPI
     private let client: HTTPClient
 
     /// - Parameters:
-    ///   - operators: Shared by all event loops, as are `users` and `limits`.
+    ///   - feedbackSecret: The secret in the path of Kakao's feedback, if there is one.
+    ///   - operators: Shared by all event loops, as are `users`, `limits` and `monitoring`.
     ///   - kakao: The API client of this authenticator's event loop. `keys` and `client` belong to the same event loop.
     init(
         operatorKey: Secret,
         adminKey: Secret,
+        feedbackSecret: Secret?,
         operators: OperatorKeys,
         keys: OperatorKeyStore,
         users: UserCredentials,
         limits: DeviceRequestLimits,
+        monitoring: MonitoringAccess,
         kakao: KakaoUserAPI,
         client: HTTPClient
     ) {
         self.operatorKey = operatorKey
         self.adminKey = adminKey
+        self.feedbackSecret = feedbackSecret
         self.operators = operators
         self.keys = keys
         self.users = users
         self.limits = limits
+        self.monitoring = monitoring
         self.kakao = kakao
         self.client = client
     }
 
-    /// Returns the check for a route with this access; `nil` for a public route.
+    /// Returns the check for an operation with this access; `nil` for a public one.
     ///
     /// The check throws a database error or a ``Problem``: 401 without a valid credential, 403 for a key that lacks a
     /// scope, 404 for a wrong secret address, 429 for too many requests, 503 when the token cannot be verified now.
@@ -45,9 +53,10 @@ struct Authenticator: Sendable {
         switch access {
         case .anyone: nil
         case .operator(let scopes): { try checkOperator($0, scopes) }
-        case .deviceCaller: { try checkDeviceCaller($0) }
+        case .monitoring: { try monitoring.check($0) { try checkOperator($0, [.read]) } }
+        case .device: { try checkDeviceCaller($0) }
         case .kakao: { try checkKakao($0) }
-        case .kakaoAddress(let secret): { try Self.checkAddress($0, secret) }
+        case .kakaoAddress: { try checkAddress($0) }
         }
     }
 
@@ -59,14 +68,6 @@ struct Authenticator: Sendable {
         return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
     }
 
-    /// Returns an identifier of the request's operator key: its SHA-256, or an empty array for the key in the settings,
-    /// whose value may change.
-    func operatorKeyID(of request: Request) -> [UInt8] {
-        guard let credential = Credential(request) else { return [] }
-        let digest = SHA256Digest.of(credential.text)
-        return operatorKey.matches(digest: digest) ? [] : digest
-    }
-
     /// Authenticates the caller of a device endpoint: an operator whose key has the scope `devices`, or a user's app
     /// that sends an accepted token as `Bearer TOKEN`. Requests of users are limited by user and by address; requests
     /// of operators are not limited.
@@ -76,7 +77,6 @@ struct Authenticator: Sendable {
         guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
             !operatorKey.matches(digest: digest)
         else {
-            request.principal = DeviceCaller.operatorPrincipal
             return try checkKey(digest, [.devices], of: request)
         }
         try limits.takeFromAddress(of: request)
@@ -100,12 +100,15 @@ struct Authenticator: Sendable {
 
     private func admit(_ user: AuthorizedUser, _ request: Request) throws {
         try limits.take(from: user.id)
-        request.principal = user.id
-        request.authenticatedAt = user.authorizedAt
+        request.principal = Caller.user(user)
     }
 
     private func checkKey(_ digest: [UInt8], _ scopes: [Scope], of request: Request) throws -> PendingCheck? {
-        if operatorKey.matches(digest: digest) { return nil }
+        guard !operatorKey.matches(digest: digest) else {
+            request.principal = Caller.operator(keyID: [])
+            return nil
+        }
+        request.principal = Caller.operator(keyID: digest)
         if let known = try operators.knownScopes(ofKeyWith: digest, from: request.clientAddress.network) {
             try Self.require(scopes, of: known)
             return nil
@@ -124,7 +127,7 @@ struct Authenticator: Sendable {
 
     private static func require(_ scopes: [Scope], of known: Set<Scope>) throws {
         guard let missing = scopes.first(where: { !$0.isAllowed(by: known) }) else { return }
-        throw Problem(.forbidden, kind: "missing-scope", "This key does not have the scope \(missing.rawValue).")
+        throw Problem(of: .missingScope, "This key does not have the scope \(missing.rawValue).")
     }
 
     /// Admits a request that carries the Admin key, as those of Kakao's servers do.
@@ -133,22 +136,24 @@ struct Authenticator: Sendable {
         else {
             throw Self.unauthorized
         }
+        request.principal = Caller.kakao
         request.exemptsConnection = true
         return nil
     }
 
     /// Admits a request whose path contains the secret, which only Kakao's servers know.
-    private static func checkAddress(_ request: Request, _ secret: Secret) throws -> PendingCheck? {
-        guard secret.matches(request.pathParameter("secret")) else {
-            throw Problem(.notFound, "There is nothing at this path.")
+    private func checkAddress(_ request: Request) throws -> PendingCheck? {
+        guard let feedbackSecret, feedbackSecret.matches(request.pathParameter("secret")) else {
+            throw Problem(of: .notFound, "There is nothing at this path.")
         }
+        request.principal = Caller.kakao
         request.exemptsConnection = true
         return nil
     }
 
     static var unauthorized: Problem {
         Problem(
-            .unauthorized,
+            of: .unauthorized,
             "Missing, invalid or expired credentials. Send a key or token as Authorization: Bearer KEY.",
             headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
         )

@@ -4,6 +4,7 @@ internal import HTTPTypes
 internal import KakaoAPI
 internal import Locking
 internal import Postgres
+internal import ServiceKit
 
 /// A cache of Kakao Login access tokens and their users, as verified by Kakao. Shared by all event loops.
 ///
@@ -247,8 +248,7 @@ extension Problem {
     /// The problem of a caller that cannot be identified now. It is never 401, for which an app would log its user out.
     static func identityUnavailable(retrySeconds: Int64) -> Problem {
         Problem(
-            .serviceUnavailable,
-            kind: "identity-unavailable",
+            of: .identityUnavailable,
             "The token could not be verified because its issuer could not be asked. Try again.",
             headerFields: [.retryAfter: String(retrySeconds)]
         )

@@ -1,5 +1,6 @@
 package import FoundationEssentials
 package import Postgres
+package import ServiceKit
 
 /// The stored data of an operator's or a backend's key. The key itself was shown once and is not stored.
 package struct OperatorKey: Sendable {

@@ -3,6 +3,7 @@ internal import FoundationEssentials
 internal import HTTPServer
 internal import Locking
 internal import Postgres
+internal import ServiceKit
 
 /// A cache of valid operator keys and their scopes, as stored in the database. Shared by all event loops of a server.
 ///
@@ -82,7 +83,7 @@ final class OperatorKeys: Sendable {
         if let known, known.end > now { return use(known, digest) }
         if known == nil, let wait = delays.wait(address(), at: now) {
             throw Problem.tooManyRequests(
-                kind: "too-many-bad-keys",
+                kind: ProblemKind.tooManyBadKeys.name,
                 "Too many invalid keys from this address.",
                 wait: wait
             )

@@ -5,6 +5,7 @@ internal import JSON
 internal import KakaoAPI
 internal import Logging
 internal import Postgres
+internal import ServiceKit
 
 /// The kinds of bearer token accepted from users, as enabled in the settings. Shared by all event loops.
 final class UserCredentials: Sendable {

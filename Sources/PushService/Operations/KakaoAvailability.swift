@@ -21,7 +21,7 @@ final class KakaoAvailability: Sendable {
     }
 
     /// Whether Kakao responds, as far as is known.
-    enum KakaoState: String, Sendable {
+    enum KakaoState: String, CaseIterable, Sendable {
         /// No call has ended yet.
         case unknown
         case reachable

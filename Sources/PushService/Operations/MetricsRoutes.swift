@@ -3,15 +3,31 @@ internal import HTTPTypes
 internal import Journal
 internal import Postgres
 internal import PrometheusMetrics
+internal import ServiceKit
 
 /// `/metrics` for Prometheus, with a key that has the scope `read`.
 ///
 /// One instance serves all event loops of a server: requests are rare, and the metrics are those of the whole server.
-final class MetricsRoutes: Sendable {
+final class MetricsRoutes: RouteCollection {
     static let path = "/metrics"
+
+    static let title = "Metrics"
+    static let operations = [
+        Operation(
+            OperationDeclaration(
+                "getMetrics",
+                .get,
+                path,
+                .monitoring,
+                "Returns the metrics of this server for Prometheus.",
+                answers: [.media(.ok, ["text/plain"], "The text format of Prometheus.")]
+            ),
+            handler: show
+        )
+    ]
+
     private static let headerFields: HTTPFields = [.contentType: ExpositionText.contentType]
 
-    private let access: ReaderAccess
     private let metrics: ServerMetrics
     private let availability: KakaoAvailability
     private let progress: SenderProgress
@@ -21,7 +37,6 @@ final class MetricsRoutes: Sendable {
 
     /// - Parameter pools: The pools of all event loops.
     init(
-        access: ReaderAccess,
         metrics: ServerMetrics,
         availability: KakaoAvailability,
         progress: SenderProgress,
@@ -29,7 +44,6 @@ final class MetricsRoutes: Sendable {
         queue: QueueDepth,
         journal: Journal?
     ) {
-        self.access = access
         self.metrics = metrics
         self.availability = availability
         self.progress = progress
@@ -38,11 +52,7 @@ final class MetricsRoutes: Sendable {
         self.journal = journal
     }
 
-    func add(to router: inout ServiceRouter) {
-        router.on(.get, Self.path, .operator(.read), checkedBy: access.check, show)
-    }
-
-    private func show(_ request: Request) async throws -> Response {
+    @Sendable private func show(_ call: Call) async throws -> Response {
         async let process = ProcessStatistics.read()
         let snapshot = await ServerMetrics.Snapshot(
             sender: availability.senderState,

@@ -1,9 +1,9 @@
 internal import EventLoop
 internal import HTTPServer
 internal import HTTPTypes
-internal import JSON
 internal import Journal
 internal import Postgres
+internal import ServiceKit
 
 /// Whether requests may be sent to this server. It must not be shutting down, and the database must be ready, or
 /// unreachable while the journal is open.
@@ -12,13 +12,45 @@ internal import Postgres
 /// count: a halted sender or, with a journal, an unreachable database. There is one instance for each event loop.
 actor Readiness {
     /// The state of the database, as far as requests are concerned.
-    enum Database: String, Sendable {
+    enum Database: String, CaseIterable, Sendable {
         case ok
         /// The database responds, but migrations are pending or in progress.
         case migrating
         case unreachable
         /// The database responds, but refuses this server: the database name, role, password or privileges are wrong.
         case refused
+    }
+
+    /// Whether requests may be sent, with the state of each part.
+    struct Report: Sendable {
+        let isReady: Bool
+        let database: Database
+        /// `nil` if there is no journal.
+        let isJournalOpen: Bool?
+        let sender: String
+        let isShuttingDown: Bool
+
+        static let shape = Shape<Report>(
+            "Readiness",
+            [
+                .member("ready", .boolean, "Whether requests may be sent.", \.isReady),
+                .member("checks", checks.kind, "The state of each part.") { $0 },
+            ]
+        )
+
+        private static let checks = Shape<Report>(
+            "ReadinessChecks",
+            [
+                .member("database", .choice, "The state of the database.", \.database),
+                .member("journal", .text(oneOf: ["ok", "closed", "none"]), "The journal of Kakao's calls.") { report in
+                    report.isJournalOpen.map { $0 ? "ok" : "closed" } ?? "none"
+                },
+                .member("sender", .text, "The state of the sender, which does not decide about readiness.", \.sender),
+                .optional("server", .text(oneOf: ["shutting_down"]), "Present while the server shuts down.") { report in
+                    report.isShuttingDown ? "shutting_down" : nil
+                },
+            ]
+        )
     }
 
     /// How long a result is reused. The route needs no key, so requests must cost nothing.
@@ -71,17 +103,14 @@ actor Readiness {
             // server that never was ready is misconfigured.
             case .refused: gate.isOpen && isJournalOpen == true && !gate.isShuttingDown
             }
-        var json = JSONWriter()
-        json.object { json in
-            json.member("ready", isReady)
-            json.object("checks") { json in
-                json.member("database", database.rawValue)
-                json.member("journal", isJournalOpen.map { $0 ? "ok" : "closed" } ?? "none")
-                json.member("sender", availability.senderState.label)
-                if gate.isShuttingDown { json.member("server", "shutting_down") }
-            }
-        }
-        var response = Response.json(json.bytes, status: isReady ? .ok : .serviceUnavailable)
+        let report = Report(
+            isReady: isReady,
+            database: database,
+            isJournalOpen: isJournalOpen,
+            sender: availability.senderState.label,
+            isShuttingDown: gate.isShuttingDown
+        )
+        var response = Response.json(Report.shape.json(report), status: isReady ? .ok : .serviceUnavailable)
         if !isReady { response.headerFields[.retryAfter] = "1" }
         return response
     }

@@ -1,12 +1,16 @@
 internal import HTTPServer
 internal import Postgres
+internal import ServiceKit
 internal import Synchronization
 
 /// Middleware that responds with 503 until the database is ready, since its tables may not exist before.
 ///
-/// Health, metrics and status pass. With a journal Kakao's calls pass too, because Kakao does not repeat them.
+/// Health, metrics, status and the OpenAPI document pass. With a journal Kakao's calls pass too, because Kakao does not repeat them.
 final class StartupGate: Middleware {
-    private static let openPaths = HealthRoutes.quietPaths + [MetricsRoutes.path, StatusRoutes.path]
+    private static let openPaths =
+        HealthRoutes.quietPaths + [
+            MetricsRoutes.path, StatusRoutes.path, OpenAPIRoutes.path,
+        ]
     private static let kakaoPrefix = "/kakao/"
 
     private let passesKakao: Bool

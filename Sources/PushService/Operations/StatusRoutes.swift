@@ -3,70 +3,53 @@ internal import FoundationEssentials
 internal import Glibc
 internal import HTTPServer
 internal import HTTPTypes
-internal import JSON
 internal import Journal
+internal import ServiceKit
 
 /// `GET /v1/status`: the state of this server and its dependencies, for operators.
 ///
 /// One instance serves all event loops of a server.
-struct StatusRoutes: Sendable {
+struct StatusRoutes: RouteCollection {
     static let path = "/v1/status"
 
-    let access: ReaderAccess
+    static let title = "Status"
+    static let operations = [
+        Operation(
+            OperationDeclaration(
+                "getStatus",
+                .get,
+                path,
+                .monitoring,
+                "Shows the state of the server and of what it depends on.",
+                answers: [.json(.ok, ServiceStatus.shape, "The state.")]
+            ),
+            handler: show
+        )
+    ]
+
     let availability: KakaoAvailability
     let queue: QueueDepth
     let journal: Journal?
     /// When this server started.
     let startedAt = MonotonicTime.now
 
-    func add(to router: inout ServiceRouter) {
-        router.on(.get, Self.path, .operator(.read), checkedBy: access.check, show)
-    }
-
-    private func show(_ request: Request) async throws -> Response {
-        let counts = await queue.counts()
-        var json = JSONWriter(reservingCapacity: 1024)
-        json.object { json in
-            json.object("sender") { json in
-                let state = availability.senderState
-                json.member("state", state.label)
-                json.member(
-                    "reason",
-                    availability.refusalReason ?? (state == .waiting ? "A quota at Kakao is used up." : nil)
+    @Sendable private func show(_ call: Call) async throws -> Response {
+        let status = ServiceStatus(
+            sender: availability.senderState,
+            refusalReason: availability.refusalReason,
+            counts: await queue.counts(),
+            journal: journal?.status,
+            kakao: availability.kakaoState,
+            lastCall: availability.lastCall,
+            servers: [
+                ServiceStatus.Server(
+                    host: Self.host,
+                    version: ServerVersion.current,
+                    uptimeSeconds: (MonotonicTime.now - startedAt).components.seconds
                 )
-                json.member("remedy", state.remedy)
-            }
-            json.object("backlog") { json in
-                json.member("batches", counts?.waitingBatches)
-                json.member("oldest_seconds", counts?.oldestWaitingSeconds)
-            }
-            if let status = journal?.status {
-                json.object("journal") { json in
-                    json.member("open", status.isOpen)
-                    json.member("records", status.records)
-                    json.member("oldest_seconds", status.oldestSeconds)
-                    json.member("rejected", status.rejected)
-                }
-            } else {
-                json.member("journal", String?.none)
-            }
-            json.object("database") { $0.member("up", counts != nil) }
-            json.object("kakao") { json in
-                let kakao = availability.lastCall
-                json.member("state", availability.kakaoState.rawValue)
-                json.member("last_call_at", kakao?.at.rfc3339)
-                json.member("last_error", kakao?.lastError?.label)
-                json.member("last_error_at", kakao?.lastErrorAt?.rfc3339)
-            }
-            json.array("servers") { json in
-                json.object { json in
-                    json.member("host", Self.host)
-                    json.member("version", ServerVersion.current)
-                    json.member("uptime_seconds", (MonotonicTime.now - startedAt).components.seconds)
-                }
-            }
-        }
-        return .json(json.bytes)
+            ]
+        )
+        return .json(ServiceStatus.shape.json(status))
     }
 
     private static let host: String = {
@@ -74,6 +57,100 @@ struct StatusRoutes: Sendable {
         guard gethostname(&buffer, buffer.count - 1) == 0 else { return "localhost" }
         return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }()
+}
+
+/// The state of the service, as operators see it.
+private struct ServiceStatus: Sendable {
+    struct Server: Sendable {
+        let host: String
+        let version: String
+        let uptimeSeconds: Int64
+
+        static let shape = Shape<Server>(
+            "Server",
+            [
+                .member("host", .text, "The name of the machine.", \.host),
+                .member("version", .text, "The version of the program.", \.version),
+                .member("uptime_seconds", .count, "The seconds since it started.", \.uptimeSeconds),
+            ]
+        )
+    }
+
+    let sender: KakaoAvailability.SenderState
+    let refusalReason: String?
+    /// `nil` if the database does not respond.
+    let counts: QueueDepth.Counts?
+    /// `nil` if there is no journal.
+    let journal: Journal.Status?
+    let kakao: KakaoAvailability.KakaoState
+    let lastCall: KakaoAvailability.LastCall?
+    let servers: [Server]
+
+    static let shape = Shape<ServiceStatus>(
+        "Status",
+        [
+            .member("sender", senderShape.kind, "The sender of pushes.") { $0 },
+            .member("backlog", backlogShape.kind, "What waits to be sent.") { $0 },
+            .nullable("journal", journalShape.kind, "The journal of Kakao's calls; null if there is none.", \.journal),
+            .member("database", databaseShape.kind, "PostgreSQL.") { $0 },
+            .member("kakao", kakaoShape.kind, "Kakao.") { $0 },
+            .array("servers", Server.shape.kind, "The servers.", \.servers),
+        ]
+    )
+
+    private static let senderShape = Shape<ServiceStatus>(
+        "SenderStatus",
+        [
+            .member(
+                "state",
+                .text(oneOf: KakaoAvailability.SenderState.allCases.map(\.label)),
+                "Its state.",
+                \.sender.label
+            ),
+            .nullable("reason", .text, "Why it does not send.") {
+                $0.refusalReason ?? ($0.sender == .waiting ? "A quota at Kakao is used up." : nil)
+            },
+            .nullable("remedy", .text, "What to do.", \.sender.remedy),
+        ]
+    )
+
+    private static let backlogShape = Shape<ServiceStatus>(
+        "Backlog",
+        [
+            .nullable("batches", .count, "The waiting batches, counted up to 100,000.", \.counts?.waitingBatches),
+            .nullable(
+                "oldest_seconds",
+                .seconds,
+                "For how long the oldest of them has been due.",
+                \.counts?.oldestWaitingSeconds
+            ),
+        ]
+    )
+
+    private static let journalShape = Shape<Journal.Status>(
+        "JournalStatus",
+        [
+            .member("open", .boolean, "Whether calls can be stored in it.", \.isOpen),
+            .member("records", .count, "The calls that wait to be stored in PostgreSQL.") { Int64($0.records) },
+            .member("oldest_seconds", .seconds, "The age of the oldest of them.", \.oldestSeconds),
+            .member("rejected", .count, "The calls that PostgreSQL has rejected.") { Int64($0.rejected) },
+        ]
+    )
+
+    private static let databaseShape = Shape<ServiceStatus>(
+        "DatabaseStatus",
+        [.member("up", .boolean, "Whether it responds.") { $0.counts != nil }]
+    )
+
+    private static let kakaoShape = Shape<ServiceStatus>(
+        "KakaoStatus",
+        [
+            .member("state", .choice, "Whether Kakao responds.", \.kakao),
+            .nullable("last_call_at", .time, "When the last call ended.", \.lastCall?.at),
+            .nullable("last_error", .text, "The last error.", \.lastCall?.lastError?.label),
+            .nullable("last_error_at", .time, "When it happened.", \.lastCall?.lastErrorAt),
+        ]
+    )
 }
 
 /// The version of the program.

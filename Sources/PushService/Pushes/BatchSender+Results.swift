@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import KakaoAPI
 internal import Logging
+internal import ServiceKit
 
 // The results of batches. A result is kept until it is stored, however long the database is unavailable. While this
 // server holds the lease, no other server can change the batch. After that, the statement that stores the result has no

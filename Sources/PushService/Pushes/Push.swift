@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 package import JSON
 internal import KakaoAPI
+internal import ServiceKit
 
 /// The treatment of a request that was sent and got no response. Kakao's send API has no idempotency key.
 package enum Delivery: String, Sendable, CaseIterable {

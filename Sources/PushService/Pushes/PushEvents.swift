@@ -3,6 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import Locking
+internal import ServiceKit
 
 /// The route `GET /v1/pushes/{id}/events`: the progress of a push as server-sent events (WHATWG HTML §9.2).
 ///
@@ -36,7 +37,7 @@ final class PushEvents: Sendable {
             var last: [UInt8] = []
             var quietTurns = 0
             while let shown = push {
-                let json = shown.json()
+                let json = PushSummary.shape.json(shown)
                 if json != last {
                     try await writer.write(Array("event: push\ndata: ".utf8) + json + Array("\n\n".utf8))
                     last = json

@@ -2,6 +2,7 @@ internal import EventLoop
 internal import FoundationEssentials
 internal import Locking
 internal import Postgres
+internal import ServiceKit
 
 /// The notifications that there is work on pushes, within a server and, by `NOTIFY`, from one server to the others.
 /// They make frequent polling unnecessary.

@@ -1,5 +1,6 @@
 internal import EventLoop
 internal import Logging
+internal import ServiceKit
 
 /// Expands audiences into batches in the background, step by step, round-robin over pushes.
 actor PushPreparer {

@@ -1,98 +1,175 @@
 internal import FoundationEssentials
+internal import HTTPClient
 internal import HTTPServer
+internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
+internal import ServiceKit
 
 // The parsing of pushes from requests, and their JSON in responses.
 
 extension NewPush {
+    /// The fields of `POST /v1/pushes` that describe the push.
+    static let fields: [any FieldDeclaration] = [
+        nameField, audienceField, messageField, sendAtField, expiresAtField, usersPerSecondField, deliveryField,
+        skipUnknownField,
+    ]
+
+    private static let nameField = Field.optional("name", .text(1...200), "A name for people.")
+    private static let audienceField = Field.required("audience", .audience, "Whom to send to.")
+    private static let messageField = Field.required(
+        "message",
+        .pushMessage,
+        "The message, like Kakao's `push_message`: `for_apns`, and `for_gcm` or `for_fcm`."
+    )
+    private static let sendAtField = Field.optional("send_at", .time, "When to send. Without it, at once.")
+    private static let expiresAtField = Field.optional("expires_at", .time, "From when on nothing is sent any more.")
+    private static let usersPerSecondField = Field.optional(
+        "users_per_second",
+        Kind<Int32>.integer(1...1_000_000),
+        "The maximum rate."
+    )
+    private static let deliveryField = Field.optional(
+        "delivery",
+        .delivery,
+        default: .atLeastOnce,
+        shown: .string(Delivery.atLeastOnce.rawValue),
+        "Whether a request whose response was lost is sent again, so that users may be reached twice."
+    )
+    private static let skipUnknownField = Field.optional(
+        "skip_unknown",
+        .boolean,
+        default: true,
+        shown: true,
+        "Whether users without a device here are skipped. `false` is possible for `uuids` and stored audiences only."
+    )
+
     /// Reads the body of `POST /v1/pushes`.
     ///
     /// - Throws: ``Problem`` for a missing or invalid field.
-    init(_ parameters: Parameters) throws {
-        try parameters.requireOnly([
-            "name", "audience", "message", "send_at", "expires_at", "users_per_second", "delivery", "skip_unknown",
-            "dry_run",
-        ])
-        let message = try parameters.object("message")
-        let isV2 = message.has(PushVersion.v2.androidMember)
-        guard message.has("for_apns") || isV2 || message.has(PushVersion.v1.androidMember) else {
-            throw Problem.field("message", "an object with for_apns, for_gcm or for_fcm, like Kakao's push_message")
-        }
-        guard !isV2 || !message.has(PushVersion.v1.androidMember) else {
-            throw Problem.field("message", "an object with for_gcm or for_fcm, not both")
-        }
-        self.init(audience: try PushAudience(parameters), message: PushMessage(message, version: isV2 ? .v2 : .v1))
-        name = try parameters.optionalText("name", length: 1...200)
-        delivery = try parameters.optionalChoice("delivery", of: Delivery.self) ?? .atLeastOnce
-        skipsUnknown = try parameters.boolean("skip_unknown", default: true)
+    init(_ call: Call) throws {
+        self.init(audience: try call[Self.audienceField], message: try call[Self.messageField])
+        name = try call[Self.nameField]
+        delivery = try call[Self.deliveryField]
+        skipsUnknown = try call[Self.skipUnknownField]
         guard skipsUnknown || audience.namesUsers else {
             throw Problem.field("skip_unknown", "true unless the audience is uuids or a stored audience")
         }
-        usersPerSecond = try parameters.optionalInteger("users_per_second", in: 1...1_000_000).map(Int32.init)
-        sendAt = try parameters.optionalTime("send_at")
-        expiresAt = try parameters.optionalTime("expires_at")
+        usersPerSecond = try call[Self.usersPerSecondField]
+        sendAt = try call[Self.sendAtField]
+        expiresAt = try call[Self.expiresAtField]
         if let expiresAt, expiresAt <= sendAt ?? Date() {
             throw Problem.field("expires_at", sendAt == nil ? "in the future" : "after send_at")
         }
     }
 }
 
+extension Kind where Value == Delivery {
+    fileprivate static var delivery: Kind { .choice.named("Delivery") }
+}
+
+extension Kind where Value == PushState {
+    static var pushState: Kind { .choice.named("PushState") }
+}
+
+extension Kind where Value == PushMessage {
+    /// A message in the format of either version of Kakao's API, which its members show.
+    fileprivate static var pushMessage: Kind {
+        let (v1, v2) = (PushVersion.v1.androidMember, PushVersion.v2.androidMember)
+        return .input(
+            .object(havingAnyOf: ["for_apns", v1, v2], butNotAllOf: [v1, v2]).named("PushMessage"),
+            allowed: "an object with for_apns, and at most one of for_gcm and for_fcm, like Kakao's push_message"
+        ) { value throws(InvalidValue) in
+            guard let message = try value.structured().object,
+                message.has("for_apns") || message.has(v1) || message.has(v2), !message.has(v1) || !message.has(v2)
+            else { throw InvalidValue() }
+            return PushMessage(message, version: message.has(v2) ? .v2 : .v1)
+        }
+    }
+}
+
+extension Kind where Value == PushAudience {
+    /// The audience of a push: an object with one member, which names the kind of audience.
+    fileprivate static var audience: Kind {
+        let schemas = PushAudience.kinds.map { Schema.object([($0.member, $0.schema, true)]).named($0.name) }
+        let schema = Schema.oneOf(schemas).named("PushAudience")
+        return .input(schema, allowed: PushAudience.allowed) { value throws(InvalidValue) in
+            guard let object = try value.structured().object, object.count == 1, let member = object.members.first,
+                let kind = PushAudience.kinds.first(where: { $0.member == member.name })
+            else { throw InvalidValue() }
+            return try kind.read(.json(member.value))
+        }
+    }
+}
+
 extension PushAudience {
-    private static let allowed = """
+    /// One of the kinds of audience: the member that names it, its schema, and the reading of the member.
+    fileprivate struct AudienceKind: Sendable {
+        let member: String
+        let name: String
+        let schema: Schema
+        let read: @Sendable (ParameterValue) throws(InvalidValue) -> PushAudience
+
+        init<Value>(
+            _ member: String,
+            _ name: String,
+            _ kind: Kind<Value>,
+            _ make: @escaping @Sendable (Value) -> PushAudience
+        ) {
+            self.member = member
+            self.name = name
+            schema = kind.input
+            read = { value throws(InvalidValue) in make(try kind.read(value)) }
+        }
+    }
+
+    fileprivate static let kinds: [AudienceKind] = [
+        AudienceKind("uuids", "UsersAudience", .userIDs(count: 1...maximumUsers)) { .users($0) },
+        AudienceKind("audience", "StoredAudience", .audienceName) { .stored($0) },
+        AudienceKind("tags_any", "AnyTagAudience", .texts(count: 1...50, length: 1...64)) { .tagsAny($0) },
+        AudienceKind("tags_all", "AllTagsAudience", .texts(count: 1...50, length: 1...64)) { .tagsAll($0) },
+        AudienceKind("everyone", "EveryoneAudience", .alwaysTrue) { .everyone },
+    ]
+
+    fileprivate static let allowed = """
         one of {"uuids":[…]} (1 to \(maximumUsers) user ids), {"audience":"name"}, {"tags_any":[…]}, {"tags_all":[…]} (1 to 50 tags), \
         {"everyone":true}
         """
+}
 
-    /// Reads `audience` of `POST /v1/pushes`.
-    fileprivate init(_ parameters: Parameters) throws {
-        let object = try parameters.object("audience")
-        guard object.members.count == 1, let (name, value) = object.members.first,
-            let audience = PushAudience(kind: name, value)
-        else { throw Problem.field("audience", Self.allowed) }
-        self = audience
-    }
-
-    private init?(kind: String, _ value: JSONValue) {
-        func tags() -> [String]? { Parameters.texts(value, count: 1...50, length: 1...64) }
-        let audience: PushAudience? =
-            switch kind {
-            case "uuids": Parameters.userIDs(value, count: 1...Self.maximumUsers).map { .users($0) }
-            case "audience": value.string.flatMap { AudienceName($0) }.map { .stored($0) }
-            case "tags_any": tags().map { .tagsAny($0) }
-            case "tags_all": tags().map { .tagsAll($0) }
-            case "everyone": value == true ? .everyone : nil
-            default: nil
-            }
-        guard let audience else { return nil }
-        self = audience
+extension Kind where Value == Void {
+    /// The value `true`, which says nothing but that the member is there.
+    fileprivate static var alwaysTrue: Kind {
+        .input(.constant(true), allowed: "true") { value throws(InvalidValue) in
+            guard case .json(.bool(true)) = value else { throw InvalidValue() }
+        }
     }
 }
 
 extension PushSummary {
-    func json() -> [UInt8] {
-        var json = JSONWriter(reservingCapacity: 1024)
-        json.object { write(to: &$0) }
-        return json.bytes
-    }
-
-    func write(to json: inout JSONWriter.Members) {
-        json.member("id", id.lowercased)
-        json.member("name", name)
-        json.member("state", state.rawValue)
-        json.member("reason", reason)
-        json.member("audience", JSONFragment(audience))
-        json.member("delivery", delivery.rawValue)
-        json.member("send_at", sendAt?.rfc3339)
-        json.member("expires_at", expiresAt?.rfc3339)
-        json.member("created_at", createdAt.rfc3339)
-        json.member("started_at", startedAt?.rfc3339)
-        json.member("finished_at", finishedAt?.rfc3339)
-        json.object("users") { users.write(to: &$0) }
-        json.object("batches") { batches.write(to: &$0) }
-        json.member("users_per_second", usersPerSecond)
-        json.member("estimated_end", estimatedEnd?.rfc3339)
-    }
+    /// The members of a push.
+    static let shape = Shape<PushSummary>(
+        "Push",
+        [
+            .member("id", .uuid, "The id of the push.", \.id),
+            .nullable("name", .text, "Its name for people.", \.name),
+            .member("state", .pushState, "Its state.", \.state),
+            .nullable("reason", .text, "Why it is halted, in Kakao's words.", \.reason),
+            .member("audience", .objectText, "The audience as given; a long list of users is truncated.") {
+                JSONFragment($0.audience)
+            },
+            .member("delivery", .delivery, "Whether a request whose response was lost is sent again.", \.delivery),
+            .nullable("send_at", .time, "When it is to be sent.", \.sendAt),
+            .nullable("expires_at", .time, "From when on nothing is sent any more.", \.expiresAt),
+            .member("created_at", .time, "When it was created.", \.createdAt),
+            .nullable("started_at", .time, "When sending began.", \.startedAt),
+            .nullable("finished_at", .time, "When it ended.", \.finishedAt),
+            .member("users", PushCounts.shape.kind, "Its users by outcome.", \.users),
+            .member("batches", PushCounts.shape.kind, "Its batches by outcome.", \.batches),
+            .nullable("users_per_second", Kind<Int32>.number, "The maximum rate.", \.usersPerSecond),
+            .nullable("estimated_end", .time, "When it ends at its rate so far.", \.estimatedEnd),
+        ]
+    )
 
     /// The time at which the push ends at its average rate so far.
     ///
@@ -112,29 +189,79 @@ extension PushSummary {
 }
 
 extension PushCounts {
-    fileprivate func write(to json: inout JSONWriter.Members) {
-        json.member("total", total)
-        json.member("sent", sent)
-        json.member("failed", failed)
-        json.member("uncertain", uncertain)
-        json.member("skipped", skipped)
-        json.member("pending", pending)
-    }
+    fileprivate static let shape = Shape<PushCounts>(
+        "PushCounts",
+        [
+            .member("total", .count, "All.", \.total),
+            .member("sent", .count, "Kakao has accepted the request.", \.sent),
+            .member("failed", .count, "Kakao has rejected the request, or all attempts were used up.", \.failed),
+            .member("uncertain", .count, "The response was lost, and the push is sent at most once.", \.uncertain),
+            .member("skipped", .count, "No device that the message addresses is known here.", \.skipped),
+            .member("pending", .count, "Not finished.", \.pending),
+        ]
+    )
 }
 
 extension BatchSummary {
-    func write(to json: inout JSONWriter.Members) {
-        json.member("number", number)
-        json.member("state", state)
-        json.array("uuids") { json in
-            for id in userIDs { json.element(String(id)) }
-        }
-        json.member("attempts", attempts)
-        json.member("may_repeat", mayRepeat)
-        json.member("kakao_status", kakaoStatus)
-        json.member("kakao_code", kakaoCode)
-        json.member("kakao_message", kakaoMessage)
-        json.member("next_attempt_at", nextAttemptAt?.rfc3339)
-        json.member("finished_at", finishedAt?.rfc3339)
-    }
+    /// The members of a batch.
+    static let shape = Shape<BatchSummary>(
+        "Batch",
+        [
+            .member("number", Kind<Int32>.number, "The number of the batch within its push.", \.number),
+            .member("state", .text(oneOf: BatchState.allCases.map(\.rawValue)), "Its state.", \.state),
+            .array("uuids", .userID, "Its users.", \.userIDs),
+            .member("attempts", Kind<Int32>.number, "The number of requests to Kakao.", \.attempts),
+            .member("may_repeat", .boolean, "Whether users may have been reached twice.", \.mayRepeat),
+            .nullable("kakao_status", Kind<Int32>.number, "The status of Kakao's last response.", \.kakaoStatus),
+            .nullable("kakao_code", Kind<Int32>.number, "The error code of Kakao's last response.", \.kakaoCode),
+            .nullable("kakao_message", .text, "The error text of Kakao's last response.", \.kakaoMessage),
+            .nullable("next_attempt_at", .time, "When it is sent again.", \.nextAttemptAt),
+            .nullable("finished_at", .time, "When it ended.", \.finishedAt),
+        ]
+    )
+}
+
+/// The result of a dry run.
+struct DryRun: Sendable {
+    let preview: PreparationStore.Preview
+    /// The first requests to Kakao, with the Admin key masked.
+    let requests: [HTTPClientRequest]
+
+    static let shape = Shape<DryRun>(
+        "DryRun",
+        [
+            .member("dry_run", .boolean, "Always true.") { _ in true },
+            .member("users", PreparationStore.Preview.usersShape.kind, "The users.", \.preview),
+            .member("requests", .count, "The number of requests to Kakao.", \.preview.batches),
+            .array("first_requests", HTTPClientRequest.shape.kind, "The first of them.", \.requests),
+        ]
+    )
+}
+
+extension PreparationStore.Preview {
+    fileprivate static let usersShape = Shape<PreparationStore.Preview>(
+        "DryRunUsers",
+        [
+            .member("total", .count, "The users of the audience.", \.users),
+            .member("skipped", .count, "Those without a device here that the message addresses.", \.skipped),
+        ]
+    )
+}
+
+extension HTTPClientRequest {
+    fileprivate static let shape = Shape<HTTPClientRequest>(
+        "DryRunRequest",
+        [
+            .member("method", .text, "The method.", \.method.rawValue),
+            .member("url", .text, "The address.", \.url),
+            .member("headers", .objectText, "The header fields, with the Admin key masked.") { request in
+                var json = JSONWriter()
+                json.object { json in
+                    for field in request.headerFields { json.member(field.name.rawName, field.value) }
+                }
+                return JSONFragment(json.bytes)
+            },
+            .member("body", .text, "The body.") { String(decoding: $0.body, as: UTF8.self) },
+        ]
+    )
 }

@@ -4,9 +4,13 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import Postgres
+internal import ServiceKit
 
 /// `POST /v1/devices/import` and `GET /v1/devices/export`: the transfer of all devices from or to another system.
-struct DeviceTransferRoutes: Sendable {
+struct DeviceTransferRoutes: RouteCollection {
+    static let title = "Transfer of devices"
+    static let operations = [importing, exporting]
+
     /// The maximum number of concurrent imports to a server. An import may have any length.
     static let maximumImports = 1
     /// The number of bytes that are sent to PostgreSQL at a time.
@@ -20,25 +24,30 @@ struct DeviceTransferRoutes: Sendable {
     /// Wakes the worker that schedules the registration of imported devices at Kakao.
     let importSignal: Signal
 
-    func add(to router: inout ServiceRouter) {
-        router.on(.post, "/v1/devices/import", .operator(.devices), streaming: importDevices)
-        router.on(.get, "/v1/devices/export", .operator([.read, .devices]), exportDevices)
-    }
-
     // MARK: Import
 
+    private static let importing = Operation(
+        OperationDeclaration(
+            "importDevices",
+            .post,
+            "/v1/devices/import",
+            .operator(.devices),
+            "Imports devices from another system, of any number.",
+            body: .media(TransferFormat.allCases.map(\.contentType), "One device a line."),
+            answers: [.json(.ok, DeviceImportStore.Result.shape, "All lines are applied.")],
+            problems: [.invalidLines, .tooManyUploads]
+        ),
+        streaming: importDevices
+    )
+
     /// Imports the devices in the body. Responds with 200 and the counts of the result once all lines are applied.
-    private func importDevices(_ request: Request, _ body: RequestBody) async throws -> Response {
-        guard let format = TransferFormat(contentType: request.contentType) else {
-            throw Problem(
-                .unsupportedMediaType,
-                "Unsupported Content-Type. Allowed: application/x-ndjson or text/csv, one device a line."
-            )
+    @Sendable private func importDevices(_ call: Call, _ body: RequestBody) async throws -> Response {
+        guard let format = TransferFormat(contentType: call.request.contentType) else {
+            preconditionFailure("the declaration admits the types of the formats only")
         }
         guard uploads.take() else {
             throw Problem(
-                .serviceUnavailable,
-                kind: "too-many-uploads",
+                of: .tooManyUploads,
                 "This server accepts one import at a time. Try again.",
                 headerFields: [.retryAfter: "30"]
             )
@@ -49,15 +58,7 @@ struct DeviceTransferRoutes: Sendable {
             importSignal.send()
         }
         let result = try await imports.importDevices { try await copy(body, format, to: $0) }
-        var json = JSONWriter()
-        json.object { json in
-            json.member("lines", result.lines)
-            json.member("created", result.created)
-            json.member("updated", result.updated)
-            json.member("unchanged", result.unchanged)
-            json.member("displaced", result.displaced)
-        }
-        return .json(json.bytes)
+        return .json(DeviceImportStore.Result.shape.json(result))
     }
 
     /// Sends the devices in the body to PostgreSQL.
@@ -89,8 +90,7 @@ struct DeviceTransferRoutes: Sendable {
     private static func badLines(_ lines: [DeviceLines.BadLine]) -> Problem {
         let list = lines.map { "\($0.number) (\($0.reason))" }.joined(separator: ", ")
         return Problem(
-            .badRequest,
-            kind: "invalid-lines",
+            of: .invalidLines,
             "Nothing was changed. The first invalid lines: \(list).",
             members: [
                 "lines": .array(lines.map { .integer($0.number) }),
@@ -101,11 +101,29 @@ struct DeviceTransferRoutes: Sendable {
 
     // MARK: Export
 
-    /// Exports all devices that are not withdrawn, as fast as the client reads them.
-    ///
+    private static let format = Field.optional(
+        "format",
+        Kind<TransferFormat>.choice,
+        "The format. Without it, `Accept` decides; without that, it is `ndjson`."
+    )
+
     /// The key needs two scopes: `devices` for the tokens, and `read` for the list of all users.
-    private func exportDevices(_ request: Request) async throws -> Response {
-        let format = try TransferFormat(askedFor: request)
+    private static let exporting = Operation(
+        OperationDeclaration(
+            "exportDevices",
+            .get,
+            "/v1/devices/export",
+            .operator([.read, .devices]),
+            "Exports all devices with their push tokens.",
+            query: [format],
+            answers: [.media(.ok, TransferFormat.allCases.map(\.contentType), "One device a line.")]
+        ),
+        handler: exportDevices
+    )
+
+    /// Exports all devices that are not withdrawn, as fast as the client reads them.
+    @Sendable private func exportDevices(_ call: Call) async throws -> Response {
+        let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept] ?? "")
         // The first page is read before the response begins, so that an unavailable database is still reported by its
         // status.
         let first = try await exports.devices(after: nil, limit: Self.pageSize)
@@ -126,4 +144,22 @@ struct DeviceTransferRoutes: Sendable {
             }
         }
     }
+}
+
+extension DeviceImportStore.Result {
+    fileprivate static let shape = Shape<DeviceImportStore.Result>(
+        "DeviceImport",
+        [
+            .member("lines", .count, "The devices in the file.", \.lines),
+            .member("created", .count, "The devices that were unknown.", \.created),
+            .member("updated", .count, "The known devices that now have the values of the file.", \.updated),
+            .member("unchanged", .count, "The devices that were stored with values at least as recent.", \.unchanged),
+            .member(
+                "displaced",
+                .count,
+                "The devices outside the file that lost their token to one of it.",
+                \.displaced
+            ),
+        ]
+    )
 }

@@ -1,6 +1,3 @@
-internal import HTTPServer
-internal import HTTPTypes
-
 /// A file format of devices, with one device a line.
 enum TransferFormat: String, CaseIterable, Sendable {
     /// One JSON object a line.
@@ -23,18 +20,12 @@ enum TransferFormat: String, CaseIterable, Sendable {
         self = format
     }
 
-    /// Returns the format that a request asks for: by `?format=`, else by the first known one in `Accept`, else NDJSON.
-    ///
-    /// - Throws: ``Problem`` for an unknown `format`.
-    init(askedFor request: Request) throws {
-        if let format = try Parameters(request).optionalChoice("format", of: Self.self) {
-            self = format
-            return
-        }
-        let accepted = (request[.accept] ?? "").lowercased().split(separator: ",").lazy.compactMap { range in
+    /// Returns the first known format in `Accept`; NDJSON if there is none.
+    init(accepted: String) {
+        let known = accepted.lowercased().split(separator: ",").lazy.compactMap { range in
             let type = range.split(separator: ";", omittingEmptySubsequences: false)[0].filter { $0 != " " }
             return Self(contentType: type)
         }
-        self = accepted.first ?? .ndjson
+        self = known.first ?? .ndjson
     }
 }

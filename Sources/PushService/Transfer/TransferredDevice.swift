@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import JSON
 internal import KakaoAPI
+internal import ServiceKit
 
 /// A device in an import or an export.
 struct TransferredDevice: Sendable {
@@ -81,13 +82,13 @@ extension TransferredDevice {
     init(now: Date, _ value: (Column) -> Value?) throws(LineFault) {
         func text(_ column: Column, _ length: ClosedRange<Int>) throws(LineFault) -> String? {
             guard let value = value(column) else { return nil }
-            guard let text = value.text, Parameters.isText(text, length) else {
-                throw LineFault(column, Parameters.allowedText(length))
+            guard let text = value.text, Text.isValid(text, length) else {
+                throw LineFault(column, Text.allowed(length))
             }
             return text
         }
         func required(_ column: Column, _ length: ClosedRange<Int>) throws(LineFault) -> String {
-            guard let text = try text(column, length) else { throw LineFault(column, Parameters.allowedText(length)) }
+            guard let text = try text(column, length) else { throw LineFault(column, Text.allowed(length)) }
             return text
         }
         func past(_ column: Column) throws(LineFault) -> Date? {
@@ -139,12 +140,12 @@ extension TransferredDevice {
         case nil:
             return []
         case .json(let value):
-            tags = Parameters.texts(value, count: 0...50, length: 1...64)
+            tags = Text.all(in: value, count: 0...50, length: 1...64)
         case .text(let text):
             let values = text.split(separator: tagSeparator, omittingEmptySubsequences: false).map {
                 JSONValue.string(String($0))
             }
-            tags = Parameters.texts(.array(values), count: 0...50, length: 1...64)
+            tags = Text.all(in: .array(values), count: 0...50, length: 1...64)
         }
         guard let tags else {
             throw LineFault(

@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Postgres
+import ServiceKit
 import Testing
 
 @testable import PushService

@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPServer
 import HTTPTypes
 import KakaoSandbox
+import ServiceKit
 import TestSupport
 import Testing
 

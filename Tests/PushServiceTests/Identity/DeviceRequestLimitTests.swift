@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import PushService
+import ServiceKit
 import TestSupport
 import Testing
 

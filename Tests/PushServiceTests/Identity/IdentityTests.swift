@@ -4,6 +4,7 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import PushService
+import ServiceKit
 import TestSupport
 import Testing
 

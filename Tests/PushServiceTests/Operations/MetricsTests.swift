@@ -6,6 +6,7 @@ import KakaoAPI
 import KakaoSandbox
 import Postgres
 import PrivatePostgres
+import ServiceKit
 import TestSupport
 import Testing
 

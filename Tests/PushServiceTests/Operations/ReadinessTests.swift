@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 

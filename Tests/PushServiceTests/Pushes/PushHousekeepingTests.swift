@@ -2,6 +2,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 

@@ -84,9 +84,11 @@ struct Caller: Sendable {
         // Each call has its own connection, so the calls spread over the server's loops, and no open connection delays
         // its shutdown.
         request.headerFields[.connection] = "close"
-        guard let caCertificateFile else { return try await Self.client.get().send(request) }
-        // The client shuts down when it is released.
-        return try await Self.makeClient(caCertificateFile: caCertificateFile).send(request)
+        // A client of its own shuts down when it is released.
+        let client = try caCertificateFile.map { try Self.makeClient(caCertificateFile: $0) } ?? Self.client.get()
+        let response = try await client.send(request)
+        Contract.check(response, to: request.method, String(request.url.dropFirst(url.count)))
+        return response
     }
 
     private static func form(_ fields: KeyValuePairs<String, String>) -> [UInt8] {

@@ -3,7 +3,7 @@ internal import Postgres
 
 /// A device whose state here differs from Kakao's.
 struct DeviceDifference: Sendable {
-    enum Kind: String, Sendable {
+    enum Kind: String, CaseIterable, Sendable {
         /// Kakao has not confirmed the latest change.
         case pending
         case missingAtKakao = "missing_at_kakao"

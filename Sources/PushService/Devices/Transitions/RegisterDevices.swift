@@ -3,6 +3,7 @@ internal import FoundationEssentials
 internal import HTTPServer
 internal import KakaoAPI
 internal import Postgres
+internal import ServiceKit
 
 extension DeviceStore {
     /// Stores a registration, and withdraws other devices with the same token, because a phone belongs to one user.

@@ -1,5 +1,6 @@
 internal import KakaoAPI
 internal import Postgres
+internal import ServiceKit
 
 extension DeviceStore {
     /// The devices of a user after their withdrawal.

@@ -1,11 +1,12 @@
-internal import FoundationEssentials
+package import FoundationEssentials
 internal import Glibc
 internal import HTTPServer
+internal import JSON
 
 extension UUID {
     /// Creates a UUID of version 7. Its first 48 bits are the time in milliseconds, so ids sort by creation time
     /// (RFC 9562 §5.7).
-    static func v7() -> UUID {
+    package static func v7() -> UUID {
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
         // A clock that was never set may be before 1970, which an unsigned number cannot represent.
@@ -28,7 +29,7 @@ extension UUID {
 
 extension Date {
     /// Parses RFC 3339 strictly (§5.6), with any number of digits of the second.
-    init?(rfc3339 text: String) {
+    package init?(rfc3339 text: String) {
         let bytes = Array(text.utf8)
         func number(_ start: Int, digits: Int) -> Int? {
             var number = 0
@@ -78,10 +79,10 @@ extension Date {
     }
 
     /// The date in RFC 3339 in UTC with milliseconds: `2026-11-21T08:15:30.123Z`.
-    var rfc3339: String { rfc3339(places: 3) }
+    package var rfc3339: String { rfc3339(places: 3) }
 
     /// The date in RFC 3339 in UTC with microseconds, the precision of PostgreSQL: `2026-11-21T08:15:30.123456Z`.
-    var rfc3339Microseconds: String { rfc3339(places: 6) }
+    package var rfc3339Microseconds: String { rfc3339(places: 6) }
 
     /// Rounds to a microsecond before it cuts off digits. Cutting a binary fraction directly would sometimes lose a
     /// millisecond.
@@ -94,7 +95,7 @@ extension Date {
     }
 
     /// The date in RFC 3339 in UTC to the second, as Kakao writes times: `2014-07-29T06:24:12Z`.
-    var rfc3339Seconds: String {
+    package var rfc3339Seconds: String {
         "\(CivilDate(unixSeconds: units(perSecond: 1, .down)).rfc3339)Z"
     }
 
@@ -112,5 +113,36 @@ extension Date {
 
 extension UUID {
     /// The UUID in lowercase, as PostgreSQL writes it.
-    var lowercased: String { uuidString.lowercased() }
+    package var lowercased: String { uuidString.lowercased() }
+}
+extension Kind where Value == UUID {
+    /// A UUID, lowercase in responses.
+    package static var uuid: Kind {
+        Kind(
+            .text(format: "uuid"),
+            allowed: "a UUID such as 01926f3e-7a5b-7c3d-9e1f-0a2b3c4d5e6f",
+            read: { value throws(InvalidValue) in
+                guard let id = value.text.flatMap({ UUID(uuidString: $0) }) else { throw InvalidValue() }
+                return id
+            },
+            write: { $1.value($0.lowercased) }
+        )
+    }
+}
+
+extension Kind where Value == Date {
+    /// A time in RFC 3339, in UTC in responses.
+    package static var time: Kind {
+        Kind(
+            .text(format: "date-time"),
+            allowed: "a time such as 2026-11-21T08:15:30Z or 2026-11-21T17:15:30.500+09:00",
+            read: { value throws(InvalidValue) in
+                guard let text = value.text, text.utf8.count <= 40, let date = Date(rfc3339: text) else {
+                    throw InvalidValue()
+                }
+                return date
+            },
+            write: { $1.value($0.rfc3339) }
+        )
+    }
 }

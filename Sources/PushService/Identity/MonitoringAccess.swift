@@ -5,7 +5,7 @@ internal import Locking
 internal import Postgres
 
 /// Access to metrics and status for keys with the scope `read`. One instance serves all event loops of a server.
-final class ReaderAccess: Sendable {
+final class MonitoringAccess: Sendable {
     /// The time limit for the look-up of a key.
     private static let limit = Duration.seconds(2)
     /// How long a key that was valid is accepted while the database is unavailable.
@@ -14,27 +14,20 @@ final class ReaderAccess: Sendable {
     /// forgotten.
     private static let maximumAdmissions = 16
 
-    private let authenticator: Authenticator
-    private let loop: EventLoop
     /// When each `Authorization` was last accepted, by its SHA-256.
     private let admissions = Locked<[[UInt8]: MonotonicTime]>([:])
-
-    /// - Parameter loop: The event loop that times look-ups.
-    init(authenticator: Authenticator, loop: EventLoop) {
-        self.authenticator = authenticator
-        self.loop = loop
-    }
 
     /// Admits a request whose key has the scope `read`. Keys cannot be looked up while the database is unavailable,
     /// which is when operators need the metrics most. Therefore a key that was accepted within the last hour is
     /// accepted again.
     ///
-    /// - Throws: The errors of ``Authenticator/check(_:)``.
-    @Sendable func check(_ request: Request) throws -> PendingCheck? {
+    /// - Parameter checkKey: Checks the key of the request.
+    /// - Throws: The errors of `checkKey`.
+    func check(_ request: Request, by checkKey: HeadCheck) throws -> PendingCheck? {
         let digest = SHA256Digest.of(request[.authorization] ?? "")
         let pending: PendingCheck?
         do {
-            pending = try authenticator.check(.operator(.read))?(request)
+            pending = try checkKey(request)
         } catch {
             forget(digest)
             throw error
@@ -45,7 +38,7 @@ final class ReaderAccess: Sendable {
         }
         return { [self] in
             do {
-                let passed: Void? = try await loop.run(within: Self.limit) { try await pending() }
+                let passed: Void? = try await request.loop.run(within: Self.limit) { try await pending() }
                 if passed == nil { throw PostgresError(.timedOut) }
                 remember(digest)
             } catch let error as PostgresError where error.isTransient {

@@ -10,7 +10,7 @@ package enum Scope: String, CaseIterable, Sendable {
     case admin
 
     /// Returns whether a key with the scopes `granted` has this permission.
-    func isAllowed(by granted: Set<Scope>) -> Bool {
+    package func isAllowed(by granted: Set<Scope>) -> Bool {
         granted.contains(self) || granted.contains(.admin)
     }
 }

@@ -1,0 +1,47 @@
+internal import EventLoop
+internal import HTTPServer
+internal import JSON
+internal import ServiceKit
+
+extension Call {
+    /// The user that a request of an app is about.
+    static let uuid = Field.optional(
+        "uuid",
+        .userID,
+        "The user. An operator names a user; a user's token implies the user."
+    )
+
+    /// Returns the user that a request is about.
+    ///
+    /// - Throws: ``Problem``: 400 if an operator omits `uuid`, 403 if a user's app names another user.
+    func userID() throws -> Int64 {
+        let given = try self[Self.uuid]
+        if case .user(let own) = caller {
+            if let given { try caller.require([given], Self.uuid.name) }
+            return own.id
+        }
+        guard let given else { throw Problem.field(Self.uuid.name, Kind.userID.allowed) }
+        return given
+    }
+}
+
+extension Caller {
+    /// When the verification of the caller's token began; `nil` for an operator, whose requests are valid whatever the
+    /// user has done since.
+    var authorizedAt: MonotonicTime? {
+        if case .user(let user) = self { user.authorizedAt } else { nil }
+    }
+
+    /// Checks that the caller may read and change data of these users.
+    ///
+    /// - Parameter field: The field that names them.
+    /// - Throws: ``Problem`` 403.
+    func require(_ userIDs: [Int64], _ field: String) throws {
+        guard case .user(let own) = self, userIDs.contains(where: { $0 != own.id }) else { return }
+        throw Problem(
+            of: .anotherUser,
+            "\(field) names another user. A user's token gives access to that user only.",
+            members: ["field": .string(field)]
+        )
+    }
+}

@@ -1,0 +1,60 @@
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+
+/// `GET /openapi.json`: the description of all operations.
+package struct OpenAPIRoutes: RouteCollection {
+    package static let path = "/openapi.json"
+
+    package static let title = "Description"
+    package static let operations: [Operation<OpenAPIRoutes>] = [
+        Operation(
+            OperationDeclaration(
+                "getOpenAPIDocument",
+                .get,
+                path,
+                .anyone,
+                "Returns this document.",
+                answers: [
+                    .json(.ok, .object, "The document.", headers: [.init("ETag", "Changes with the document.")]),
+                    .empty(.notModified, "The document is the one that `If-None-Match` names."),
+                ]
+            ),
+            immediate: show
+        )
+    ]
+
+    /// The size of the pieces in which the document is sent, in bytes.
+    private static let pieceBytes = 16 * 1024
+
+    private let body: [UInt8]
+    private let entityTag: String
+
+    package init(_ document: OpenAPIDocument) {
+        body = document.json.bytes()
+        // FNV-1a: it distinguishes versions of the document, and needs to be no more than that.
+        let hash = body.reduce(into: UInt64(0xCBF2_9CE4_8422_2325)) { $0 = ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+        entityTag = "\"\(String(hash, radix: 16))\""
+    }
+
+    @Sendable private func show(_ call: Call) -> Response {
+        let known = call.request[.ifNoneMatch]?.split(separator: ",") ?? []
+        let isKnown = known.contains { tag in
+            // The weak comparison of RFC 9110 §8.8.3.2.
+            let tag = tag.drop { $0 == " " }.prefix { $0 != " " }
+            return tag == "*" || tag == entityTag || tag == "W/\(entityTag)"
+        }
+        var response = isKnown ? Response(.notModified) : .json(writing: write)
+        response.headerFields[.eTag] = entityTag
+        return response
+    }
+
+    /// Writes the document in pieces, so that a client that reads slowly takes no more memory than a piece.
+    @Sendable private func write(to writer: ResponseBodyWriter) async throws {
+        var rest = body[...]
+        while !rest.isEmpty {
+            try await writer.write(Array(rest.prefix(Self.pieceBytes)))
+            rest = rest.dropFirst(Self.pieceBytes)
+        }
+    }
+}

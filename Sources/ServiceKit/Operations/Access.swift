@@ -1,0 +1,55 @@
+package import EventLoop
+package import HTTPServer
+
+/// The callers that an operation admits. The server checks it on the request's head, before it reads any of the body.
+package enum Access: Sendable, Equatable {
+    /// Any caller, without a credential.
+    case anyone
+    /// Operators whose key has all of these scopes.
+    case `operator`([Scope])
+    /// Operators whose key has the scope `read`. A key that was accepted within the last hour is accepted even while
+    /// the database is unavailable, since operators need the metrics most then.
+    case monitoring
+    /// Operators whose key has the scope `devices`, for any user; and users' apps, for their own user.
+    case device
+    /// Kakao, authenticated by the Admin key.
+    case kakao
+    /// Kakao, authenticated by the feedback secret in the path: the parameter `{secret}`.
+    case kakaoAddress
+
+    /// Operators whose key has this scope.
+    package static func `operator`(_ scope: Scope) -> Access { .operator([scope]) }
+}
+
+/// The authentication and authorization of requests.
+package protocol Authorizer: Sendable {
+    /// Returns the check for an operation with this access; `nil` if it admits anyone.
+    ///
+    /// The check sets ``Request/principal`` to the ``Caller``, and throws a ``Problem`` for a request that is not
+    /// admitted.
+    func check(_ access: Access) -> HeadCheck?
+}
+
+/// The authenticated caller of an operation.
+package enum Caller: Sendable, Equatable {
+    case anyone
+    /// An operator or a backend. The id is the SHA-256 of its key; empty for the key in the settings, whose value may
+    /// change.
+    case `operator`(keyID: [UInt8])
+    /// A user's app, for this user only.
+    case user(AuthorizedUser)
+    case kakao
+}
+
+/// A user whose token was verified.
+package struct AuthorizedUser: Sendable, Equatable {
+    /// The user's id, which the token names.
+    package let id: Int64
+    /// When the verification began. The user may have left the app since.
+    package let authorizedAt: MonotonicTime
+
+    package init(id: Int64, authorizedAt: MonotonicTime) {
+        self.id = id
+        self.authorizedAt = authorizedAt
+    }
+}

@@ -1,0 +1,97 @@
+package import HTTPServer
+internal import HTTPTypes
+
+/// A request to an operation: its caller and its fields.
+package struct Call: Sendable {
+    /// The request itself, for its header fields, its loop and a body that the handler reads itself.
+    package let request: Request
+    let operation: OperationDeclaration
+    private var parameters = Parameters()
+    /// - Throws: ``Problem``: 415 for a body of another media type; 400 for an invalid body or query, or for a field
+    ///   that is unknown or given twice.
+    init(_ request: Request, _ operation: OperationDeclaration) throws {
+        self.request = request
+        self.operation = operation
+        for (name, value) in request.pathParameters { parameters.placed[name] = .text(value) }
+        for (name, field) in operation.headerNames {
+            if let value = request[field] { parameters.placed[name] = .text(value) }
+        }
+        if operation.readsQuery, !request.head.query.isEmpty {
+            try parameters.add(request.queryItems(), operation.allowedInQuery)
+        }
+        if operation.method != .get { try readBody() }
+    }
+
+    private mutating func readBody() throws {
+        if case .media(let types, let description, _, let isChecked) = operation.body {
+            guard !isChecked || types.contains(where: { $0 == request.contentType }) else {
+                throw Self.unsupportedType(types, description)
+            }
+            return
+        }
+        // A request without a body has no fields. What is missing is said by its name.
+        guard !request.body.isEmpty else { return }
+        switch request.contentType {
+        case "application/json": try parameters.add(json: request.body, operation.allowedInBody)
+        case FormURLEncoded.mediaType:
+            try parameters.add(FormURLEncoded.parse(request.body[...]), operation.allowedInBody)
+        default: throw Self.unsupportedType(["application/json", FormURLEncoded.mediaType])
+        }
+    }
+
+    private static func unsupportedType(_ types: [String], _ description: String? = nil) -> Problem {
+        let detail = "Unsupported Content-Type. Allowed: \(types.joined(separator: ", "))."
+        return Problem(of: .unsupportedMediaType, description.map { "\(detail) \($0)" } ?? detail)
+    }
+
+    /// The authenticated caller.
+    package var caller: Caller { request.principal as? Caller ?? .anyone }
+
+    /// Returns the value of a declared field.
+    ///
+    /// - Throws: ``Problem`` 400 for a missing or invalid value.
+    package subscript<Value>(_ field: Field<Value>) -> Value {
+        get throws {
+            record(field)
+            return try field.value(of: parameter(field.name))
+        }
+    }
+
+    /// Returns whether the request has a field.
+    package func has<Value>(_ field: Field<Value>) -> Bool {
+        record(field)
+        return parameter(field.name) != nil
+    }
+
+    /// Returns the fields of a group without their prefix, in the order of the request.
+    package subscript(_ group: FieldGroup) -> [(name: String, value: String)] {
+        record(group)
+        return fields { $0.hasPrefix(group.prefix) }.map { (String($0.name.dropFirst(group.prefix.count)), $0.value) }
+    }
+
+    /// The fields that the operation does not declare but keeps, in the order of the request.
+    package var undeclared: [(name: String, value: String)] {
+        fields { !operation.allowedInQuery.contains($0) && !operation.allowedInBody.contains($0) }
+    }
+
+    /// The names of fields that were dropped because the operation does not declare them.
+    var ignoredNames: [String] { parameters.ignoredNames }
+
+    private func parameter(_ name: String) -> ParameterValue? {
+        operation.placedNames.contains(name) ? parameters.placed[name] : parameters.values[name]
+    }
+
+    private func fields(_ isWanted: (String) -> Bool) -> [(name: String, value: String)] {
+        parameters.names.compactMap { name in
+            isWanted(name) ? parameters.values[name].map { (name, $0.anyText) } : nil
+        }
+    }
+
+    /// Checks in debug builds that the operation declares the field, and records that it was read.
+    private func record(_ field: some FieldDeclaration) {
+        #if DEBUG
+        precondition(operation.fieldNames.contains(field.name), "\(operation.id) does not declare \(field.name)")
+        FieldReads.record(field.name, of: operation)
+        #endif
+    }
+}

@@ -1,0 +1,104 @@
+internal import HTTPServer
+package import JSON
+
+/// A field of a request: a parameter of the path, of the query or of the body, or a header field.
+///
+/// An operation lists its fields, and its handler reads them with ``Call/subscript(_:)``.
+package struct Field<Value: Sendable>: Sendable, FieldDeclaration {
+    /// The name in the request.
+    package let name: String
+    /// A sentence for readers of the OpenAPI document.
+    package let description: String
+    /// The schema of a value, with the description.
+    package let schema: Schema
+    /// Whether each request has the field.
+    package let isRequired: Bool
+    /// Reads the value; `nil` if the field is absent.
+    private let read: @Sendable (ParameterValue?) throws(InvalidValue) -> Value
+    private let allowed: String
+
+    private init(
+        _ name: String,
+        _ description: String,
+        schema: Schema,
+        isRequired: Bool = false,
+        allowed: String,
+        read: @escaping @Sendable (ParameterValue?) throws(InvalidValue) -> Value
+    ) {
+        self.name = name
+        self.description = description
+        self.schema = schema.described(description)
+        self.isRequired = isRequired
+        self.allowed = allowed
+        self.read = read
+    }
+
+    /// A field that each request has.
+    package static func required(_ name: String, _ kind: Kind<Value>, _ description: String) -> Field {
+        Field(name, description, schema: kind.input, isRequired: true, allowed: kind.allowed) {
+            value throws(InvalidValue) in
+            guard let value else { throw InvalidValue() }
+            return try kind.read(value)
+        }
+    }
+
+    /// A field that may be absent, or `null` in JSON.
+    package static func optional<Present>(_ name: String, _ kind: Kind<Present>, _ description: String) -> Field
+    where Value == Present? {
+        Field(name, description, schema: kind.input, allowed: kind.allowed) { value throws(InvalidValue) in
+            guard let value else { return nil }
+            return try kind.read(value)
+        }
+    }
+
+    /// A field whose value is `value` if it is absent, or `null` in JSON.
+    ///
+    /// - Parameter shown: `value` as JSON, for the document.
+    package static func optional(
+        _ name: String,
+        _ kind: Kind<Value>,
+        default value: Value,
+        shown: JSONValue,
+        _ description: String
+    ) -> Field {
+        Field(name, description, schema: kind.input.withDefault(shown), allowed: kind.allowed) {
+            given throws(InvalidValue) in
+            guard let given else { return value }
+            return try kind.read(given)
+        }
+    }
+
+    /// - Throws: ``Problem`` 400 for a missing or invalid value.
+    func value(of parameter: ParameterValue?) throws -> Value {
+        do throws(InvalidValue) {
+            return try read(parameter)
+        } catch {
+            throw Problem.field(name, error.detail.map { "\(allowed). \($0)" } ?? allowed)
+        }
+    }
+}
+
+/// The part of a field that the OpenAPI document and the check for unknown fields read.
+package protocol FieldDeclaration: Sendable {
+    var name: String { get }
+    var description: String { get }
+    var schema: Schema { get }
+    var isRequired: Bool { get }
+}
+
+/// All fields of a query whose names begin with a prefix, such as `arg.product_id`.
+package struct FieldGroup: Sendable, FieldDeclaration {
+    /// The prefix with its dot: `arg.`.
+    package let prefix: String
+    package let description: String
+
+    /// - Parameter prefix: The prefix with its dot.
+    package init(prefix: String, _ description: String) {
+        self.prefix = prefix
+        self.description = description
+    }
+
+    package var name: String { "\(prefix)*" }
+    package var schema: Schema { .texts(named: "^\(prefix.dropLast())\\.").described(description) }
+    package var isRequired: Bool { false }
+}

@@ -1,0 +1,107 @@
+package import HTTPServer
+package import HTTPTypes
+package import JSON
+
+/// A kind of error that an operation responds with. `docs/errors.md` lists all of them with their remedies.
+package struct ProblemKind: Sendable, Hashable {
+    package let status: HTTPResponse.Status
+    /// The last part of the problem's `type`, such as `invalid-field`.
+    package let name: String
+    /// The cause in a few words, for the OpenAPI document.
+    package let cause: String
+    /// Whether the status may be any from 400 to 499, because it is Kakao's.
+    package let hasKakaoStatus: Bool
+
+    package init(_ status: HTTPResponse.Status, _ name: String, _ cause: String, hasKakaoStatus: Bool = false) {
+        self.status = status
+        self.name = name
+        self.cause = cause
+        self.hasKakaoStatus = hasKakaoStatus
+    }
+
+    /// The status as the OpenAPI document names it.
+    var statusName: String { hasKakaoStatus ? "4XX" : String(status.code) }
+}
+
+extension ProblemKind {
+    package static let invalidField = ProblemKind(
+        .badRequest,
+        "invalid-field",
+        "A field is missing, invalid, unknown or given twice."
+    )
+    package static let badRequest = ProblemKind(.badRequest, "bad-request", "The request is malformed.")
+    package static let invalidJSON = ProblemKind(.badRequest, "invalid-json", "The body is not a JSON object.")
+    package static let unauthorized = ProblemKind(
+        .unauthorized,
+        "unauthorized",
+        "The credential is missing, invalid or expired."
+    )
+    package static let missingScope = ProblemKind(.forbidden, "missing-scope", "The key does not have the scope.")
+    package static let anotherUser = ProblemKind(
+        .forbidden,
+        "another-user",
+        "A user's token was sent with another user's id."
+    )
+    package static let notFound = ProblemKind(.notFound, "not-found", "There is no such object.")
+    package static let contentTooLarge = ProblemKind(.contentTooLarge, "content-too-large", "The body is too large.")
+    package static let unsupportedMediaType = ProblemKind(
+        .unsupportedMediaType,
+        "unsupported-media-type",
+        "The operation does not accept this `Content-Type`."
+    )
+    package static let tooManyRequests = ProblemKind(
+        .tooManyRequests,
+        "too-many-requests",
+        "A user or an address sends too many requests."
+    )
+    package static let tooManyBadKeys = ProblemKind(
+        .tooManyRequests,
+        "too-many-bad-keys",
+        "The address has presented invalid keys."
+    )
+    package static let internalError = ProblemKind(
+        .internalServerError,
+        "internal-server-error",
+        "A bug in the server."
+    )
+    package static let overloaded = ProblemKind(
+        .serviceUnavailable,
+        "service-unavailable",
+        "The server is overloaded or shutting down."
+    )
+    package static let databaseUnavailable = ProblemKind(
+        .serviceUnavailable,
+        "database-unavailable",
+        "PostgreSQL is unavailable."
+    )
+    package static let identityUnavailable = ProblemKind(
+        .serviceUnavailable,
+        "identity-unavailable",
+        "The user's token cannot be verified now."
+    )
+}
+
+extension Problem {
+    /// A problem of a declared kind.
+    package init(
+        of kind: ProblemKind,
+        _ detail: String,
+        members: JSONObject = JSONObject(),
+        headerFields: HTTPFields = HTTPFields()
+    ) {
+        self.init(kind.status, kind: kind.name, detail, members: members, headerFields: headerFields)
+    }
+
+    /// Returns the problem of a field that is missing or has an invalid value.
+    ///
+    /// - Parameters:
+    ///   - field: The field's name as the caller knows it.
+    ///   - allowed: The allowed value, in words that follow "must be".
+    package static func field(_ field: String, _ allowed: String) -> Problem {
+        Problem(
+            of: .invalidField,
+            "\(field) must be \(allowed).",
+            members: ["field": .string(field), "allowed": .string(allowed)]
+        )
+    }
+}
