@@ -18,7 +18,7 @@ struct AudienceRoutes: RouteCollection {
     let store: AudienceStore
     let uploads: UploadLimit
 
-    private static let name = Field.required("name", .audienceName, "The name of the audience.")
+    private static let name = Field.path("name", .audienceName, "The name of the audience.")
 
     // MARK: Replacing
 

@@ -53,7 +53,7 @@ extension LinkCallback {
 
 extension Call {
     /// Kakao's id for a call, if it sent one.
-    static let kakaoResourceID = Field.optional(
+    static let kakaoResourceID = Field.header(
         "X-Kakao-Resource-ID",
         .token(1...255),
         "Kakao's id of the call. A repetition with the same id has no further effect."

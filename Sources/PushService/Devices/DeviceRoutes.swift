@@ -15,7 +15,7 @@ struct DeviceRoutes: RouteCollection {
 
     let registrar: DeviceRegistrar
 
-    private static let deviceID = Field.required("device_id", .text(DeviceKey.idLength), DeviceKey.idDescription)
+    private static let deviceID = Field.path("device_id", .text(DeviceKey.idLength), DeviceKey.idDescription)
 
     // MARK: Listing
 

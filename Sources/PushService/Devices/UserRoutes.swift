@@ -15,7 +15,7 @@ struct UserRoutes: RouteCollection {
     /// The custom argument of Link callbacks that contains a user id, if any.
     let userIDArgument: String?
 
-    private static let uuid = Field.required("uuid", .userID, "The user.")
+    private static let uuid = Field.path("uuid", .userID, "The user.")
 
     private static let listing = Operation(
         OperationDeclaration(

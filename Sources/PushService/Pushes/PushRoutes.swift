@@ -31,7 +31,7 @@ struct PushRoutes: RouteCollection {
     let notices: PushNotices
     let events: PushEvents
 
-    private static let idempotencyKey = Field.optional(
+    private static let idempotencyKey = Field.header(
         "Idempotency-Key",
         .token(1...255),
         "A key of the caller's choice. A request that is repeated with the same key and content has no further effect and gets the "
@@ -200,7 +200,7 @@ struct PushRoutes: RouteCollection {
 
     // MARK: Showing
 
-    private static let id = Field.required("id", .uuid, "The id of the push.")
+    private static let id = Field.path("id", .uuid, "The id of the push.")
 
     private static let pushState = Field.optional("state", Kind<PushState>.pushState, "Only pushes in this state.")
 

@@ -12,10 +12,6 @@ package struct Call: Sendable {
     init(_ request: Request, _ operation: OperationDeclaration) throws {
         self.request = request
         self.operation = operation
-        for (name, value) in request.pathParameters { parameters.placed[name] = .text(value) }
-        for (name, field) in operation.headerNames {
-            if let value = request[field] { parameters.placed[name] = .text(value) }
-        }
         if operation.readsQuery, !request.head.query.isEmpty {
             try parameters.add(request.queryItems(), operation.allowedInQuery)
         }
@@ -50,35 +46,39 @@ package struct Call: Sendable {
     /// Returns the value of a declared field.
     ///
     /// - Throws: ``Problem`` 400 for a missing or invalid value.
+    @inlinable
     package subscript<Value>(_ field: Field<Value>) -> Value {
-        get throws {
-            record(field)
-            return try field.value(of: parameter(field.name))
-        }
+        get throws { try field.value(of: parameter(field.name, in: field.place)) }
     }
 
     /// Returns whether the request has a field.
     package func has<Value>(_ field: Field<Value>) -> Bool {
-        record(field)
-        return parameter(field.name) != nil
+        parameter(field.name, in: field.place) != nil
     }
 
     /// Returns the fields of a group without their prefix, in the order of the request.
     package subscript(_ group: FieldGroup) -> [(name: String, value: String)] {
-        record(group)
+        record(group.name)
         return fields { $0.hasPrefix(group.prefix) }.map { (String($0.name.dropFirst(group.prefix.count)), $0.value) }
     }
 
     /// The fields that the operation does not declare but keeps, in the order of the request.
     package var undeclared: [(name: String, value: String)] {
-        fields { !operation.allowedInQuery.contains($0) && !operation.allowedInBody.contains($0) }
+        fields { !operation.contentNames.contains($0) }
     }
 
     /// The names of fields that were dropped because the operation does not declare them.
     var ignoredNames: [String] { parameters.ignoredNames }
 
-    private func parameter(_ name: String) -> ParameterValue? {
-        operation.placedNames.contains(name) ? parameters.placed[name] : parameters.values[name]
+    /// Returns the value of a declared field; `nil` if it is absent.
+    @usableFromInline
+    func parameter(_ name: String, in place: FieldPlace) -> ParameterValue? {
+        record(name)
+        switch place {
+        case .queryOrBody: return parameters.values[name]
+        case .path: return .text(request.pathParameter(name))
+        case .header(let header): return request[header].map { .text($0) }
+        }
     }
 
     private func fields(_ isWanted: (String) -> Bool) -> [(name: String, value: String)] {
@@ -87,11 +87,11 @@ package struct Call: Sendable {
         }
     }
 
-    /// Checks in debug builds that the operation declares the field, and records that it was read.
-    private func record(_ field: some FieldDeclaration) {
+    /// Checks in debug builds that the operation declares a field, and records that it was read.
+    private func record(_ name: String) {
         #if DEBUG
-        precondition(operation.fieldNames.contains(field.name), "\(operation.id) does not declare \(field.name)")
-        FieldReads.record(field.name, of: operation)
+        precondition(operation.fieldNames.contains(name), "\(operation.id) does not declare \(name)")
+        FieldReads.record(name, of: operation)
         #endif
     }
 }

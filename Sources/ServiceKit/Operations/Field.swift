@@ -1,4 +1,5 @@
 internal import HTTPServer
+package import HTTPTypes
 package import JSON
 
 /// A field of a request: a parameter of the path, of the query or of the body, or a header field.
@@ -7,6 +8,8 @@ package import JSON
 package struct Field<Value: Sendable>: Sendable, FieldDeclaration {
     /// The name in the request.
     package let name: String
+    /// The part of the request that has the field.
+    package let place: FieldPlace
     /// A sentence for readers of the OpenAPI document.
     package let description: String
     /// The schema of a value, with the description.
@@ -14,18 +17,20 @@ package struct Field<Value: Sendable>: Sendable, FieldDeclaration {
     /// Whether each request has the field.
     package let isRequired: Bool
     /// Reads the value; `nil` if the field is absent.
-    private let read: @Sendable (ParameterValue?) throws(InvalidValue) -> Value
-    private let allowed: String
+    @usableFromInline let read: @Sendable (ParameterValue?) throws(InvalidValue) -> Value
+    @usableFromInline let allowed: String
 
     private init(
         _ name: String,
         _ description: String,
+        in place: FieldPlace = .queryOrBody,
         schema: Schema,
         isRequired: Bool = false,
         allowed: String,
         read: @escaping @Sendable (ParameterValue?) throws(InvalidValue) -> Value
     ) {
         self.name = name
+        self.place = place
         self.description = description
         self.schema = schema.described(description)
         self.isRequired = isRequired
@@ -33,19 +38,48 @@ package struct Field<Value: Sendable>: Sendable, FieldDeclaration {
         self.read = read
     }
 
-    /// A field that each request has.
+    /// A field of the query or the body that each request has.
     package static func required(_ name: String, _ kind: Kind<Value>, _ description: String) -> Field {
-        Field(name, description, schema: kind.input, isRequired: true, allowed: kind.allowed) {
+        required(name, kind, description, in: .queryOrBody)
+    }
+
+    /// A parameter of the path.
+    package static func path(_ name: String, _ kind: Kind<Value>, _ description: String) -> Field {
+        required(name, kind, description, in: .path)
+    }
+
+    private static func required(
+        _ name: String,
+        _ kind: Kind<Value>,
+        _ description: String,
+        in place: FieldPlace
+    ) -> Field {
+        Field(name, description, in: place, schema: kind.input, isRequired: true, allowed: kind.allowed) {
             value throws(InvalidValue) in
             guard let value else { throw InvalidValue() }
             return try kind.read(value)
         }
     }
 
-    /// A field that may be absent, or `null` in JSON.
+    /// A field of the query or the body that may be absent, or `null` in JSON.
     package static func optional<Present>(_ name: String, _ kind: Kind<Present>, _ description: String) -> Field
     where Value == Present? {
-        Field(name, description, schema: kind.input, allowed: kind.allowed) { value throws(InvalidValue) in
+        optional(name, kind, description, in: .queryOrBody)
+    }
+
+    /// A header field, which may be absent.
+    package static func header<Present>(_ name: String, _ kind: Kind<Present>, _ description: String) -> Field
+    where Value == Present? {
+        optional(name, kind, description, in: .header(.unvalidated(name)))
+    }
+
+    private static func optional<Present>(
+        _ name: String,
+        _ kind: Kind<Present>,
+        _ description: String,
+        in place: FieldPlace
+    ) -> Field where Value == Present? {
+        Field(name, description, in: place, schema: kind.input, allowed: kind.allowed) { value throws(InvalidValue) in
             guard let value else { return nil }
             return try kind.read(value)
         }
@@ -69,13 +103,26 @@ package struct Field<Value: Sendable>: Sendable, FieldDeclaration {
     }
 
     /// - Throws: ``Problem`` 400 for a missing or invalid value.
+    @inlinable
     func value(of parameter: ParameterValue?) throws -> Value {
         do throws(InvalidValue) {
             return try read(parameter)
         } catch {
-            throw Problem.field(name, error.detail.map { "\(allowed). \($0)" } ?? allowed)
+            throw problem(error)
         }
     }
+
+    @usableFromInline
+    func problem(_ error: InvalidValue) -> any Error {
+        Problem.field(name, error.detail.map { "\(allowed). \($0)" } ?? allowed)
+    }
+}
+
+/// The part of a request that has a field.
+package enum FieldPlace: Sendable {
+    case path
+    case header(HTTPField.Name)
+    case queryOrBody
 }
 
 /// The part of a field that the OpenAPI document and the check for unknown fields read.

@@ -112,11 +112,9 @@ package final class OperationDeclaration: Sendable {
     /// Whether the query is read. That of a call from Kakao is read only if the call has no body, and never for a probe
     /// of a load balancer, which must not fail because of one.
     let readsQuery: Bool
-    /// The names of the header fields.
-    let headerNames: [(name: String, field: HTTPField.Name)]
-    /// The names of fields in the path and in header fields.
-    let placedNames: Set<String>
-    /// The names of all fields, for the check in ``Call/subscript(_:)``.
+    /// The names of the fields in the query and in the body.
+    let contentNames: Set<String>
+    /// The names of all fields.
     let fieldNames: Set<String>
 
     /// Declares an operation. `id` is its name in generated clients, `summary` a sentence for a list of all operations.
@@ -158,8 +156,7 @@ package final class OperationDeclaration: Sendable {
         )
         allowedInBody = AllowedFields(bodyFields, place: "the body", others: unknownFields)
         readsQuery = unknownFields != .kept || method == .get && !query.isEmpty
-        headerNames = headers.map { ($0.name, .unvalidated($0.name)) }
-        placedNames = Set((pathFields + headers).map(\.name))
+        contentNames = Set((query + bodyFields).map(\.name))
         fieldNames = Set((pathFields + query + headers + bodyFields).map(\.name))
     }
 
@@ -190,7 +187,9 @@ package final class OperationDeclaration: Sendable {
 }
 
 /// The fields that the query or the body of a request may have.
-struct AllowedFields: Sendable {
+///
+/// A class for the reason that ``OperationDeclaration`` is one.
+final class AllowedFields: Sendable {
     /// The length to which an unknown name is shown, in characters.
     private static let maximumShown = 64
 

@@ -2,18 +2,14 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 
-/// The values of a request's fields. Those of the path and of header fields are apart from those of the query and the
-/// body, in which a caller may use the same names.
+/// The fields of a request's query and of its body, which is JSON or a form.
 struct Parameters: Sendable {
     /// The number of ignored fields whose names are kept. More names mean a wrong request, not a misspelling.
     private static let maximumIgnoredNames = 20
 
-    /// The values of the query and of the body, which is JSON or a form.
     private(set) var values: [String: ParameterValue] = [:]
     /// The names of ``values``, in the order of the request.
     private(set) var names: [String] = []
-    /// The values of the path and of header fields.
-    var placed: [String: ParameterValue] = [:]
     /// The names of fields that were dropped, up to a limit.
     private(set) var ignoredNames: [String] = []
 
