@@ -10,7 +10,7 @@ struct PushForm {
     init(_ request: Request) throws(KakaoRefusal) {
         do {
             var pairs = try request.queryItems()
-            if request.method == .post, request.contentType == "application/x-www-form-urlencoded" {
+            if request.method == .post, request.contentType == FormURLEncoded.mediaType {
                 let body = try FormURLEncoded.parse(request.body[...])
                 pairs = pairs.isEmpty ? body : pairs + body
             }

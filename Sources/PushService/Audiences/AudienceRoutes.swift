@@ -158,11 +158,7 @@ struct AudienceRoutes: RouteCollection {
 
     /// Returns the name in the path. An invalid name throws 404, since no audience can have it.
     private static func name(_ call: Call) throws -> AudienceName {
-        do {
-            return try call[name]
-        } catch {
-            throw notFound
-        }
+        try call.identifier(name, orThrow: notFound)
     }
 
     private static var notFound: Problem { Problem(of: .notFound, "There is no such audience.") }
@@ -180,10 +176,12 @@ extension ProblemKind {
 
 extension Kind where Value == AudienceName {
     static var audienceName: Kind {
-        .input(AudienceName.schema, allowed: AudienceName.allowed) { value throws(InvalidValue) in
-            guard let name = value.text.flatMap({ AudienceName($0) }) else { throw InvalidValue() }
-            return name
-        }
+        Kind(
+            text: AudienceName.schema,
+            allowed: AudienceName.allowed,
+            parse: { AudienceName($0) },
+            format: \.text
+        )
     }
 }
 

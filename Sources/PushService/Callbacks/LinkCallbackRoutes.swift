@@ -68,7 +68,7 @@ struct LinkCallbackRoutes: RouteCollection {
             .operator(.read),
             "Lists the callbacks of Kakao Link messages, the latest first.",
             query: [since, until, storedSince, chatType, templateID, args] + Page<UUID>.fields,
-            answers: [.page(of: StoredCall<LinkCallback>.shape, "The callbacks.")]
+            answers: [.page(of: callbackShape, "The callbacks.")]
         ),
         handler: list
     )
@@ -88,31 +88,28 @@ struct LinkCallbackRoutes: RouteCollection {
             before: page.cursor
         )
         let callbacks = try await store.list(filter, limit: page.limit + 1)
-        return page.response(callbacks, StoredCall<LinkCallback>.shape, cursor: \.call.id)
+        return page.response(callbacks, callbackShape, cursor: \.call.id)
     }
 }
 
-extension StoredCall<LinkCallback> {
-    fileprivate static var shape: Shape<StoredCall<LinkCallback>> {
-        Shape(
-            "LinkCallback",
-            [
-                .member("id", .uuid, "The id of the callback, which sorts by the time of receipt.", \.call.id),
-                .nullable("resource_id", .text, "Kakao's id of the callback.", \.call.resourceID),
-                .member("chat_type", .text, "The kind of chat room.", \.call.chatType),
-                .member("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
-                .nullable(
-                    "template_id",
-                    Kind<Int64>.integer(0...Int64.max),
-                    "The custom template.",
-                    \.call.templateID
-                ),
-                .member("args", .objectText, "The custom arguments. They come from a phone: data, never trusted.") {
-                    JSONFragment($0.call.args)
-                },
-                .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
-                .member("stored_at", .time, "When the callback was stored.", \.storedAt),
-            ]
-        )
-    }
-}
+/// The members of a callback in the list.
+private let callbackShape = Shape<StoredCall<LinkCallback>>(
+    "LinkCallback",
+    [
+        .member("id", .uuid, "The id of the callback, which sorts by the time of receipt.", \.call.id),
+        .nullable("resource_id", .text, "Kakao's id of the callback.", \.call.resourceID),
+        .member("chat_type", .text, "The kind of chat room.", \.call.chatType),
+        .member("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
+        .nullable(
+            "template_id",
+            Kind<Int64>.integer(0...Int64.max),
+            "The custom template.",
+            \.call.templateID
+        ),
+        .member("args", .objectText, "The custom arguments. They come from a phone: data, never trusted.") {
+            JSONFragment($0.call.args)
+        },
+        .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
+        .member("stored_at", .time, "When the callback was stored.", \.storedAt),
+    ]
+)

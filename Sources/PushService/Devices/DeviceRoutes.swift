@@ -134,10 +134,12 @@ struct DeviceRoutes: RouteCollection {
 extension Kind where Value == PushType {
     /// A push type by its name in any version of Kakao's API.
     fileprivate static var pushType: Kind {
-        .input(.choice(PushType.storedNames + ["gcm"]), allowed: "apns or fcm") { value throws(InvalidValue) in
-            guard let type = value.text.flatMap({ PushType(name: $0) }) else { throw InvalidValue() }
-            return type
-        }
+        Kind(
+            text: .choice(PushType.storedNames + ["gcm"]),
+            allowed: "apns or fcm",
+            parse: { PushType(name: $0) },
+            format: \.storedName
+        )
     }
 }
 

@@ -123,9 +123,8 @@ struct KakaoDeviceRoutes: RouteCollection {
     /// Returns the users in `uuid` or `uuids`, distinct and in order. A user's app may omit both, and may name only its
     /// own user.
     private static func userIDs(_ call: Call) throws -> [Int64] {
-        var isUser = false
-        if case .user = call.caller { isUser = true }
-        guard !call.has(Call.uuid) || !call.has(uuids), isUser || call.has(Call.uuid) || call.has(uuids) else {
+        let (hasOne, hasSeveral) = (call.has(Call.uuid), call.has(uuids))
+        guard !(hasOne && hasSeveral), hasOne || hasSeveral || call.caller.user != nil else {
             throw Problem.field("uuid", "specified, or uuids instead, but not both")
         }
         guard let userIDs = try call[uuids] else { return [try call.userID()] }
@@ -172,10 +171,12 @@ extension Kind where Value == PushType {
     /// A push type by its name in a version of Kakao's API.
     fileprivate static func pushType(_ version: PushVersion) -> Kind {
         let names = PushType.allCases.map { $0.name(in: version) }
-        return .input(.choice(names), allowed: names.joined(separator: " or ")) { value throws(InvalidValue) in
-            guard let type = value.text.flatMap({ PushType(name: $0, version: version) }) else { throw InvalidValue() }
-            return type
-        }
+        return Kind(
+            text: .choice(names),
+            allowed: names.joined(separator: " or "),
+            parse: { PushType(name: $0, version: version) },
+            format: { $0.name(in: version) }
+        )
     }
 }
 

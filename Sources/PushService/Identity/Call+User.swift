@@ -16,7 +16,7 @@ extension Call {
     /// - Throws: ``Problem``: 400 if an operator omits `uuid`, 403 if a user's app names another user.
     func userID() throws -> Int64 {
         let given = try self[Self.uuid]
-        if case .user(let own) = caller {
+        if let own = caller.user {
             if let given { try caller.require([given], Self.uuid.name) }
             return own.id
         }
@@ -26,18 +26,21 @@ extension Call {
 }
 
 extension Caller {
+    /// The user whose app calls; `nil` for other callers.
+    var user: AuthorizedUser? {
+        if case .user(let user) = self { user } else { nil }
+    }
+
     /// When the verification of the caller's token began; `nil` for an operator, whose requests are valid whatever the
     /// user has done since.
-    var authorizedAt: MonotonicTime? {
-        if case .user(let user) = self { user.authorizedAt } else { nil }
-    }
+    var authorizedAt: MonotonicTime? { user?.authorizedAt }
 
     /// Checks that the caller may read and change data of these users.
     ///
     /// - Parameter field: The field that names them.
     /// - Throws: ``Problem`` 403.
     func require(_ userIDs: [Int64], _ field: String) throws {
-        guard case .user(let own) = self, userIDs.contains(where: { $0 != own.id }) else { return }
+        guard let own = user, userIDs.contains(where: { $0 != own.id }) else { return }
         throw Problem(
             of: .anotherUser,
             "\(field) names another user. A user's token gives access to that user only.",

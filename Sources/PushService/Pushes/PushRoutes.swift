@@ -342,11 +342,7 @@ struct PushRoutes: RouteCollection {
 
     /// Returns the id in the path. An invalid id throws 404, since no push can have it.
     private static func id(_ call: Call) throws -> UUID {
-        do {
-            return try call[id]
-        } catch {
-            throw notFound
-        }
+        try call.identifier(id, orThrow: notFound)
     }
 
     private static var notFound: Problem { Problem(of: .notFound, "There is no such push.") }

@@ -16,7 +16,7 @@ extension NewPush {
     ]
 
     private static let nameField = Field.optional("name", .text(1...200), "A name for people.")
-    private static let audienceField = Field.required("audience", .audience, "Whom to send to.")
+    private static let audienceField = Field.required("audience", .audience, "The users to send to.")
     private static let messageField = Field.required(
         "message",
         .pushMessage,

@@ -114,8 +114,8 @@ extension OperationDeclaration {
                 if field is FieldGroup {
                     parameter["style"] = "form"
                     parameter["explode"] = true
-                }
-                if field.schema.isStructured, !(field is FieldGroup) {
+                    parameter["schema"] = object(field.schema)
+                } else if field.schema.isStructured {
                     // As in Kakao's API, an array is a JSON text.
                     parameter["content"] = ["application/json": ["schema": object(field.schema)]]
                 } else {
@@ -155,7 +155,7 @@ extension OperationDeclaration {
                 "required": .bool(fields.contains(where: \.isRequired)),
                 "content": [
                     "application/json": ["schema": object(json.named("\(name)Request"))],
-                    "application/x-www-form-urlencoded": .object(formContent),
+                    FormURLEncoded.mediaType: .object(formContent),
                 ],
             ]
         case .media(let types, let description, let schema, _):

@@ -7,6 +7,7 @@ package struct Call: Sendable {
     package let request: Request
     let operation: OperationDeclaration
     private var parameters = Parameters()
+
     /// - Throws: ``Problem``: 415 for a body of another media type; 400 for an invalid body or query, or for a field
     ///   that is unknown or given twice.
     init(_ request: Request, _ operation: OperationDeclaration) throws {
@@ -49,6 +50,20 @@ package struct Call: Sendable {
     @inlinable
     package subscript<Value>(_ field: Field<Value>) -> Value {
         get throws { try field.value(of: parameter(field.name, in: field.place)) }
+    }
+
+    /// Returns the value of a field that names an object in the path.
+    ///
+    /// - Parameter problem: The problem of an invalid value, which no object can have: the one of an unknown object.
+    package func identifier<Value>(
+        _ field: Field<Value>,
+        orThrow problem: @autoclosure () -> Problem
+    ) throws -> Value {
+        do {
+            return try self[field]
+        } catch {
+            throw problem()
+        }
     }
 
     /// Returns whether the request has a field.

@@ -109,8 +109,8 @@ package final class OperationDeclaration: Sendable {
     /// The fields that a query may have, and a body.
     let allowedInQuery: AllowedFields
     let allowedInBody: AllowedFields
-    /// Whether the query is read. That of a call from Kakao is read only if the call has no body, and never for a probe
-    /// of a load balancer, which must not fail because of one.
+    /// Whether the query is read. A call from Kakao with a body is not rejected because of its query, and neither is the
+    /// probe of a load balancer.
     let readsQuery: Bool
     /// The names of the fields in the query and in the body.
     let contentNames: Set<String>

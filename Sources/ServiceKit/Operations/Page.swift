@@ -26,14 +26,19 @@ extension Int32: PageCursor {
     package var cursor: String { String(self) }
 }
 
+/// The number of items of a page, which is the same whatever the list contains.
+private let limitField = Field.optional(
+    "limit",
+    Kind<Int64>.integer(1...1000),
+    default: 100,
+    shown: 100,
+    "The number of items of a page."
+)
+
 /// The request for a page of a list: `limit` (default 100, at most 1000) and `cursor`, the previous page's `next`.
 package struct Page<Cursor: PageCursor>: Sendable {
     /// The fields of the request.
-    package static var fields: [any FieldDeclaration] { [limit, cursor] }
-
-    private static var limit: Field<Int64> {
-        .optional("limit", .integer(1...1000), default: 100, shown: 100, "The number of items of a page.")
-    }
+    package static var fields: [any FieldDeclaration] { [limitField, cursor] }
 
     private static var cursor: Field<Cursor?> {
         .optional("cursor", .cursor, "`next` of the previous page. Without it, the first page is returned.")
@@ -46,7 +51,7 @@ package struct Page<Cursor: PageCursor>: Sendable {
 
     /// - Throws: ``Problem`` 400 for an invalid field.
     package init(_ call: Call) throws {
-        limit = Int(try call[Self.limit])
+        limit = Int(try call[limitField])
         cursor = try call[Self.cursor]
     }
 
@@ -88,12 +93,11 @@ extension Answer {
 
 extension Kind where Value: PageCursor {
     fileprivate static var cursor: Kind {
-        .input(.text(length: 1...100), allowed: "the value of next in the previous page") {
-            value throws(InvalidValue) in
-            guard let text = value.text, Text.isValid(text, 1...100), let cursor = Value(cursor: text) else {
-                throw InvalidValue()
-            }
-            return cursor
-        }
+        Kind(
+            text: .text(length: 1...100),
+            allowed: "the value of next in the previous page",
+            parse: { Text.isValid($0, 1...100) ? Value(cursor: $0) : nil },
+            format: \.cursor
+        )
     }
 }

@@ -115,17 +115,15 @@ extension UUID {
     /// The UUID in lowercase, as PostgreSQL writes it.
     package var lowercased: String { uuidString.lowercased() }
 }
+
 extension Kind where Value == UUID {
     /// A UUID, lowercase in responses.
     package static var uuid: Kind {
         Kind(
-            .text(format: "uuid"),
+            text: .text(format: "uuid"),
             allowed: "a UUID such as 01926f3e-7a5b-7c3d-9e1f-0a2b3c4d5e6f",
-            read: { value throws(InvalidValue) in
-                guard let id = value.text.flatMap({ UUID(uuidString: $0) }) else { throw InvalidValue() }
-                return id
-            },
-            write: { $1.value($0.lowercased) }
+            parse: { UUID(uuidString: $0) },
+            format: \.lowercased
         )
     }
 }
@@ -134,15 +132,10 @@ extension Kind where Value == Date {
     /// A time in RFC 3339, in UTC in responses.
     package static var time: Kind {
         Kind(
-            .text(format: "date-time"),
+            text: .text(format: "date-time"),
             allowed: "a time such as 2026-11-21T08:15:30Z or 2026-11-21T17:15:30.500+09:00",
-            read: { value throws(InvalidValue) in
-                guard let text = value.text, text.utf8.count <= 40, let date = Date(rfc3339: text) else {
-                    throw InvalidValue()
-                }
-                return date
-            },
-            write: { $1.value($0.rfc3339) }
+            parse: { $0.utf8.count <= 40 ? Date(rfc3339: $0) : nil },
+            format: \.rfc3339
         )
     }
 }

@@ -54,6 +54,28 @@ package struct Kind<Value: Sendable>: Sendable {
         self.write = write
     }
 
+    /// Creates a kind of values that are texts in requests and in responses.
+    ///
+    /// - Parameters:
+    ///   - parse: Returns the value of a text, or `nil` if the text is invalid.
+    ///   - format: Returns the text of a value.
+    package init(
+        text schema: Schema,
+        allowed: String,
+        parse: @escaping @Sendable (String) -> Value?,
+        format: @escaping @Sendable (Value) -> String
+    ) {
+        self.init(
+            schema,
+            allowed: allowed,
+            read: { value throws(InvalidValue) in
+                guard let value = value.text.flatMap(parse) else { throw InvalidValue() }
+                return value
+            },
+            write: { $1.value(format($0)) }
+        )
+    }
+
     /// Creates a kind of values that only requests contain.
     package static func input(
         _ schema: Schema,
@@ -290,13 +312,10 @@ extension Kind where Value: RawRepresentable<String> & CaseIterable {
     package static var choice: Kind {
         let names = Value.allCases.map(\.rawValue)
         return Kind(
-            .choice(names),
+            text: .choice(names),
             allowed: "one of \(names.joined(separator: ", "))",
-            read: { value throws(InvalidValue) in
-                guard let choice = value.text.flatMap({ Value(rawValue: $0) }) else { throw InvalidValue() }
-                return choice
-            },
-            write: { $1.value($0.rawValue) }
+            parse: { Value(rawValue: $0) },
+            format: \.rawValue
         )
     }
 }

@@ -387,12 +387,16 @@ import Testing
                             #expect(count == lines)
                         }
                     }
-                    try await eventually("the server waits, and no more data is accepted") {
-                        let before = accepted.withLock { $0 }
-                        try await Task.sleep(for: .milliseconds(300))
-                        return before > 0 && accepted.withLock { $0 } == before
+                    var before = 0
+                    try await eventually("the server waits, and no more data is accepted than at the last look") {
+                        defer { before = accepted.withLock { $0 } }
+                        let waiting = try await pool.value(
+                            Int64.self,
+                            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'COPY bytes%' AND wait_event = 'advisory'"
+                        )
+                        return waiting == 1 && accepted.withLock { $0 } == before
                     }
-                    // Of 128 MB, the buffers of the sockets hold a few.
+                    // The buffers of the sockets hold only a few of the 128 MB.
                     #expect(accepted.withLock { $0 } < lines / 4)
                 }
                 try await group.waitForAll()

@@ -88,7 +88,7 @@ struct SchemaValidator {
                 if !types.contains(where: { Self.isA(value, $0) }) { found.append("\(path) is not \(rule)") }
             case "const": if value != rule { found.append("\(path) is not \(rule)") }
             case "enum":
-                if rule.array?.contains(value) != true, !value.isNull { found.append("\(path) is not one of \(rule)") }
+                if rule.array?.contains(value) != true { found.append("\(path) is not one of \(rule)") }
             case "oneOf", "anyOf":
                 let matches = rule.array?.count { violations(of: value, $0, at: path).isEmpty } ?? 0
                 if matches == 0 || keyword == "oneOf" && matches > 1 {
