@@ -20,6 +20,15 @@ import Testing
         settings.kakao.maximumConcurrentRequests = 2
     }
 
+    /// Delays the responses to the first sends, as many as ``slowly(_:)`` allows at a time. Meanwhile the server holds no
+    /// more than two further batches, so that the test can claim some.
+    private func holdFirstSends(_ service: TestService) {
+        service.kakao.fail("send", .latency) {
+            $0.milliseconds = 5000
+            $0.times = 2
+        }
+    }
+
     /// Returns the lease of the only server.
     private static func lease(_ database: TestDatabase) async throws -> UUID {
         try await eventually("the server has a lease") { try await database.count("push_leases") == 1 }
@@ -38,13 +47,13 @@ import Testing
     func lostClaim(delivery: String) async throws {
         try await withService(Self.slowly, intervals: Self.intervals) { service in
             try await service.database.addPhones(1...3000)
-            service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
+            holdFirstSends(service)
             let push = try await service.api.create(
                 ["everyone": true],
                 gcm(),
                 ["delivery": .string(delivery)]
             )
-            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
+            try await eventually("the first batches are sent") { service.kakao.sandbox.reached(marker: "m").sends == 2 }
             // The statement is committed under the server's lease, without the server's knowledge.
             let lost = try await BatchStore(pool: service.database.pool).claim(
                 [BatchStore.Share(pushID: try Self.id(push), batches: 5)],
@@ -159,9 +168,9 @@ import Testing
     func orphans() async throws {
         try await withService(Self.slowly, intervals: Self.intervals) { service in
             try await service.database.addPhones(1...1000)
-            service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
+            holdFirstSends(service)
             let push = try await service.api.create()
-            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 2 }
+            try await eventually("the first batches are sent") { service.kakao.sandbox.reached(marker: "m").sends == 2 }
             let lease = UUID()
             let other = BatchStore(pool: service.database.pool)
             try await other.acquire(lease)
