@@ -23,8 +23,8 @@ func executable(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies + ["TestSupport"], swiftSettings: settings)
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+    .testTarget(name: name, dependencies: dependencies + ["TestSupport"], exclude: exclude, swiftSettings: settings)
 }
 
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -76,13 +76,15 @@ let package = Package(
         target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
 
         // The service.
-        target("ServiceKit", ["EventLoop", "HTTPServer", "JSON", "Locking", httpTypes]),
-        target("KakaoAPI", ["EventLoop", "HTTPClient", "JSON", httpTypes]),
+        target("Schemas", ["JSON"]),
+        target("ServiceKit", ["EventLoop", "HTTPServer", "JSON", "Locking", "Schemas", httpTypes]),
+        target("KakaoAPI", ["EventLoop", "HTTPClient", "JSON", "Schemas", httpTypes]),
         target(
             "PushService",
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI", "Locking", "LogOutput",
-                "Postgres", "PrometheusMetrics", "ServiceKit", "CLibssl", "CLibyaml", configuration, coreMetrics, deque,
+                "Postgres", "PrometheusMetrics", "Schemas", "ServiceKit", "CLibssl", "CLibyaml", configuration,
+                coreMetrics, deque,
                 httpTypes,
                 logging,
                 serviceLifecycle,
@@ -91,8 +93,8 @@ let package = Package(
         target(
             "KakaoSandbox",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "Locking", httpTypes, logging,
-                serviceLifecycle, unixSignals,
+                "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "KakaoAPI", "Locking", "Schemas", httpTypes,
+                logging, serviceLifecycle, unixSignals,
             ]
         ),
         target("PrivatePostgres", [subprocess, systemPackage]),
@@ -134,7 +136,12 @@ let package = Package(
         tests("HTTPServerTests", ["CLibssl", "EventLoop", "HTTPServer", "JSON", "Locking", httpTypes, logging]),
         tests("HTTPClientTests", ["CLibcurl", "EventLoop", "HTTPClient", "Locking", httpTypes]),
         tests("PostgresTests", ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging]),
-        tests("KakaoAPITests", ["EventLoop", "HTTPClient", "KakaoAPI", "Locking"]),
+        tests(
+            "KakaoAPITests",
+            ["EventLoop", "HTTPClient", "JSON", "KakaoAPI", "Locking", "Schemas", httpTypes],
+            exclude: ["Fixtures"]
+        ),
+        tests("SchemasTests", ["JSON", "Schemas"]),
         // The tests of the library targets also start the programs.
         tests(
             "KakaoSandboxTests",
@@ -146,7 +153,8 @@ let package = Package(
                 "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "Journal", "KakaoAPI", "KakaoSandbox",
                 "Locking",
                 "LogOutput",
-                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "ServiceKit", "push-server",
+                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "Schemas", "ServiceKit",
+                "push-server",
                 argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]
         ),

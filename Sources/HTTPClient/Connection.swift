@@ -17,7 +17,7 @@ final class Connection {
     private static let keptOutputBytes = 64 * 1024
 
     let handle: EasyHandle
-    let origin: Origin
+    let destination: Destination
     /// Called on the loop when the request has ended, with or without a response.
     var onEnd: (Connection, End) -> Void = { _, _ in }
     /// Called on the loop when the connection ends while no request is in flight.
@@ -35,9 +35,9 @@ final class Connection {
     private var transfer: Transfer?
     private var parser: ResponseParser?
 
-    init(_ handle: EasyHandle, origin: Origin, loop: EventLoop) {
+    init(_ handle: EasyHandle, destination: Destination, loop: EventLoop) {
         self.handle = handle
-        self.origin = origin
+        self.destination = destination
         self.loop = loop
     }
 
@@ -71,8 +71,19 @@ final class Connection {
         self.transfer = transfer
         if output.capacity > Self.keptOutputBytes { output = [] } else { output.removeAll(keepingCapacity: true) }
         sent = 0
-        transfer.headBytes = encoder.encode(transfer.request, to: origin, into: &output)
+        transfer.headBytes = encoder.encode(transfer.request, to: destination.origin, into: &output)
         parser = ResponseParser(isHead: transfer.request.method == .head, maximumBodyBytes: maximumResponseBytes)
+    }
+
+    /// Sends a piece of the request's upload. The request may have ended when this returns.
+    func send(upload piece: [UInt8]) {
+        guard let transfer else { return }
+        guard transfer.takeUpload(piece) else {
+            return fail(.uploadFailed, "the upload could not be read, or has another length than declared")
+        }
+        output = piece
+        sent = 0
+        send()
     }
 
     private func ready(_ readiness: Readiness) {
@@ -96,10 +107,10 @@ final class Connection {
                 transfer?.recordSent(sent)
             case .again:
                 // A part of it may have left already, inside a TLS record.
-                if origin.isSecure { transfer?.recordSent(output.count) }
+                if destination.origin.isSecure { transfer?.recordSent(output.count) }
                 return waitToSend(true)
             case .end, .failure:
-                if origin.isSecure { transfer?.recordSent(output.count) }
+                if destination.origin.isSecure { transfer?.recordSent(output.count) }
                 // A response that is already here may say why the host stopped reading.
                 waitToSend(false)
                 read()
@@ -107,6 +118,7 @@ final class Connection {
             }
         }
         waitToSend(false)
+        if let transfer, transfer.uploadBytesLeft > 0 { transfer.requestUpload() }
     }
 
     private func waitToSend(_ isWaiting: Bool) {
@@ -143,7 +155,7 @@ final class Connection {
             wasUsed = true
             // A host that responds before it has the whole request will not read the rest. Extra bytes belong to no
             // request.
-            let isClean = sent == output.count && !hasMore
+            let isClean = sent == output.count && transfer?.uploadBytesLeft == 0 && !hasMore
             end(.response(parser, keepsAlive: parser.keepsConnection && isClean))
         case .failed(.tooLarge): fail(.responseTooLarge, "the response exceeds the size limit")
         case .failed(.malformed(let what)): fail(.badResponse, what)

@@ -67,13 +67,13 @@ final class Connector {
     ///
     /// - Throws: ``HTTPClientError`` if libcurl is out of memory or the connector is closed. Nothing has been started
     ///   then.
-    func open(_ origin: Origin) throws(HTTPClientError) -> Connection {
+    func open(_ destination: Destination) throws(HTTPClientError) -> Connection {
         guard let multi, let sockets else { throw Curl.failure(CURLE_FAILED_INIT) }
-        let handle = try EasyHandle(origin, settings: settings, sockets: sockets)
+        let handle = try EasyHandle(destination.origin, settings: settings, sockets: sockets)
         guard curl_multi_add_handle(multi, handle.pointer) == CURLM_OK else {
             throw Curl.failure(CURLE_OUT_OF_MEMORY)
         }
-        let connection = Connection(handle, origin: origin, loop: loop)
+        let connection = Connection(handle, destination: destination, loop: loop)
         connections[handle.pointer] = connection
         return connection
     }

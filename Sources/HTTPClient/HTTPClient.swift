@@ -40,14 +40,36 @@ package final class HTTPClient: Sendable {
     ///   host may have acted on the request nevertheless.
     package func send(_ request: HTTPClientRequest) async throws(HTTPClientError) -> HTTPClientResponse {
         let transfer = Transfer(request)
-        let outcome = await withTaskCancellationHandler {
+        guard let upload = request.upload else { return try await outcome(of: transfer).get() }
+        // Cancelled and awaited at the end of this scope.
+        async let _: Void = supply(upload, to: transfer)
+        let result = await outcome(of: transfer)
+        return try result.get()
+    }
+
+    private func outcome(of transfer: Transfer) async -> TransferQueue.Outcome {
+        await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 loop.execute { [transfers] in transfers.begin(transfer, continuation) }
             }
         } onCancel: {
             loop.execute { [transfers] in transfers.cancel(transfer) }
         }
-        return try outcome.get()
+    }
+
+    /// Reads an upload, each piece when the previous one has left.
+    private func supply(_ upload: HTTPClientUpload, to transfer: Transfer) async {
+        while await isReadyForUpload(transfer) {
+            let piece = try? await upload.next()
+            loop.execute { [transfers] in transfers.upload(piece ?? [], of: transfer) }
+        }
+    }
+
+    /// Waits until a piece of the upload can be sent. Returns `false` once no further piece is wanted.
+    private func isReadyForUpload(_ transfer: Transfer) async -> Bool {
+        await withCheckedContinuation { continuation in
+            loop.execute { transfer.awaitUpload(continuation) }
+        }
     }
 
     /// Ends every request with the error `shutDown` and closes all connections. Later requests fail with the same

@@ -18,6 +18,8 @@ package struct HTTPClientError: Error, Sendable, CustomStringConvertible {
         case timedOut
         /// The request could not start before ``HTTPClientRequest/latestStart``. No byte of it was sent.
         case expired
+        /// The upload could not be read, or has another length than it declared.
+        case uploadFailed
         /// The connection was lost before the response was complete.
         case connectionLost
         /// The response's head or body exceeds the size limit.

@@ -12,7 +12,9 @@ extension HTTPClientRequest {
     func validate() throws(HTTPClientError) -> Origin {
         guard let origin = Origin(url: url) else { throw Self.invalid("the URL is not a valid http or https URL") }
         guard method != .connect else { throw Self.invalid("the method CONNECT is not supported") }
-        guard method != .head || body.isEmpty else { throw Self.invalid("a HEAD request must not have a body") }
+        guard method != .head || body.isEmpty && upload == nil else {
+            throw Self.invalid("a HEAD request must not have a body")
+        }
         for name in Self.framingFields where headerFields.contains(name) {
             throw Self.invalid("the header field \(name.rawName) is set by the client")
         }

@@ -4,9 +4,10 @@ package struct HTTPClientSettings: Sendable {
     package var connectTimeout: Duration
     /// The time limit for the whole response, counted from the call. It includes waiting for a connection.
     package var totalTimeout: Duration
-    /// The maximum number of connections to one origin. Further requests wait in order. At least 1.
+    /// The maximum number of connections to one origin for each ``ConnectionGroup``, unless the group has a limit of its
+    /// own. Further requests wait in order. At least 1.
     package var maximumConnections: Int
-    /// The maximum number of requests that wait for a connection to one origin. One more fails at once with
+    /// The maximum number of requests of a group that wait for a connection to one origin. One more fails at once with
     /// ``HTTPClientError/Code/overloaded``.
     package var maximumWaitingRequests: Int
     /// The maximum length of a response body, in bytes. A longer one fails with

@@ -10,7 +10,7 @@ struct RequestEncoder {
         self.userAgent = userAgent
     }
 
-    /// Appends a request for this origin to `output`. Returns the length of its head in bytes.
+    /// Appends a request for this origin to `output`, without its upload. Returns the length of its head in bytes.
     mutating func encode(_ request: HTTPClientRequest, to origin: Origin, into output: inout [UInt8]) -> Int {
         let start = output.count
         if let latest, latest.method == request.method, latest.url == request.url,
@@ -23,13 +23,14 @@ struct RequestEncoder {
             latest = (request.method, request.url, request.headerFields, head)
         }
         // `Content-Length: 0` is sent for methods that expect a body (RFC 9110 §8.6).
-        if !request.body.isEmpty || [.post, .put, .patch].contains(request.method) {
-            output += "Content-Length: \(request.body.count)\r\n".utf8
+        let length = request.body.count + (request.upload?.length ?? 0)
+        if length > 0 || [.post, .put, .patch].contains(request.method) {
+            output += "Content-Length: \(length)\r\n".utf8
         }
         output += "\r\n".utf8
-        let length = output.count - start
+        let headLength = output.count - start
         output += request.body
-        return length
+        return headLength
     }
 
     private func head(of request: HTTPClientRequest, to origin: Origin) -> [UInt8] {

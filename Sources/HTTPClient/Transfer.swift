@@ -23,16 +23,23 @@ final class Transfer: @unchecked Sendable {
 
     let request: HTTPClientRequest
     var state = State.new
-    var origin: Origin?
+    var destination: Destination?
     var timer: TimerID?
     var continuation: CheckedContinuation<Result<HTTPClientResponse, HTTPClientError>, Never>?
     /// The length of the encoded request without its body.
     var headBytes = 0
     /// The value of ``HTTPClientError/bodyBytesLeft``.
     private(set) var mayHaveLeft = false
+    /// The number of bytes of the upload that are still to be read.
+    private(set) var uploadBytesLeft: Int
+    /// Whether everything that was read of the request has left, so that more of the upload may be read.
+    private var wantsUpload = false
+    /// The task that reads the upload, while it waits for ``wantsUpload``.
+    private var uploadReader: CheckedContinuation<Bool, Never>?
 
     init(_ request: HTTPClientRequest) {
         self.request = request
+        uploadBytesLeft = request.upload?.length ?? 0
     }
 
     /// Records that the first `count` bytes of the request have left or may have left.
@@ -40,10 +47,48 @@ final class Transfer: @unchecked Sendable {
         if count > (request.body.isEmpty ? 0 : headBytes) { mayHaveLeft = true }
     }
 
-    /// Whether the request may be sent again. GET and HEAD without a body are harmless to repeat.
+    /// Whether the request may be sent again. GET and HEAD without a body are harmless to repeat. An upload can be read
+    /// only once.
     var mayBeSentAgain: Bool {
-        !mayHaveLeft || request.isIdempotent
+        guard uploadBytesLeft == request.upload?.length ?? 0 else { return false }
+        return !mayHaveLeft || request.isIdempotent
             || (request.body.isEmpty && (request.method == .get || request.method == .head))
+    }
+
+    // MARK: Uploading
+
+    /// Resumes the continuation when more of the upload can be sent, with `false` if the transfer has ended or nothing is
+    /// left.
+    func awaitUpload(_ reader: CheckedContinuation<Bool, Never>) {
+        if case .finished = state { return reader.resume(returning: false) }
+        guard uploadBytesLeft > 0 else { return reader.resume(returning: false) }
+        uploadReader = reader
+        wakeUploadReader()
+    }
+
+    /// Lets the next piece of the upload be read.
+    func requestUpload() {
+        wantsUpload = true
+        wakeUploadReader()
+    }
+
+    private func wakeUploadReader() {
+        guard wantsUpload, let reader = uploadReader else { return }
+        (wantsUpload, uploadReader) = (false, nil)
+        reader.resume(returning: true)
+    }
+
+    /// Counts a piece of the upload. Returns `false` if it is empty or too long.
+    func takeUpload(_ piece: [UInt8]) -> Bool {
+        guard !piece.isEmpty, piece.count <= uploadBytesLeft else { return false }
+        uploadBytesLeft -= piece.count
+        return true
+    }
+
+    /// Ends the task that reads the upload. Called when the transfer has ended.
+    func endUpload() {
+        uploadReader?.resume(returning: false)
+        uploadReader = nil
     }
 
     /// Returns an error for this transfer that reports whether bytes may have left.
@@ -51,7 +96,7 @@ final class Transfer: @unchecked Sendable {
         HTTPClientError(
             code: code,
             bodyBytesLeft: mayHaveLeft,
-            message: origin.map { "\($0.text): \(message)" } ?? message
+            message: destination.map { "\($0.origin.text): \(message)" } ?? message
         )
     }
 }

@@ -18,7 +18,7 @@ final class TransferQueue: @unchecked Sendable {
     private var encoder: RequestEncoder
     /// Requests in flight, or whose connection is being established.
     private var running: [ObjectIdentifier: Transfer] = [:]
-    private var hosts: [Origin: HostQueue] = [:]
+    private var hosts: [Destination: HostQueue] = [:]
     private var isShutDown = false
 
     init(settings: HTTPClientSettings, loop: EventLoop) throws(HTTPClientError) {
@@ -42,10 +42,13 @@ final class TransferQueue: @unchecked Sendable {
         transfer.continuation = continuation
         do throws(HTTPClientError) {
             guard !isShutDown else { throw transfer.failure(.shutDown, "the client was shut down") }
-            let origin = try transfer.request.validate()
-            transfer.origin = origin
+            let destination = Destination(
+                origin: try transfer.request.validate(),
+                connections: transfer.request.connections
+            )
+            transfer.destination = destination
             setTimer(transfer)
-            try admit(transfer, to: origin)
+            try admit(transfer, to: destination)
         } catch {
             finish(transfer, .failure(error))
         }
@@ -71,6 +74,13 @@ final class TransferQueue: @unchecked Sendable {
         hosts = [:]
     }
 
+    /// Sends a piece of a request's upload.
+    func upload(_ piece: [UInt8], of transfer: Transfer) {
+        loop.preconditionOnLoop()
+        guard case .running(let connection) = transfer.state else { return }
+        connection.send(upload: piece)
+    }
+
     // MARK: Steps
 
     private func setTimer(_ transfer: Transfer) {
@@ -80,23 +90,24 @@ final class TransferQueue: @unchecked Sendable {
         }
     }
 
-    private func admit(_ transfer: Transfer, to origin: Origin) throws(HTTPClientError) {
-        if hosts[origin, default: HostQueue()].enter(limit: max(1, settings.maximumConnections)) {
-            start(transfer, origin)
-        } else if let count = hosts[origin]?.waitingCount, count < settings.maximumWaitingRequests {
+    private func admit(_ transfer: Transfer, to destination: Destination) throws(HTTPClientError) {
+        let limit = destination.connections.maximumConnections ?? settings.maximumConnections
+        if hosts[destination, default: HostQueue()].enter(limit: max(1, limit)) {
+            start(transfer, destination)
+        } else if let count = hosts[destination]?.waitingCount, count < settings.maximumWaitingRequests {
             transfer.state = .waiting
-            hosts[origin]?.wait(transfer)
+            hosts[destination]?.wait(transfer)
         } else {
             throw transfer.failure(.overloaded, "too many requests are waiting for a connection")
         }
     }
 
-    /// Sends a request that its origin's queue has admitted.
-    private func start(_ transfer: Transfer, _ origin: Origin) {
-        while let connection = hosts[origin]?.takeIdle() {
+    /// Sends a request that its queue has admitted.
+    private func start(_ transfer: Transfer, _ destination: Destination) {
+        while let connection = hosts[destination]?.takeIdle() {
             if send(transfer, on: connection) { return }
         }
-        connect(transfer, origin)
+        connect(transfer, destination)
     }
 
     /// Sends a request on a kept-alive connection. Returns `false`, and closes the connection, if that is not possible.
@@ -113,20 +124,20 @@ final class TransferQueue: @unchecked Sendable {
     }
 
     /// Establishes a connection for a request.
-    private func connect(_ transfer: Transfer, _ origin: Origin) {
+    private func connect(_ transfer: Transfer, _ destination: Destination) {
         transfer.state = .waiting
         do throws(HTTPClientError) {
-            let connection = try connector.open(origin)
+            let connection = try connector.open(destination)
             connection.onEnd = { [unowned self] connection, end in ended(connection, end) }
             connection.onIdleEnd = { [unowned self] connection in
-                hosts[connection.origin]?.removeIdle(connection)
+                hosts[connection.destination]?.removeIdle(connection)
                 connector.close(connection)
             }
             transfer.state = .running(connection)
             running[ObjectIdentifier(connection)] = transfer
         } catch {
             finish(transfer, .failure(error))
-            leave(origin)
+            leave(destination)
         }
     }
 
@@ -160,12 +171,12 @@ final class TransferQueue: @unchecked Sendable {
                 transfer,
                 .success(HTTPClientResponse(status: response.status, head: response.head, body: response.body))
             )
-            leave(connection.origin, keepsAlive ? connection : nil)
+            leave(connection.destination, keepsAlive ? connection : nil)
         case .failure(let code, let message, let isUnheard):
             connector.close(connection)
             // The host closed the connection as the request was sent. On a new connection, that does not happen again.
             if connection.wasUsed, isUnheard, code == .connectionLost, transfer.mayBeSentAgain {
-                connect(transfer, connection.origin)
+                connect(transfer, connection.destination)
             } else {
                 finish(transfer, .failure(transfer.failure(code, message)))
             }
@@ -174,16 +185,16 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Passes a finished request's place to the next waiting request, and keeps its connection if there is one to
     /// reuse.
-    private func leave(_ origin: Origin, _ connection: Connection? = nil) {
-        let next = hosts[origin]?.leave()
+    private func leave(_ destination: Destination, _ connection: Connection? = nil) {
+        let next = hosts[destination]?.leave()
         if let connection {
             connection.idleSince = loop.now
-            hosts[origin]?.keep(connection)
+            hosts[destination]?.keep(connection)
         }
         if let next {
-            start(next, origin)
-        } else if hosts[origin]?.isEmpty == true {
-            hosts[origin] = nil
+            start(next, destination)
+        } else if hosts[destination]?.isEmpty == true {
+            hosts[destination] = nil
         }
     }
 
@@ -197,12 +208,13 @@ final class TransferQueue: @unchecked Sendable {
             connector.close(connection)
         }
         resume(transfer, outcome)
-        if case .running = state, let origin = transfer.origin { leave(origin) }
+        if case .running = state, let destination = transfer.destination { leave(destination) }
     }
 
     private func resume(_ transfer: Transfer, _ outcome: Outcome) {
         if let timer = transfer.timer { loop.cancel(timer) }
         transfer.continuation?.resume(returning: outcome)
         transfer.continuation = nil
+        transfer.endUpload()
     }
 }

@@ -14,6 +14,11 @@ package struct JSONObject: Sendable {
     /// Creates an object without members.
     package init() {}
 
+    /// Makes room for `count` members in all, so that they are added without copying.
+    package mutating func reserveCapacity(_ count: Int) {
+        members.reserveCapacity(count)
+    }
+
     package var count: Int { members.count }
 
     package var isEmpty: Bool { members.isEmpty }
@@ -39,7 +44,7 @@ package struct JSONObject: Sendable {
     }
 
     /// Appends a member. Returns false and changes nothing if there is already a member of that name.
-    mutating func append(_ name: String, _ value: JSONValue) -> Bool {
+    package mutating func append(_ name: String, _ value: JSONValue) -> Bool {
         guard position(of: name) == nil else { return false }
         appendNew(name, value)
         return true

@@ -2,6 +2,7 @@ package import EventLoop
 internal import FoundationEssentials
 internal import HTTPClient
 internal import HTTPServer
+internal import KakaoAPI
 internal import Locking
 package import Logging
 
@@ -59,8 +60,15 @@ package final class KakaoSandbox: Sendable {
         serverSettings.host = settings.host
         serverSettings.port = settings.port
         certificate = try Self.addTLS(to: &serverSettings, settings)
-        let push = PushAPI(settings: settings, ledger: ledger, faults: faults, delays: delays, feedback: feedback)
-        let login = LoginAPI(accessTokens: accessTokens, signingKeys: signingKeys, faults: faults, delays: delays)
+        var calls = KakaoCallServer(
+            settings: settings,
+            accessTokens: accessTokens,
+            faults: faults,
+            delays: delays
+        )
+        PushCalls(settings: settings, ledger: ledger, feedback: feedback).add(to: &calls)
+        LoginCalls(signingKeys: signingKeys).add(to: &calls)
+        calls.serveExamples(of: KakaoCalls.all)
         loginControl = LoginControl(settings: settings, accessTokens: accessTokens, signingKeys: signingKeys)
         accountEvents = AccountEventCall(
             client: client,
@@ -77,9 +85,7 @@ package final class KakaoSandbox: Sendable {
         ) { [ledger, faults, link, feedback] in
             SandboxStats(ledger, faults, link, feedback)
         }
-        var router = Router()
-        push.addRoutes(to: &router)
-        login.addRoutes(to: &router)
+        var router = calls.router
         control.addRoutes(to: &router)
         loginControl.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]

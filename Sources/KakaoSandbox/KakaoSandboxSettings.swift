@@ -11,6 +11,8 @@ package struct KakaoSandboxSettings: Sendable {
     package var appID = 123_456
     /// The app's REST API key, which is the audience of account events.
     package var restAPIKey = "sandbox-rest-api-key"
+    /// The native app key, with which Kakao's SDKs call KakaoTalk Sharing.
+    package var nativeAppKey = "sandbox-native-app-key"
     /// Whether to serve HTTPS, with a self-signed certificate for `localhost`, `127.0.0.1` and `::1`.
     package var tls = false
     /// The file to which that certificate is written as PEM, so that a client can trust it and nothing else.

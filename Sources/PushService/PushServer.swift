@@ -27,8 +27,30 @@ package final class PushServer: Service {
         let loop: EventLoop
         let pool: PostgresPool
         let client: HTTPClient
-        let push: KakaoPushAPI
-        let user: KakaoUserAPI
+        private let settings: KakaoAPISettings
+        private let onCall: @Sendable (KakaoCallReport) -> Void
+
+        init(
+            _ settings: Settings,
+            _ database: PostgresSettings,
+            loop: EventLoop,
+            logger: Logger,
+            onCall: @escaping @Sendable (KakaoCallReport) -> Void
+        ) throws {
+            self.loop = loop
+            self.settings = settings.kakao.api
+            self.onCall = onCall
+            pool = PostgresPool(settings: database, loop: loop, logger: logger)
+            client = try HTTPClient(
+                settings: HTTPClientSettings(caCertificateFile: settings.kakao.caCertificateFile),
+                loop: loop
+            )
+        }
+
+        /// Returns the client for calls of one purpose.
+        func kakao(_ budget: KakaoBudget) -> KakaoClient {
+            KakaoClient(settings: settings, client: client, budget: budget, onCall: onCall)
+        }
     }
 
     private let settings: Settings
@@ -79,24 +101,10 @@ package final class PushServer: Service {
         let metrics = ServerMetrics()
         let availability = KakaoAvailability(logger: logger)
         services = try loops.loops.map { [databaseSettings] loop in
-            let client = try HTTPClient(
-                settings: HTTPClientSettings(
-                    maximumConnections: settings.kakao.maximumConcurrentRequests,
-                    caCertificateFile: settings.kakao.caCertificateFile
-                ),
-                loop: loop
-            )
-            let kakao = KakaoClient(settings: settings.kakao.api, client: client) {
+            try LoopServices(settings, databaseSettings, loop: loop, logger: logger) {
                 metrics.count($0)
                 availability.record($0)
             }
-            return LoopServices(
-                loop: loop,
-                pool: PostgresPool(settings: databaseSettings, loop: loop, logger: logger),
-                client: client,
-                push: kakao.push,
-                user: kakao.user
-            )
         }
         let progress = SenderProgress()
         let users = try UserCredentials(settings, logger: logger)
@@ -165,7 +173,7 @@ package final class PushServer: Service {
             )
             let registrar = DeviceRegistrar(
                 store: callStore.devices,
-                push: own.push,
+                kakao: own.kakao(.requests),
                 renewal: renewal,
                 signal: registrationSignal
             )
@@ -189,7 +197,7 @@ package final class PushServer: Service {
                 PushRoutes(
                     store: pushes,
                     preparations: PreparationStore(pool: own.pool),
-                    kakao: own.push,
+                    kakao: own.kakao(.requests),
                     version: settings.kakao.pushVersion,
                     returnURL: { returnURL.withLock { $0 } },
                     mask: mask,
@@ -229,7 +237,7 @@ package final class PushServer: Service {
         sender = BatchSender(
             loop: first.loop,
             store: BatchStore(pool: first.pool, intervals: senderIntervals),
-            kakao: first.push,
+            kakao: first.kakao(.pushes),
             version: settings.kakao.pushVersion,
             availability: availability,
             returnURL: returnURL.withLock { $0 },
@@ -268,7 +276,7 @@ package final class PushServer: Service {
         )
         let registrar = DeviceRegistrar(
             store: DeviceStore(pool: last.pool),
-            push: last.push,
+            kakao: last.kakao(.background),
             renewal: renewal,
             signal: registrationSignal
         )
@@ -320,7 +328,7 @@ package final class PushServer: Service {
             users: users,
             limits: limits,
             monitoring: monitoring,
-            kakao: own.user,
+            kakao: own.kakao(.requests),
             client: own.client
         )
     }

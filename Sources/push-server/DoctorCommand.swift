@@ -3,6 +3,7 @@ internal import EventLoop
 internal import FoundationEssentials
 internal import JSON
 internal import PushService
+internal import Schemas
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

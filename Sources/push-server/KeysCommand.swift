@@ -4,6 +4,7 @@ internal import FoundationEssentials
 internal import LogOutput
 internal import Postgres
 internal import PushService
+internal import Schemas
 internal import ServiceKit
 
 struct KeysCommand: AsyncParsableCommand {

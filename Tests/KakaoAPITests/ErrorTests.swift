@@ -6,8 +6,8 @@ import Testing
 /// Kakao's error responses and their handling.
 @Suite struct ErrorTests {
     private static func error(_ status: Int, _ body: String, head: String = "") async throws -> KakaoError {
-        let (error, _) = try await withKakao(answering: answer(status, body, head: head)) { push in
-            await failure { () async throws(KakaoError) in try await push.send(SendMessage(Array("{}".utf8)), to: [1])
+        let (error, _) = try await withKakao(answering: answer(status, body, head: head)) { kakao in
+            await failure { () async throws(KakaoError) in try await kakao.send()
             }
         }
         return try #require(error)
@@ -40,6 +40,24 @@ import Testing
     }
 
     @Test(
+        "With a user's token, an invalid token and a missing scope concern the user, not the app",
+        arguments: [
+            (401, #"{"msg":"this access token does not exist","code":-401}"#, Disposition.logIn), (401, "", .logIn),
+            (403, #"{"msg":"insufficient scopes.","code":-402,"required_scopes":["friends"]}"#, .consent),
+            (400, #"{"msg":"said","code":-10}"#, .wait), (403, #"{"msg":"said","code":-5}"#, .halt),
+        ]
+    )
+    func userToken(status: Int, body: String, disposition: Disposition) async throws {
+        let (error, _) = try await withKakao(answering: answer(status, body)) { kakao in
+            await failure { () async throws(KakaoError) in
+                try await kakao.call(AccessTokenInfo(), as: .userToken("user-token"))
+            }
+        }
+        #expect(error?.disposition == disposition)
+        #expect(error?.requiredScopes == (disposition == .consent ? ["friends"] : []))
+    }
+
+    @Test(
         "Without a code, the status determines the disposition",
         arguments: [
             (500, Disposition.retry), (502, .retry), (503, .retry), (504, .retry), (302, .retry),
@@ -58,9 +76,9 @@ import Testing
 
     @Test("A refused connection is retried, and no byte has left")
     func unreachable() async throws {
-        try await withPushAPI(url: "http://127.0.0.1:\(try unusedPort())") { push in
+        try await withClient(url: "http://127.0.0.1:\(try unusedPort())") { kakao in
             let error = await failure { () async throws(KakaoError) in
-                try await push.send(SendMessage([123, 125]), to: [1])
+                try await kakao.send()
             }
             #expect(error?.disposition == .retry)
             #expect(error?.bodyBytesLeft == false)
@@ -69,8 +87,8 @@ import Testing
 
     @Test("A call without a response is retried, and bytes may have left")
     func unanswered() async throws {
-        let (error, _) = try await withKakao(answering: "") { push in
-            await failure { () async throws(KakaoError) in try await push.send(SendMessage([123, 125]), to: [1]) }
+        let (error, _) = try await withKakao(answering: "") { kakao in
+            await failure { () async throws(KakaoError) in try await kakao.send() }
         }
         #expect(error?.disposition == .retry)
         #expect(error?.bodyBytesLeft == true)
@@ -83,9 +101,9 @@ import Testing
 
     @Test("An invalid API address halts the sender, because it is a configuration error")
     func wrongAddress() async throws {
-        try await withPushAPI(url: "kapi.kakao.com") { push in
+        try await withClient(url: "kapi.kakao.com") { kakao in
             let error = await failure { () async throws(KakaoError) in
-                try await push.send(SendMessage([123, 125]), to: [1])
+                try await kakao.send()
             }
             #expect(error?.disposition == .halt)
             #expect(error?.bodyBytesLeft == false)

@@ -8,13 +8,13 @@ import Testing
 
     @Test("Registering posts a form with the Admin key", arguments: PushVersion.allCases, PushType.allCases)
     func register(version: PushVersion, type: PushType) async throws {
-        let (lifetime, calls) = try await withKakao(answering: answer(200, "30"), version: version) { push in
-            try await push.register(userID: .max, deviceID: "iPhone 14 π", pushType: type, pushToken: Self.token)
+        let (lifetime, calls) = try await withKakao(answering: answer(200, "30"), version: version) { kakao in
+            try await kakao.register(userID: .max, deviceID: "iPhone 14 π", pushType: type, pushToken: Self.token)
         }
         #expect(lifetime == .days(30))
         let call = try #require(calls.first)
         #expect(call.lines.first == "POST /\(version.rawValue)/push/register HTTP/1.1")
-        #expect(call.lines.contains("Authorization: KakaoAK the-admin-key"))
+        #expect(call.lines.contains("Authorization: KakaoAK admin-key"))
         #expect(call.lines.contains("Content-Type: application/x-www-form-urlencoded;charset=utf-8"))
         let android = version == .v1 ? "gcm" : "fcm"
         #expect(
@@ -32,8 +32,8 @@ import Testing
         arguments: [("30", TokenLifetime.days(30)), ("0", .days(0)), (" 365\n", .days(365)), ("-1", .never)]
     )
     func lifetime(body: String, lifetime: TokenLifetime) async throws {
-        let (result, _) = try await withKakao(answering: answer(200, body)) { push in
-            try await push.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
+        let (result, _) = try await withKakao(answering: answer(200, body)) { kakao in
+            try await kakao.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
         }
         #expect(result == lifetime)
     }
@@ -43,9 +43,9 @@ import Testing
         arguments: ["", "-2", "30.0", "3e1", "\"30\"", "{}", "[30]", "30 30", "99999999999999999999", "<html>"]
     )
     func badLifetime(body: String) async throws {
-        let (error, _) = try await withKakao(answering: answer(200, body)) { push in
+        let (error, _) = try await withKakao(answering: answer(200, body)) { kakao in
             await failure { () async throws(KakaoError) in
-                try await push.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
+                try await kakao.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
             }
         }
         guard case .badAnswer = error?.kind else {
@@ -68,25 +68,42 @@ import Testing
              {"user_id":"3","device_id":"d3","push_type":"fcm","push_token":"t3"},
              {"user_id":"4","device_id":"d4","push_type":"wns","push_token":"t4"}]
             """
-        let (tokens, calls) = try await withKakao(answering: answer(200, body), version: version) { push in
-            try await push.tokens(userIDs: [1, .max])
+        let (tokens, calls) = try await withKakao(answering: answer(200, body), version: version) { kakao in
+            try await kakao.tokens(userIDs: [1, .max])
         }
         let call = try #require(calls.first)
         #expect(call.lines.first == "POST /\(version.rawValue)/push/tokens HTTP/1.1")
         #expect(call.form == [#"uuids=["1","9223372036854775807"]"#])
         #expect(
             tokens == [
-                PushToken(
+                RetrievePushTokens.Token(
                     userID: 1_376_016_924_429_759_228,
                     deviceID: "d1",
-                    pushType: .apns,
+                    pushType: "apns",
                     pushToken: "t1",
                     createdAt: "2014-07-29T06:24:12Z",
                     updatedAt: "2014-07-30T06:24:12Z"
                 ),
-                PushToken(userID: 2, deviceID: "d2", pushType: .fcm, pushToken: "t2:x", createdAt: "", updatedAt: ""),
-                PushToken(userID: 3, deviceID: "d3", pushType: .fcm, pushToken: "t3", createdAt: "", updatedAt: ""),
+                Self.token(2, "d2", "gcm", "t2:x"), Self.token(3, "d3", "fcm", "t3"),
+                // A push type that Kakao may add later.
+                Self.token(4, "d4", "wns", "t4"),
             ]
+        )
+    }
+
+    private static func token(
+        _ userID: Int64,
+        _ deviceID: String,
+        _ pushType: String,
+        _ pushToken: String
+    ) -> RetrievePushTokens.Token {
+        RetrievePushTokens.Token(
+            userID: userID,
+            deviceID: deviceID,
+            pushType: pushType,
+            pushToken: pushToken,
+            createdAt: nil,
+            updatedAt: nil
         )
     }
 
@@ -107,8 +124,8 @@ import Testing
         ]
     )
     func badTokens(body: String) async throws {
-        let (error, _) = try await withKakao(answering: answer(200, body)) { push in
-            await failure { () async throws(KakaoError) in try await push.tokens(userIDs: [1]) }
+        let (error, _) = try await withKakao(answering: answer(200, body)) { kakao in
+            await failure { () async throws(KakaoError) in try await kakao.tokens(userIDs: [1]) }
         }
         guard case .badAnswer = error?.kind else {
             Issue.record("the call ended with \(String(describing: error))")
@@ -118,8 +135,8 @@ import Testing
 
     @Test("The response to a deregistration is empty", arguments: PushVersion.allCases)
     func deregister(version: PushVersion) async throws {
-        let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { push in
-            try await push.deregister(userID: 5, deviceID: "a/b", pushType: .fcm)
+        let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { kakao in
+            try await kakao.deregister(userID: 5, deviceID: "a/b", pushType: .fcm)
         }
         let call = try #require(calls.first)
         #expect(call.lines.first == "POST /\(version.rawValue)/push/deregister HTTP/1.1")
@@ -129,8 +146,8 @@ import Testing
     @Test("A message is sent unchanged", arguments: PushVersion.allCases, [false, true])
     func send(version: PushVersion, bypass: Bool) async throws {
         let message = #"{ "for_apns":{"message":"50 % off + & = 안녕","badge":1e0} ,"x":"\u0041" }"#
-        let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { push in
-            try await push.send(SendMessage(Array(message.utf8), bypass: bypass), to: [3, 1])
+        let (_, calls) = try await withKakao(answering: answer(200, ""), version: version) { kakao in
+            try await kakao.send(message, to: [3, 1], bypass: bypass ? true : nil)
         }
         let call = try #require(calls.first)
         #expect(call.lines.first == "POST /\(version.rawValue)/push/send HTTP/1.1")
@@ -139,8 +156,8 @@ import Testing
 
     @Test("The body of a successful send response is ignored", arguments: ["", "<html>", "{\"code\":-1}"])
     func sendAnswer(body: String) async throws {
-        let (_, calls) = try await withKakao(answering: answer(200, body)) { push in
-            try await push.send(SendMessage(Array("{}".utf8)), to: [1])
+        let (_, calls) = try await withKakao(answering: answer(200, body)) { kakao in
+            try await kakao.send()
         }
         #expect(calls.count == 1)
     }
@@ -150,8 +167,8 @@ import Testing
         arguments: [("/", ""), ("/kakao", "/kakao"), ("/a/", "/a")]
     )
     func address(suffix: String, path: String) async throws {
-        let (_, calls) = try await withKakao(answering: answer(200, "1"), path: suffix) { push in
-            try await push.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
+        let (_, calls) = try await withKakao(answering: answer(200, "1"), path: suffix) { kakao in
+            try await kakao.register(userID: 1, deviceID: "a", pushType: .apns, pushToken: "b")
         }
         #expect(calls.first?.lines.first == "POST \(path)/v1/push/register HTTP/1.1")
     }

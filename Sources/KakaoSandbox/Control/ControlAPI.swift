@@ -3,6 +3,7 @@ internal import EventLoop
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Schemas
 
 /// The control API under `/sandbox/*`, by which tests read and change the sandbox (`docs/sandbox.md`).
 ///
@@ -139,7 +140,7 @@ struct ControlAPI: Sendable {
     }
 
     private func removeFault(_ request: Request) throws -> Response {
-        guard let id = UserIDs.parseOne(request.pathParameter("id")), faults.remove(Int(id)) else {
+        guard let id = UserID.read(.string(request.pathParameter("id"))), faults.remove(Int(id)) else {
             throw Problem(.notFound, "There is no fault with this id.")
         }
         return Response(.noContent)

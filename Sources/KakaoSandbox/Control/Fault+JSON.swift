@@ -1,5 +1,6 @@
 internal import HTTPServer
 internal import JSON
+internal import Schemas
 
 extension Fault {
     private static let names: Set<String> = [
@@ -57,7 +58,7 @@ extension Fault {
 
     private static func users(_ input: ControlInput) throws(Problem) -> Set<Int64>? {
         guard let value = input.value("user_ids") else { return nil }
-        let ids = value.array?.compactMap { ($0.string ?? $0.number?.text).flatMap(UserIDs.parseOne) }
+        let ids = value.array?.compactMap { UserID.read($0) }
         guard let ids, ids.count == value.array?.count, (1...maximumUsers).contains(ids.count) else {
             let allowed = "an array of 1 to \(maximumUsers) user ids"
             throw ControlInput.problem("user_ids", "must be \(allowed)", allowed: allowed)

@@ -1,3 +1,4 @@
+internal import KakaoAPI
 internal import Locking
 
 /// The sandbox's state: tokens, deliveries, and how often each user was reached. Each part is bounded.
@@ -183,7 +184,7 @@ extension Ledger.State {
     ) {
         let devices = tokens.tokens(of: userID, now: now)
         for device in devices {
-            deliver(send, userID: userID, device.key.platform, device.key.deviceID, device.pushToken, now, &failures)
+            deliver(send, userID: userID, device.key.pushType, device.key.deviceID, device.pushToken, now, &failures)
         }
         if devices.isEmpty { append(send, userID: userID, .noDevice, nil, nil, nil, now) }
     }
@@ -195,22 +196,22 @@ extension Ledger.State {
         now: Int64,
         _ failures: inout [Ledger.Failure]
     ) {
-        for platform in Platform.allCases {
-            guard let pushToken = send.message.payload(for: platform)?.pushToken else { continue }
-            deliver(send, userID: userID, platform, nil, pushToken, now, &failures)
+        for pushType in PushType.allCases {
+            guard let pushToken = send.message.payload(for: pushType)?.pushToken else { continue }
+            deliver(send, userID: userID, pushType, nil, pushToken, now, &failures)
         }
     }
 
     private mutating func deliver(
         _ send: PushSend,
         userID: Int64,
-        _ platform: Platform,
+        _ pushType: PushType,
         _ deviceID: String?,
         _ pushToken: String,
         _ now: Int64,
         _ failures: inout [Ledger.Failure]
     ) {
-        let payload = send.message.payload(for: platform)
+        let payload = send.message.payload(for: pushType)
         let outcome: Delivery.Outcome
         if payload == nil {
             outcome = .noMessage
@@ -226,14 +227,14 @@ extension Ledger.State {
         } else {
             outcome = .delivered
         }
-        append(send, userID: userID, outcome, platform, deviceID, pushToken, now)
+        append(send, userID: userID, outcome, pushType, deviceID, pushToken, now)
     }
 
     private mutating func append(
         _ send: PushSend,
         userID: Int64,
         _ outcome: Delivery.Outcome,
-        _ platform: Platform?,
+        _ pushType: PushType?,
         _ deviceID: String?,
         _ pushToken: String?,
         _ now: Int64
@@ -245,10 +246,10 @@ extension Ledger.State {
                 deliveredAt: now,
                 userID: userID,
                 outcome: outcome,
-                pushType: platform?.name(in: send.version),
+                pushType: pushType?.name(in: send.version),
                 deviceID: deviceID,
                 pushToken: pushToken,
-                payload: platform.flatMap { send.message.payload(for: $0)?.json }
+                payload: pushType.flatMap { send.message.payload(for: $0)?.json }
             )
         )
     }

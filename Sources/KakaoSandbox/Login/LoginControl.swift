@@ -2,6 +2,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import Locking
+internal import Schemas
 
 /// The controls `/sandbox/login` and `/sandbox/keys`, which log users in without a browser and rotate Kakao's keys
 /// (`docs/sandbox.md`).
@@ -81,7 +82,7 @@ struct LoginControl: Sendable {
     }
 
     private func logout(_ request: Request) throws -> Response {
-        guard let userID = UserIDs.parseOne(request.pathParameter("user_id")) else {
+        guard let userID = UserID.read(.string(request.pathParameter("user_id"))) else {
             throw Problem(.notFound, "The user id in the path must be an integer from 1 to 2^63-1.")
         }
         accessTokens.revoke(userID: userID)

@@ -1,4 +1,5 @@
 internal import JSON
+internal import KakaoAPI
 
 /// The message of a send, parsed as far as the sandbox needs.
 struct PushMessage: Sendable {
@@ -26,26 +27,26 @@ struct PushMessage: Sendable {
     ///
     /// - Parameter markerField: The member of `custom_field` that holds the marker, as a string or a number.
     /// - Throws: ``KakaoRefusal`` unless `text` is a JSON object whose documented members are valid.
-    init(_ text: String, version: PushVersion, markerField: String) throws(KakaoRefusal) {
+    init(_ text: [UInt8], version: PushVersion, markerField: String) throws(KakaoRefusal) {
         let json: JSONValue
         do { json = try JSONValue(parsing: text) } catch {
             throw .badParameter("push_message is not JSON: \(error)")
         }
         guard case .object(let message) = json else { throw .badParameter("push_message must be a JSON object") }
-        let apnsMember = try Self.object(version.member(for: .apns), of: message)
-        let androidMember = try Self.object(version.member(for: .android), of: message)
+        let apnsMember = try Self.object("for_apns", of: message)
+        let androidMember = try Self.object(version.androidMember, of: message)
         apns = try apnsMember.map { member throws(KakaoRefusal) in
             _ = try Self.object("custom_field", of: member)
-            return Payload(member, platform: .apns)
+            return Payload(member, pushType: .apns)
         }
         android = try androidMember.map { member throws(KakaoRefusal) in
             let custom = try Self.object("custom_field", of: member)
-            if let custom, text.utf8.count > Self.maximumCustomFieldBytes,
+            if let custom, text.count > Self.maximumCustomFieldBytes,
                 JSONValue.object(custom).bytes().count > Self.maximumCustomFieldBytes
             {
                 throw .badParameter("custom_field must be at most 4 KB")
             }
-            return Payload(member, platform: .android)
+            return Payload(member, pushType: .fcm)
         }
         marker =
             [apnsMember, androidMember].lazy.compactMap { member in
@@ -54,10 +55,10 @@ struct PushMessage: Sendable {
             .first ?? ""
     }
 
-    func payload(for platform: Platform) -> Payload? {
-        switch platform {
+    func payload(for pushType: PushType) -> Payload? {
+        switch pushType {
         case .apns: apns
-        case .android: android
+        case .fcm: android
         }
     }
 
@@ -72,10 +73,10 @@ struct PushMessage: Sendable {
 }
 
 extension PushMessage.Payload {
-    fileprivate init(_ member: JSONObject, platform: Platform) {
+    fileprivate init(_ member: JSONObject, pushType: PushType) {
         json = JSONValue.object(member).bytes()
         pushToken = member["push_token"]?.string
-        returnURL = platform == .android ? member["return_url"]?.string : nil
-        isDryRun = platform == .android && member["dry_run"]?.bool == true
+        returnURL = pushType == .fcm ? member["return_url"]?.string : nil
+        isDryRun = pushType == .fcm && member["dry_run"]?.bool == true
     }
 }

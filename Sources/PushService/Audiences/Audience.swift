@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Schemas
 internal import ServiceKit
 
 /// The name of an audience: 1 to 100 letters, digits, `_`, `.` and `-`, all of ASCII.

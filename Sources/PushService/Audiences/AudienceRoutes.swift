@@ -2,6 +2,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import Postgres
+internal import Schemas
 internal import ServiceKit
 
 /// `/v1/audiences`: named sets of users that operators upload, to send pushes to them.

@@ -3,6 +3,7 @@ internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Schemas
 internal import ServiceKit
 
 /// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events.

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPServer
 internal import HTTPTypes
+internal import Schemas
 internal import ServiceKit
 
 /// An event that Kakao reported about a user.

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import JSON
+internal import Schemas
 internal import ServiceKit
 
 /// A callback of Kakao for one Kakao Link message that reached a chat room.
@@ -62,7 +63,7 @@ extension Call {
     /// The fields that Kakao's documentation does not name, as a JSON object of texts.
     var undeclaredText: [UInt8] {
         var object = JSONObject()
-        for (name, value) in undeclared { object[name.withoutNUL] = .string(value.withoutNUL) }
+        for (name, value) in undeclared { object[name.withoutNUL] = .string(value.anyText.withoutNUL) }
         return JSONValue.object(object).bytes()
     }
 }

@@ -2,6 +2,7 @@ internal import FoundationEssentials
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Schemas
 internal import ServiceKit
 
 /// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read the callbacks.

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import JSON
 internal import Postgres
+internal import Schemas
 internal import ServiceKit
 
 /// A call from Kakao, parsed and authenticated, with all data that is needed to store it.

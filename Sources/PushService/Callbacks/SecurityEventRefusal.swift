@@ -1,5 +1,6 @@
 internal import HTTPServer
 internal import HTTPTypes
+internal import Schemas
 internal import ServiceKit
 
 /// The rejection of a security event token, as reported to its sender (RFC 8935 §2.3).

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Schemas
 internal import ServiceKit
 
 /// Kakao's report of a push token that it could not deliver to.

@@ -3,6 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 package import KakaoAPI
 package import Postgres
+internal import Schemas
 internal import ServiceKit
 
 /// The key of a device, here and at Kakao.

@@ -44,7 +44,10 @@ extension DeviceRegistrar {
     /// - Throws: ``Problem``: 503 if Kakao is unavailable, 502 if it rejects the call.
     func tokensAtKakao(ofUsers userIDs: [Int64]) async throws -> [PushToken] {
         do throws(KakaoError) {
-            return try await push.tokens(userIDs: userIDs).filter { userIDs.contains($0.userID) }
+            let tokens = try await kakao.call(
+                RetrievePushTokens(version: kakao.settings.pushVersion, userIDs: userIDs)
+            )
+            return tokens.compactMap { PushToken($0) }.filter { userIDs.contains($0.userID) }
         } catch {
             throw Problem.tokensNotListed(error)
         }
@@ -60,7 +63,7 @@ extension Problem {
                 "Kakao is unavailable: the users' tokens could not be listed. Try again.",
                 headerFields: [.retryAfter: "10"]
             )
-        case .invalid, .fail:
+        case .invalid, .fail, .logIn, .consent:
             Problem(of: .badGateway, "Kakao rejected the request for the users' tokens.")
         }
     }

@@ -28,7 +28,7 @@ struct DeviceRegistrar: Sendable {
     private static let longestDelay = Duration.seconds(300)
 
     let store: DeviceStore
-    let push: KakaoPushAPI
+    let kakao: KakaoClient
     let renewal: RenewalTime
     /// Wakes the ``PendingDeviceWorker``.
     let signal: Signal
@@ -92,7 +92,7 @@ struct DeviceRegistrar: Sendable {
                 try await store.postpone(device, by: delay)
                 signal.send(after: delay)
                 return .postponed
-            case .invalid, .fail:
+            case .invalid, .fail, .logIn, .consent:
                 // Kakao does not know the device, so it counts as deregistered.
                 guard !device.isWithdrawn else { return try await confirm(device, nil) }
                 try await store.reject(device)
@@ -113,15 +113,25 @@ struct DeviceRegistrar: Sendable {
         let key = device.key
         do throws(KakaoError) {
             guard !device.isWithdrawn else {
-                try await push.deregister(userID: key.userID, deviceID: key.deviceID, pushType: key.pushType)
+                try await kakao.call(
+                    DeregisterPushToken(
+                        version: kakao.settings.pushVersion,
+                        userID: key.userID,
+                        deviceID: key.deviceID,
+                        pushType: key.pushType
+                    )
+                )
                 return .success(nil)
             }
             return .success(
-                try await push.register(
-                    userID: key.userID,
-                    deviceID: key.deviceID,
-                    pushType: key.pushType,
-                    pushToken: device.pushToken
+                try await kakao.call(
+                    RegisterPushToken(
+                        version: kakao.settings.pushVersion,
+                        userID: key.userID,
+                        deviceID: key.deviceID,
+                        pushType: key.pushType,
+                        pushToken: device.pushToken
+                    )
                 )
             )
         } catch {

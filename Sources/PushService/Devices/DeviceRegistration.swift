@@ -3,6 +3,7 @@ internal import HTTPServer
 internal import JSON
 internal import KakaoAPI
 internal import Postgres
+internal import Schemas
 internal import ServiceKit
 
 /// A device as its app describes it.

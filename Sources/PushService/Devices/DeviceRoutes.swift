@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
+internal import Schemas
 internal import ServiceKit
 
 /// The operations below `/v1/devices`: the devices of the user of an access token or, with an operator key, of the user

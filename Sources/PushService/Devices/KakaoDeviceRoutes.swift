@@ -2,6 +2,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
+internal import Schemas
 internal import ServiceKit
 
 /// The operations `/v1/push/register`, `/tokens` and `/deregister` in the format of Kakao's API, and the same under
@@ -48,14 +49,14 @@ struct KakaoDeviceRoutes: RouteCollection {
     private func register(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
         let registration = try DeviceRegistration(call, Self.key(call, pushType))
         guard let lifetime = try await registrar.register(registration) else { return .pending }
-        return .json(Array(lifetime.answer.utf8))
+        return .json(Array(String(lifetime.days).utf8))
     }
 
     // MARK: Listing
 
     private static let uuids = Field.optional(
         "uuids",
-        .userIDs(count: 1...KakaoPushAPI.maximumUsers),
+        .userIDs(count: 1...SendPush.maximumUsers),
         "Several users, instead of `uuid`."
     )
 
@@ -243,15 +244,5 @@ extension [PushToken] {
             }
         }
         return json.bytes
-    }
-}
-
-extension TokenLifetime {
-    /// The lifetime in the format of Kakao's API: a bare number.
-    fileprivate var answer: String {
-        switch self {
-        case .days(let days): String(days)
-        case .never: "-1"
-        }
     }
 }

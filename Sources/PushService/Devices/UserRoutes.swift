@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
+internal import Schemas
 internal import ServiceKit
 
 /// The operators' operations for one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE

@@ -16,7 +16,8 @@ extension HTTPClientError {
             "\(message): \(certificate)"
         case .badResponse, .responseTooLarge:
             "\(message): the response is not from the expected server; correct the address"
-        case .invalidRequest, .invalidSettings, .canceled, .expired, .overloaded, .shutDown, .internalFailure:
+        case .invalidRequest, .invalidSettings, .canceled, .expired, .overloaded, .shutDown, .uploadFailed,
+            .internalFailure:
             message
         }
     }

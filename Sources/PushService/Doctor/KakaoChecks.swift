@@ -55,7 +55,8 @@ struct KakaoChecks: Sendable {
     private func adminKey() async -> Finding {
         let start = MonotonicTime.now
         do throws(KakaoError) {
-            _ = try await KakaoPushAPI(settings: settings.api, client: client).tokens(userIDs: [1])
+            let kakao = KakaoClient(settings: settings.api, client: client)
+            _ = try await kakao.call(RetrievePushTokens(version: settings.pushVersion, userIDs: [1]))
             let time = (MonotonicTime.now - start).inMilliseconds
             return Finding(
                 .ok,
@@ -147,8 +148,9 @@ struct KakaoChecks: Sendable {
             )
         }
         do throws(KakaoError) {
-            let api = KakaoUserAPI(settings: settings.api, client: client)
-            let tokenAppID = try await api.accessTokenInfo(accessToken.revealed).appID
+            let kakao = KakaoClient(settings: settings.api, client: client)
+            let token = KakaoCredential.userToken(accessToken.revealed)
+            let tokenAppID = try await kakao.call(AccessTokenInfo(), as: token).appID
             guard let appID = settings.appID else {
                 return Finding(.warning, subject, "not set, but the access token belongs to app \(tokenAppID): set it")
             }

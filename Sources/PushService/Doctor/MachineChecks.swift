@@ -1,7 +1,9 @@
 internal import EventLoop
 internal import Glibc
 internal import HTTPServer
+internal import KakaoAPI
 internal import Postgres
+internal import ServiceKit
 
 /// Checks of this machine: the certificate and key files, the limit of file descriptors, and the journal's directory.
 struct MachineChecks {
@@ -101,9 +103,10 @@ struct MachineChecks {
 
     /// The number of descriptors that a server needs besides its clients' connections.
     private var ownDescriptors: Int {
-        // Each loop has connections to Kakao's two addresses, epoll, its signal and the listener. The 32 are for the
-        // log, libraries and files that are read.
-        let ofLoop = settings.kakao.maximumConcurrentRequests * 2 + 4
+        // Each loop has connections to Kakao for each purpose, one to Kakao's public keys, epoll, its signal and the
+        // listener. The 32 are for the log, libraries and files that are read.
+        let limit = settings.kakao.maximumConcurrentRequests
+        let ofLoop = KakaoBudget.allCases.reduce(5) { $0 + $1.maximumConnections(limit: limit) }
         let database = (try? PostgresSettings(url: settings.databaseURL.revealed)).map {
             PushServer.maximumDatabaseConnections($0)
         }

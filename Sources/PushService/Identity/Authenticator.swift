@@ -14,7 +14,7 @@ struct Authenticator: Authorizer {
     private let users: UserCredentials
     private let limits: DeviceRequestLimits
     private let monitoring: MonitoringAccess
-    private let kakao: KakaoUserAPI
+    private let kakao: KakaoClient
     private let client: HTTPClient
 
     /// - Parameters:
@@ -30,7 +30,7 @@ struct Authenticator: Authorizer {
         users: UserCredentials,
         limits: DeviceRequestLimits,
         monitoring: MonitoringAccess,
-        kakao: KakaoUserAPI,
+        kakao: KakaoClient,
         client: HTTPClient
     ) {
         self.operatorKey = operatorKey

@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import HTTPServer
 internal import JSON
+internal import Schemas
 internal import ServiceKit
 
 extension Call {

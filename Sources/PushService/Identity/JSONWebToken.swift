@@ -1,4 +1,5 @@
 internal import JSON
+internal import Schemas
 
 /// A parsed JSON Web Token, not yet verified (RFC 7519, RFC 7515 §3.1).
 struct JSONWebToken: Sendable {

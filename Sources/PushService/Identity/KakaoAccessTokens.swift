@@ -4,6 +4,7 @@ internal import HTTPTypes
 internal import KakaoAPI
 internal import Locking
 internal import Postgres
+internal import Schemas
 internal import ServiceKit
 
 /// A cache of Kakao Login access tokens and their users, as verified by Kakao. Shared by all event loops.
@@ -93,7 +94,7 @@ final class KakaoAccessTokens: Sendable {
         of token: String,
         _ digest: [UInt8],
         from address: @autoclosure () -> SocketAddress.Network,
-        _ kakao: KakaoUserAPI,
+        _ kakao: KakaoClient,
         on loop: EventLoop
     ) async throws -> AuthorizedUser? {
         guard Self.isToken(token) else { return nil }
@@ -169,12 +170,12 @@ final class KakaoAccessTokens: Sendable {
     }
 
     /// Asks Kakao, and caches the result.
-    private func ask(_ token: String, _ digest: TokenDigest, _ kakao: KakaoUserAPI) async -> Verdict {
+    private func ask(_ token: String, _ digest: TokenDigest, _ kakao: KakaoClient) async -> Verdict {
         // Kakao's quota may have been used up while this call waited for its turn.
         if let verdict = known(digest) { return verdict }
         let asked = MonotonicTime.now
         do throws(KakaoError) {
-            let info = try await kakao.accessTokenInfo(token)
+            let info = try await kakao.call(AccessTokenInfo(), as: .userToken(token))
             guard info.appID == appID, let userID = info.userID, userID > 0 else { return refuse(digest) }
             let trust = min(.seconds(info.expiresInSeconds), Self.trust)
             return state.withLock { state in

@@ -2,6 +2,7 @@ internal import EventLoop
 internal import Glibc
 internal import HTTPClient
 internal import JSON
+internal import Schemas
 internal import ServiceKit
 
 /// The verification of one issuer's JSON Web Tokens (RFC 7519 §7.2, RFC 8725).

@@ -98,7 +98,7 @@ final class UserCredentials: Sendable {
         of token: String,
         _ digest: [UInt8],
         from address: @autoclosure () -> SocketAddress.Network,
-        _ kakao: KakaoUserAPI,
+        _ kakao: KakaoClient,
         _ client: HTTPClient,
         on loop: EventLoop
     ) async throws -> AuthorizedUser? {

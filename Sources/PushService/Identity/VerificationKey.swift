@@ -1,4 +1,5 @@
 internal import CLibssl
+internal import Schemas
 
 /// A signature algorithm of tokens (RFC 7518 §3.1). `none` is not supported.
 enum SignatureAlgorithm: String, Sendable {

@@ -3,6 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import Journal
 internal import Postgres
+internal import Schemas
 internal import ServiceKit
 
 /// Whether requests may be sent to this server. It must not be shutting down, and the database must be ready, or

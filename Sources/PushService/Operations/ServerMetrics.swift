@@ -3,6 +3,7 @@ internal import HTTPClient
 internal import Journal
 internal import KakaoAPI
 internal import PrometheusMetrics
+internal import Schemas
 
 /// The metrics of one server: all counters, and each name, help text and label that Prometheus reads
 /// (`docs/metrics.md`).
@@ -110,7 +111,7 @@ final class ServerMetrics: Sendable {
                 case .timedOut: self = .timeout
                 case .cannotResolve, .cannotConnect, .tls, .connectionLost: self = .unreachable
                 case .responseTooLarge, .badResponse: self = .badAnswer
-                case .canceled, .expired, .overloaded, .shutDown, .internalFailure: self = .givenUp
+                case .canceled, .expired, .overloaded, .shutDown, .uploadFailed, .internalFailure: self = .givenUp
                 case .invalidRequest, .invalidSettings: self = .halt
                 }
             case .refused:
@@ -118,7 +119,7 @@ final class ServerMetrics: Sendable {
                 case .retry: self = .retry
                 case .wait: self = .wait
                 case .halt: self = .halt
-                case .invalid, .fail: self = .refused
+                case .invalid, .fail, .logIn, .consent: self = .refused
                 }
             }
         }
@@ -148,31 +149,33 @@ final class ServerMetrics: Sendable {
     private let factory = PrometheusFactory(
         help: Dictionary(uniqueKeysWithValues: Name.allCases.map { ($0.rawValue, $0.help) })
     )
-    /// The counters by the raw value of `KakaoCall.API`.
-    private let kakao: [KakaoCounters]
+    /// The counters by the names of the calls.
+    private let kakao: [String: KakaoCounters]
 
     init() {
-        kakao = KakaoCall.API.allCases.map { [factory] api in
-            KakaoCounters(
+        let calls = KakaoCalls.all.map { [factory] call in
+            let counters = KakaoCounters(
                 outcomes: KakaoOutcome.allCases.map { outcome in
                     Counter(
                         label: Name.kakaoRequests.rawValue,
-                        dimensions: [("api", api.label), ("outcome", outcome.label)],
+                        dimensions: [("api", call.name), ("outcome", outcome.label)],
                         factory: factory
                     )
                 },
                 duration: Timer(
                     label: Name.kakaoRequestDuration.rawValue,
-                    dimensions: [("api", api.label)],
+                    dimensions: [("api", call.name)],
                     factory: factory
                 )
             )
+            return (call.name, counters)
         }
+        kakao = Dictionary(uniqueKeysWithValues: calls)
     }
 
     /// Counts a call to Kakao. Callable from any thread.
-    func count(_ call: KakaoCall) {
-        let counters = kakao[call.api.rawValue]
+    func count(_ call: KakaoCallReport) {
+        guard let counters = kakao[call.name] else { return }
         counters.outcomes[KakaoOutcome(call.error).rawValue].increment()
         counters.duration.recordSeconds(call.duration.inSeconds)
     }
@@ -230,19 +233,6 @@ extension ExpositionText {
     fileprivate mutating func single(_ name: ServerMetrics.Name, _ kind: Kind, _ value: Double) {
         family(name, kind)
         sample(name.rawValue, value)
-    }
-}
-
-extension KakaoCall.API {
-    /// The label `api`.
-    fileprivate var label: String {
-        switch self {
-        case .pushRegister: "push_register"
-        case .pushTokens: "push_tokens"
-        case .pushDeregister: "push_deregister"
-        case .pushSend: "push_send"
-        case .accessTokenInfo: "access_token_info"
-        }
     }
 }
 

@@ -4,6 +4,7 @@ internal import Glibc
 internal import HTTPServer
 internal import HTTPTypes
 internal import Journal
+internal import Schemas
 internal import ServiceKit
 
 /// `GET /v1/status`: the state of this server and its dependencies, for operators.

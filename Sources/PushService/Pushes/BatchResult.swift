@@ -63,7 +63,7 @@ enum BatchResult: Sendable {
             self = .halt(error)
         case .invalid:
             self = users > 1 ? .split(error) : .failed(error)
-        case .fail:
+        case .fail, .logIn, .consent:
             self = .failed(error)
         }
     }

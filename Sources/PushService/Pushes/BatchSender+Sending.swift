@@ -25,7 +25,15 @@ extension BatchSender {
         // A request that waits for a connection must not be sent after the end of the lease.
         guard let lease, lease.id == claim.lease else { return .notSent }
         do throws(KakaoError) {
-            try await kakao.send(push.message, to: claim.userIDs, startingBefore: lease.sendingEnd)
+            try await kakao.call(
+                SendPush(
+                    version: version,
+                    userIDs: claim.userIDs,
+                    message: push.message,
+                    bypass: push.push.bypass ? true : nil
+                ),
+                startingBefore: lease.sendingEnd
+            )
             return .sent
         } catch {
             return BatchResult(

@@ -25,8 +25,8 @@ actor BatchSender {
     nonisolated let unownedExecutor: UnownedSerialExecutor
     let loop: EventLoop
     let store: BatchStore
-    let kakao: KakaoPushAPI
-    private let version: PushVersion
+    let kakao: KakaoClient
+    let version: PushVersion
     let availability: KakaoAvailability
     private let returnURL: String?
     /// The maximum number of requests in flight.
@@ -84,7 +84,7 @@ actor BatchSender {
     init(
         loop: EventLoop,
         store: BatchStore,
-        kakao: KakaoPushAPI,
+        kakao: KakaoClient,
         version: PushVersion,
         availability: KakaoAvailability,
         returnURL: String?,
@@ -245,7 +245,7 @@ actor BatchSender {
         if let nextStart = active.nextStart { nextRefresh = start + nextStart.wholeMilliseconds + 1 }
         for push in active.new {
             let message = push.message.rendered(for: version, returnURL: returnURL)
-            pushes[push.id] = OutgoingPush(push, message: SendMessage(message, bypass: push.bypass))
+            pushes[push.id] = OutgoingPush(push, message: EncodedPushMessage(message))
         }
         // A stopped push is removed once its last results are stored.
         var looksAgain = false
@@ -355,7 +355,7 @@ actor BatchSender {
             if let usersPerSecond = push.push.usersPerSecond {
                 // Claims twice in the time that the rate allows for a batch.
                 let perSecond = UInt64(max(1, usersPerSecond))
-                push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(KakaoPushAPI.maximumUsers)) / perSecond)
+                push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(SendPush.maximumUsers)) / perSecond)
             } else if counts[id, default: 0] < batches, !claimed.cutShort.contains(id) {
                 push.recordNothingToClaim(at: loop.now)
             }

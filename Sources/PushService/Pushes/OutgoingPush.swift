@@ -13,7 +13,7 @@ final class OutgoingPush {
     private static let rejectionsInDoubt = 3
 
     let push: BatchStore.Active
-    let message: SendMessage
+    let message: EncodedPushMessage
     /// The batches that are claimed and not sent yet.
     var claims = Deque<BatchClaim>()
     var inFlight = 0
@@ -44,7 +44,7 @@ final class OutgoingPush {
     /// The number of batches to be split whose halves are not stored yet.
     var unsplit = 0
 
-    init(_ push: BatchStore.Active, message: SendMessage) {
+    init(_ push: BatchStore.Active, message: EncodedPushMessage) {
         self.push = push
         self.message = message
     }

@@ -74,7 +74,7 @@ struct NewPush: Sendable {
     var platforms: [String] { bypass || !skipsUnknown ? [] : message.platforms }
 
     /// The maximum number of users in a batch, which `usersPerSecond` limits too.
-    var batchUsers: Int32 { min(usersPerSecond ?? .max, Int32(KakaoPushAPI.maximumUsers)) }
+    var batchUsers: Int32 { min(usersPerSecond ?? .max, Int32(SendPush.maximumUsers)) }
 }
 
 /// Counts of users or of batches by state.

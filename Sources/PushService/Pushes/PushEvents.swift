@@ -3,6 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import Locking
+internal import Schemas
 internal import ServiceKit
 
 /// The route `GET /v1/pushes/{id}/events`: the progress of a push as server-sent events (WHATWG HTML §9.2).

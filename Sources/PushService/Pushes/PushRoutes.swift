@@ -5,6 +5,7 @@ internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
 internal import Postgres
+internal import Schemas
 internal import ServiceKit
 
 /// The operations `/v1/push/send` and `/v2/push/send` in the format of Kakao's API, and `/v1/pushes`, where operators
@@ -22,7 +23,7 @@ struct PushRoutes: RouteCollection {
     let store: PushStore
     let preparations: PreparationStore
     /// Renders the requests that a dry run shows.
-    let kakao: KakaoPushAPI
+    let kakao: KakaoClient
     let version: PushVersion
     let returnURL: @Sendable () -> String?
     /// Masks the feedback secret in the messages that a dry run shows. Messages to Kakao contain it.
@@ -42,7 +43,7 @@ struct PushRoutes: RouteCollection {
 
     private static let uuids = Field.required(
         "uuids",
-        .userIDs(count: 1...KakaoPushAPI.maximumUsers),
+        .userIDs(count: 1...SendPush.maximumUsers),
         "The users to send to."
     )
     private static let pushMessage = Field.required(
@@ -190,11 +191,12 @@ struct PushRoutes: RouteCollection {
             batchUsers: push.batchUsers
         )
         let rendered = push.message.rendered(for: version, returnURL: returnURL())
-        let message = SendMessage(
-            Array(mask.masked(String(decoding: rendered, as: UTF8.self)).utf8),
-            bypass: push.bypass
-        )
-        let requests = preview.first.map { kakao.sendRequest(message, to: $0) }
+        let message = EncodedPushMessage(Array(mask.masked(String(decoding: rendered, as: UTF8.self)).utf8))
+        let requests = preview.first.map { userIDs in
+            kakao.shownRequest(
+                of: SendPush(version: version, userIDs: userIDs, message: message, bypass: push.bypass ? true : nil)
+            )
+        }
         return .json(DryRun.shape.json(DryRun(preview: preview, requests: requests)))
     }
 

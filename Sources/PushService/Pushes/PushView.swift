@@ -4,6 +4,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
+internal import Schemas
 internal import ServiceKit
 
 // The parsing of pushes from requests, and their JSON in responses.
@@ -97,7 +98,7 @@ extension Kind where Value == PushAudience {
             guard let object = try value.structured().object, object.count == 1, let member = object.members.first,
                 let kind = PushAudience.kinds.first(where: { $0.member == member.name })
             else { throw InvalidValue() }
-            return try kind.read(.json(member.value))
+            return try kind.read(member.value)
         }
     }
 }
@@ -108,7 +109,7 @@ extension PushAudience {
         let member: String
         let name: String
         let schema: Schema
-        let read: @Sendable (ParameterValue) throws(InvalidValue) -> PushAudience
+        let read: @Sendable (JSONValue) throws(InvalidValue) -> PushAudience
 
         init<Value>(
             _ member: String,
@@ -141,7 +142,7 @@ extension Kind where Value == Void {
     /// The value `true`, which says nothing but that the member is there.
     fileprivate static var alwaysTrue: Kind {
         .input(.constant(true), allowed: "true") { value throws(InvalidValue) in
-            guard case .json(.bool(true)) = value else { throw InvalidValue() }
+            guard case .bool(true) = value else { throw InvalidValue() }
         }
     }
 }

@@ -68,7 +68,13 @@ package struct Settings: Sendable {
 
         /// The settings of the client of Kakao's REST API.
         var api: KakaoAPISettings {
-            KakaoAPISettings(apiURL: apiURL, adminKey: AdminKey(adminKey.revealed), pushVersion: pushVersion)
+            KakaoAPISettings(
+                apiURL: apiURL,
+                authURL: authURL,
+                adminKey: AdminKey(adminKey.revealed),
+                pushVersion: pushVersion,
+                maximumConcurrentRequests: maximumConcurrentRequests
+            )
         }
     }
 

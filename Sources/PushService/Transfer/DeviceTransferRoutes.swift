@@ -4,6 +4,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import Postgres
+internal import Schemas
 internal import ServiceKit
 
 /// `POST /v1/devices/import` and `GET /v1/devices/export`: the transfer of all devices from or to another system.

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import JSON
 internal import KakaoAPI
+internal import Schemas
 internal import ServiceKit
 
 /// A device in an import or an export.

@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Schemas
 
 /// `GET /openapi.json`: the description of all operations.
 package struct OpenAPIRoutes: RouteCollection {

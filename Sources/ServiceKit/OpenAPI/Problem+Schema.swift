@@ -1,4 +1,5 @@
 internal import HTTPServer
+internal import Schemas
 
 extension Problem {
     /// The schema of `application/problem+json` (RFC 9457) with Kakao's members.

@@ -1,4 +1,5 @@
 package import HTTPTypes
+package import Schemas
 
 /// A response that an operation may give, other than a problem.
 package struct Answer: Sendable {

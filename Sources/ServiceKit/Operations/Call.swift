@@ -1,5 +1,7 @@
 package import HTTPServer
 internal import HTTPTypes
+package import JSON
+internal import Schemas
 
 /// A request to an operation: its caller and its fields.
 package struct Call: Sendable {
@@ -74,12 +76,14 @@ package struct Call: Sendable {
     /// Returns the fields of a group without their prefix, in the order of the request.
     package subscript(_ group: FieldGroup) -> [(name: String, value: String)] {
         record(group.name)
-        return fields { $0.hasPrefix(group.prefix) }.map { (String($0.name.dropFirst(group.prefix.count)), $0.value) }
+        return parameters.values.members.compactMap { name, value in
+            name.hasPrefix(group.prefix) ? (String(name.dropFirst(group.prefix.count)), value.anyText) : nil
+        }
     }
 
     /// The fields that the operation does not declare but keeps, in the order of the request.
-    package var undeclared: [(name: String, value: String)] {
-        fields { !operation.contentNames.contains($0) }
+    package var undeclared: LazyFilterSequence<[(name: String, value: JSONValue)]> {
+        parameters.values.members.lazy.filter { [operation] in !operation.contentNames.contains($0.name) }
     }
 
     /// The names of fields that were dropped because the operation does not declare them.
@@ -87,18 +91,12 @@ package struct Call: Sendable {
 
     /// Returns the value of a declared field; `nil` if it is absent.
     @usableFromInline
-    func parameter(_ name: String, in place: FieldPlace) -> ParameterValue? {
+    func parameter(_ name: String, in place: FieldPlace) -> JSONValue? {
         record(name)
         switch place {
         case .queryOrBody: return parameters.values[name]
-        case .path: return .text(request.pathParameter(name))
-        case .header(let header): return request[header].map { .text($0) }
-        }
-    }
-
-    private func fields(_ isWanted: (String) -> Bool) -> [(name: String, value: String)] {
-        parameters.names.compactMap { name in
-            isWanted(name) ? parameters.values[name].map { (name, $0.anyText) } : nil
+        case .path: return .string(request.pathParameter(name))
+        case .header(let header): return request[header].map { .string($0) }
         }
     }
 

@@ -1,6 +1,7 @@
 internal import HTTPServer
 package import HTTPTypes
 package import JSON
+package import Schemas
 
 /// A field of a request: a parameter of the path, of the query or of the body, or a header field.
 ///
@@ -17,7 +18,7 @@ package struct Field<Value: Sendable>: Sendable, FieldDeclaration {
     /// Whether each request has the field.
     package let isRequired: Bool
     /// Reads the value; `nil` if the field is absent.
-    @usableFromInline let read: @Sendable (ParameterValue?) throws(InvalidValue) -> Value
+    @usableFromInline let read: @Sendable (JSONValue?) throws(InvalidValue) -> Value
     @usableFromInline let allowed: String
 
     private init(
@@ -27,7 +28,7 @@ package struct Field<Value: Sendable>: Sendable, FieldDeclaration {
         schema: Schema,
         isRequired: Bool = false,
         allowed: String,
-        read: @escaping @Sendable (ParameterValue?) throws(InvalidValue) -> Value
+        read: @escaping @Sendable (JSONValue?) throws(InvalidValue) -> Value
     ) {
         self.name = name
         self.place = place
@@ -104,7 +105,7 @@ package struct Field<Value: Sendable>: Sendable, FieldDeclaration {
 
     /// - Throws: ``Problem`` 400 for a missing or invalid value.
     @inlinable
-    func value(of parameter: ParameterValue?) throws -> Value {
+    func value(of parameter: JSONValue?) throws -> Value {
         do throws(InvalidValue) {
             return try read(parameter)
         } catch {

@@ -1,6 +1,7 @@
 package import HTTPServer
 package import HTTPTypes
 internal import JSON
+package import Schemas
 
 /// A set of operations that belong together, with what their handlers need.
 ///

@@ -2,6 +2,7 @@ package import FoundationEssentials
 package import HTTPServer
 internal import HTTPTypes
 internal import JSON
+package import Schemas
 
 /// The sort key of a list, which marks where a page ends.
 package protocol PageCursor: Sendable {

@@ -7,9 +7,8 @@ struct Parameters: Sendable {
     /// The number of ignored fields whose names are kept. More names mean a wrong request, not a misspelling.
     private static let maximumIgnoredNames = 20
 
-    private(set) var values: [String: ParameterValue] = [:]
-    /// The names of ``values``, in the order of the request.
-    private(set) var names: [String] = []
+    /// The fields in the order of the request. The values of a query and of a form are strings.
+    private(set) var values = JSONObject()
     /// The names of fields that were dropped, up to a limit.
     private(set) var ignoredNames: [String] = []
 
@@ -18,11 +17,7 @@ struct Parameters: Sendable {
     /// - Throws: ``Problem`` 400 for a field that is not allowed or is given twice.
     mutating func add(_ pairs: [(name: String, value: String)], _ allowed: AllowedFields) throws {
         values.reserveCapacity(values.count + pairs.count)
-        names.reserveCapacity(names.count + pairs.count)
-        for (name, value) in pairs where try accepts(name, allowed) {
-            guard values.updateValue(.text(value), forKey: name) == nil else { throw Problem.field(name, "given once") }
-            names.append(name)
-        }
+        for (name, value) in pairs { try add(name, .string(value), allowed) }
     }
 
     /// Adds the members of a JSON object. A member that is `null` counts as absent.
@@ -39,27 +34,16 @@ struct Parameters: Sendable {
         guard case .object(let object) = value else {
             throw Problem(of: .invalidJSON, "The body must be a JSON object.")
         }
-        let queryNames = Set(names)
-        for (name, value) in object.members where try !value.isNull && accepts(name, allowed) {
-            guard !queryNames.contains(name) else { throw Problem.field(name, "given once") }
-            values[name] = .json(value)
-            names.append(name)
-        }
+        for (name, value) in object.members where !value.isNull { try add(name, value, allowed) }
     }
 
-    /// Returns whether a field is to be added. Keeps the name of one that is ignored.
-    ///
-    /// - Throws: ``Problem`` 400 for a field that is rejected.
-    private mutating func accepts(_ name: String, _ allowed: AllowedFields) throws -> Bool {
-        switch allowed.others {
-        case .kept: return true
-        case .rejected:
-            guard allowed.contains(name) else { throw allowed.problem(of: name) }
-            return true
-        case .ignored:
-            if allowed.contains(name) { return true }
+    /// Adds a field, unless it is ignored. Keeps the name of one that is ignored.
+    private mutating func add(_ name: String, _ value: JSONValue, _ allowed: AllowedFields) throws {
+        if allowed.others != .kept, !allowed.contains(name) {
+            guard allowed.others == .ignored else { throw allowed.problem(of: name) }
             if ignoredNames.count < Self.maximumIgnoredNames { ignoredNames.append(name) }
-            return false
+        } else {
+            guard values.append(name, value) else { throw Problem.field(name, "given once") }
         }
     }
 }

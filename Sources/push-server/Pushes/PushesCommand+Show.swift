@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import FoundationEssentials
 internal import JSON
 internal import PushService
+internal import Schemas
 
 extension PushesCommand {
     struct List: AsyncParsableCommand {

@@ -3,6 +3,7 @@ internal import FoundationEssentials
 internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
+internal import Schemas
 
 /// A client of the HTTP API of a running server, with an operator key.
 struct ServerClient: Sendable {
@@ -223,6 +224,7 @@ extension CallFailure {
             kind = .refused
             description = "--url or SERVER_URL must be a URL such as http://127.0.0.1:8080: \(error.message)."
         case .invalidSettings, .responseTooLarge, .badResponse, .canceled, .expired, .overloaded, .shutDown,
+            .uploadFailed,
             .internalFailure:
             kind = .refused
             description = "\(error.message)."

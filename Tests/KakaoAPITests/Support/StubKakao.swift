@@ -55,36 +55,42 @@ func unusedPort() throws -> UInt16 {
     return port
 }
 
-/// Calls `body` with an API whose server always responds with `answer`.
+/// Calls `body` with a client whose server always responds with `answer`.
 ///
 /// - Returns: The result of `body`, and the received calls.
 func withKakao<Result>(
     answering answer: String,
     path: String = "",
     version: PushVersion = .v1,
-    onCall: @escaping @Sendable (KakaoCall) -> Void = { _ in },
-    _ body: (KakaoPushAPI) async throws -> Result
+    onCall: @escaping @Sendable (KakaoCallReport) -> Void = { _ in },
+    _ body: (KakaoClient) async throws -> Result
 ) async throws -> (result: Result, calls: [Call]) {
     let server = try StubKakao(answer)
     defer { server.stop() }
-    let result = try await withPushAPI(url: server.url + path, version: version, onCall: onCall, body)
+    let result = try await withClient(url: server.url + path, version: version, onCall: onCall, body)
     return (result, server.calls)
 }
 
-/// Calls `body` with an API for the server at `url`.
-func withPushAPI<Result>(
+/// Calls `body` with a client of the server at `url`.
+func withClient<Result>(
     url: String,
     version: PushVersion = .v1,
     timeout: Duration = .seconds(10),
-    onCall: @escaping @Sendable (KakaoCall) -> Void = { _ in },
-    _ body: (KakaoPushAPI) async throws -> Result
+    onCall: @escaping @Sendable (KakaoCallReport) -> Void = { _ in },
+    _ body: (KakaoClient) async throws -> Result
 ) async throws -> Result {
     let group = try EventLoopGroup(count: 1)
     defer { group.shutdown() }
     let client = try HTTPClient(settings: HTTPClientSettings(totalTimeout: timeout), loop: group.loops[0])
-    let settings = KakaoAPISettings(apiURL: url, adminKey: AdminKey("the-admin-key"), pushVersion: version)
+    let settings = KakaoAPISettings(
+        apiURL: url,
+        authURL: url + "/auth",
+        adminKey: AdminKey("admin-key"),
+        app: KakaoAppKey(key: AdminKey("native-app-key"), ka: "sdk/2.27.3 os/ios-17.0"),
+        pushVersion: version
+    )
     do {
-        let result = try await body(KakaoPushAPI(settings: settings, client: client, onCall: onCall))
+        let result = try await body(KakaoClient(settings: settings, client: client, onCall: onCall))
         await client.shutdown()
         return result
     } catch {
@@ -100,5 +106,50 @@ func failure<Result>(_ call: () async throws(KakaoError) -> Result) async -> Kak
         return nil
     } catch {
         return error
+    }
+}
+
+extension KakaoClient {
+    /// Sends a push.
+    func send(_ message: String = "{}", to userIDs: [Int64] = [1], bypass: Bool? = nil) async throws(KakaoError) {
+        let message = EncodedPushMessage(Array(message.utf8))
+        try await call(
+            SendPush(version: settings.pushVersion, userIDs: userIDs, message: message, bypass: bypass)
+        )
+    }
+
+    /// Registers a device.
+    func register(
+        userID: Int64 = 1,
+        deviceID: String = "a",
+        pushType: PushType = .apns,
+        pushToken: String = "b"
+    ) async throws(KakaoError) -> TokenLifetime {
+        try await call(
+            RegisterPushToken(
+                version: settings.pushVersion,
+                userID: userID,
+                deviceID: deviceID,
+                pushType: pushType,
+                pushToken: pushToken
+            )
+        )
+    }
+
+    /// Lists the tokens of users.
+    func tokens(userIDs: [Int64] = [1]) async throws(KakaoError) -> [RetrievePushTokens.Token] {
+        try await call(RetrievePushTokens(version: settings.pushVersion, userIDs: userIDs))
+    }
+
+    /// Deregisters a device.
+    func deregister(userID: Int64, deviceID: String, pushType: PushType) async throws(KakaoError) {
+        try await call(
+            DeregisterPushToken(
+                version: settings.pushVersion,
+                userID: userID,
+                deviceID: deviceID,
+                pushType: pushType
+            )
+        )
     }
 }

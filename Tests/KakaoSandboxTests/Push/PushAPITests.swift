@@ -190,7 +190,7 @@ import Testing
                 )
             )
             #expect(response.status == 400)
-            #expect(response.json == ["msg": "uuids is required", "code": -2])
+            #expect(response.json == ["msg": "The Parameter [uuids] cannot be null.", "code": -2])
         }
     }
 

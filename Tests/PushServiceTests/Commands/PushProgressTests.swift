@@ -1,6 +1,7 @@
 import ArgumentParser
 import JSON
 import PushService
+import Schemas
 import TestSupport
 import Testing
 

@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import PushService
+import Schemas
 import ServiceKit
 import TestSupport
 import Testing

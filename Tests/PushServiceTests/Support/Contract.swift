@@ -2,6 +2,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import PushService
+import Schemas
 import ServiceKit
 import Testing
 

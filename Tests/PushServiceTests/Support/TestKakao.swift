@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import PushService
+import Schemas
 import TestSupport
 
 /// A sandbox for a single test, with its log.

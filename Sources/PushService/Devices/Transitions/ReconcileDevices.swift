@@ -1,5 +1,6 @@
 internal import KakaoAPI
 internal import Postgres
+internal import Schemas
 
 /// A device whose state here differs from Kakao's.
 struct DeviceDifference: Sendable {

@@ -1,0 +1,30 @@
+/// The rest of a request's body, which is sent while it is read, so that a large file is never in memory as a whole.
+package struct HTTPClientUpload: Sendable {
+    /// The exact number of bytes.
+    package let length: Int
+    /// Returns the next bytes, in pieces of any size from 1 byte. Called again when the previous piece has left, until
+    /// ``length`` bytes have been returned. It should end when its task is cancelled, which happens if the request ends
+    /// early.
+    package let next: @Sendable () async throws -> [UInt8]
+
+    package init(length: Int, next: @escaping @Sendable () async throws -> [UInt8]) {
+        self.length = length
+        self.next = next
+    }
+}
+
+/// Requests that share a limit of connections to an origin. Those of one group cannot take the connections of another.
+package struct ConnectionGroup: Hashable, Sendable {
+    package let name: String
+    /// The maximum number of connections of the group to one origin, in place of
+    /// ``HTTPClientSettings/maximumConnections``. At least 1.
+    package let maximumConnections: Int?
+
+    package init(_ name: String, maximumConnections: Int?) {
+        self.name = name
+        self.maximumConnections = maximumConnections
+    }
+
+    /// The group of requests that name none.
+    package static let shared = ConnectionGroup("", maximumConnections: nil)
+}

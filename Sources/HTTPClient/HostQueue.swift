@@ -1,0 +1,76 @@
+/// Where a request goes: the origin, and the group of requests with which it shares the connections.
+struct Destination: Hashable {
+    let origin: Origin
+    let connections: ConnectionGroup
+}
+
+/// The requests to one destination: the number in flight, the first-come, first-served queue for a connection, and the idle
+/// connections.
+struct HostQueue {
+    /// The number of requests that have a connection or for which one is being established.
+    private(set) var activeCount = 0
+    /// The idle connections. The most recently used one is reused first: it is the least likely to have been closed.
+    private var idle: [Connection] = []
+    private var waiting: [Transfer] = []
+    /// The index of the next request in `waiting`. Earlier elements are finished.
+    private var head = 0
+
+    /// Whether the queue has no requests and no connections.
+    var isEmpty: Bool { activeCount == 0 && head == waiting.count && idle.isEmpty }
+
+    /// The number of queued requests. A cancelled or timed-out request is counted until its turn comes.
+    var waitingCount: Int { waiting.count - head }
+
+    /// Counts one more request in flight, unless the limit is reached. Returns whether it was counted.
+    mutating func enter(limit: Int) -> Bool {
+        guard activeCount < limit else { return false }
+        activeCount += 1
+        return true
+    }
+
+    /// Appends a request to the queue.
+    mutating func wait(_ transfer: Transfer) {
+        waiting.append(transfer)
+    }
+
+    /// Counts one request less in flight. Returns the next waiting request, if any, and counts it as in flight.
+    mutating func leave() -> Transfer? {
+        activeCount -= 1
+        while head < waiting.count {
+            let next = waiting[head]
+            head += 1
+            // Removing only when the finished part is at least half keeps the cost per request constant.
+            if head * 2 >= waiting.count {
+                waiting.removeFirst(head)
+                head = 0
+            }
+            if case .waiting = next.state {
+                activeCount += 1
+                return next
+            }
+        }
+        return nil
+    }
+
+    /// Keeps a connection for the next request.
+    mutating func keep(_ connection: Connection) {
+        idle.append(connection)
+    }
+
+    /// Removes and returns the most recently used idle connection.
+    mutating func takeIdle() -> Connection? {
+        idle.popLast()
+    }
+
+    /// Removes an idle connection.
+    mutating func removeIdle(_ connection: Connection) {
+        idle.removeAll { $0 === connection }
+    }
+
+    /// Empties the queue and returns the requests that were in it.
+    mutating func removeWaiting() -> [Transfer] {
+        defer { waiting.removeAll() }
+        head = 0
+        return waiting
+    }
+}

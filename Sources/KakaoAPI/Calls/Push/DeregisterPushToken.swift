@@ -1,0 +1,42 @@
+internal import HTTPTypes
+internal import Schemas
+
+/// Deregisters a user's device. (Kakao, "Push: REST API", "Delete token".)
+package struct DeregisterPushToken: KakaoCall {
+    package typealias Answer = Void
+
+    package let version: PushVersion
+    package let userID: Int64
+    package let deviceID: String
+    /// The name of the push type in ``version``.
+    package let pushType: String
+
+    package init(version: PushVersion, userID: Int64, deviceID: String, pushType: PushType) {
+        self.init(version, userID, deviceID, pushType.name(in: version))
+    }
+
+    private init(_ version: PushVersion, _ userID: Int64, _ deviceID: String, _ pushType: String) {
+        self.version = version
+        self.userID = userID
+        self.deviceID = deviceID
+        self.pushType = pushType
+    }
+
+    package static let operation = KakaoOperation<Self>(
+        "push_deregister",
+        [.post],
+        "/{version}/push/deregister",
+        .push,
+        [.adminKey],
+        isIdempotent: true,
+        "Deregisters the push token of a device.",
+        parameters: Record(
+            .version(\.version),
+            .required("uuid", \.userID, .userID, "The user."),
+            .required("device_id", \.deviceID, .text(1...64), "The device, among the user's devices."),
+            .pushType(\.pushType),
+            make: Self.init(_:_:_:_:)
+        ),
+        answer: .empty
+    )
+}

@@ -1,0 +1,81 @@
+internal import HTTPTypes
+internal import JSON
+internal import Schemas
+
+/// Registers a user's device or renews its registration. Repeating a registration only restarts its lifetime. (Kakao,
+/// "Push: REST API", "Register token".)
+package struct RegisterPushToken: KakaoCall {
+    package typealias Answer = TokenLifetime
+
+    package let version: PushVersion
+    /// The user, whom the service numbers: 1 to 2^63-1.
+    package let userID: Int64
+    /// Identifies the device among the user's devices; at most 64 characters.
+    package let deviceID: String
+    /// The name of the push type in ``version``.
+    package let pushType: String
+    /// The token that the app received from APNs or FCM.
+    package let pushToken: String
+
+    package init(version: PushVersion, userID: Int64, deviceID: String, pushType: PushType, pushToken: String) {
+        self.init(version, userID, deviceID, pushType.name(in: version), pushToken)
+    }
+
+    private init(_ version: PushVersion, _ userID: Int64, _ deviceID: String, _ pushType: String, _ pushToken: String) {
+        self.version = version
+        self.userID = userID
+        self.deviceID = deviceID
+        self.pushType = pushType
+        self.pushToken = pushToken
+    }
+
+    package static let operation = KakaoOperation<Self>(
+        "push_register",
+        [.post],
+        "/{version}/push/register",
+        .push,
+        [.adminKey],
+        isIdempotent: true,
+        "Registers the push token of a device.",
+        parameters: Record(
+            .version(\.version),
+            .required("uuid", \.userID, .userID, "The user."),
+            .required("device_id", \.deviceID, .text(1...64), "The device, among the user's devices."),
+            .pushType(\.pushType),
+            .required("push_token", \.pushToken, .text(1...4096), "The token from APNs or FCM."),
+            make: Self.init(_:_:_:_:_:)
+        ),
+        answer: .json(.tokenLifetime, example: .days(30))
+    )
+}
+
+/// The time that Kakao keeps a push token, counted from its registration.
+package enum TokenLifetime: Sendable, Hashable {
+    /// A number of days, 0 or more.
+    case days(Int)
+    /// The token never expires.
+    case never
+
+    /// The lifetime in the format of Kakao's API: the number of days, or -1.
+    package var days: Int {
+        switch self {
+        case .days(let days): days
+        case .never: -1
+        }
+    }
+}
+
+extension Kind where Value == TokenLifetime {
+    /// A bare JSON number of days; -1 for a token that never expires.
+    fileprivate static var tokenLifetime: Kind {
+        Kind(
+            .integer(-1...Int64.max),
+            allowed: "a number of days or -1",
+            read: { value throws(InvalidValue) in
+                guard let days = value.integer, days >= -1 else { throw InvalidValue() }
+                return days == -1 ? .never : .days(Int(days))
+            },
+            write: { $1.value($0.days) }
+        )
+    }
+}

@@ -1,0 +1,43 @@
+/// The addresses of Kakao's REST API, the keys for it, and limits.
+package struct KakaoAPISettings: Sendable {
+    /// Scheme, host and port, with or without a trailing slash, and an optional path prefix for a gateway.
+    package var apiURL: String
+    /// The same for Kakao's authorization server.
+    package var authURL: String
+    package var adminKey: AdminKey
+    /// The key and the header field `KA` of the app for calls with ``KakaoCredential/appKey``; `nil` if there is none.
+    package var app: KakaoAppKey?
+    /// The version of the Push API to use.
+    package var pushVersion: PushVersion
+    /// The maximum number of concurrent calls of each event loop, from which each ``KakaoBudget`` follows.
+    package var maximumConcurrentRequests: Int
+
+    package init(
+        apiURL: String = "https://kapi.kakao.com",
+        authURL: String = "https://kauth.kakao.com",
+        adminKey: AdminKey,
+        app: KakaoAppKey? = nil,
+        pushVersion: PushVersion = .v1,
+        maximumConcurrentRequests: Int = 32
+    ) {
+        self.apiURL = apiURL
+        self.authURL = authURL
+        self.adminKey = adminKey
+        self.app = app
+        self.pushVersion = pushVersion
+        self.maximumConcurrentRequests = maximumConcurrentRequests
+    }
+}
+
+/// The identity of a mobile or web app, with which Kakao's SDKs call KakaoTalk Sharing.
+package struct KakaoAppKey: Sendable {
+    /// The native app key or the JavaScript key.
+    package let key: AdminKey
+    /// The value of the header field `KA`, which describes the SDK and the app.
+    package let ka: String
+
+    package init(key: AdminKey, ka: String) {
+        self.key = key
+        self.ka = ka
+    }
+}

@@ -1,0 +1,198 @@
+internal import EventLoop
+package import HTTPClient
+internal import HTTPTypes
+
+/// Kakao's REST API, called on one loop.
+///
+/// This client does not retry; only an idempotent call is sent again if its kept-alive connection is lost. The caller
+/// handles errors by ``KakaoError/disposition``.
+package struct KakaoClient: Sendable {
+    package let settings: KakaoAPISettings
+    private let client: HTTPClient
+    private let connections: ConnectionGroup
+    private let apiURL: String
+    private let authURL: String
+    /// The header fields of a form with the Admin key, which most calls have.
+    private let adminForm: HTTPFields
+    private let onCall: @Sendable (KakaoCallReport) -> Void
+
+    /// - Parameters:
+    ///   - client: The HTTP client of the loop that makes the calls. Its creator shuts it down.
+    ///   - budget: The purpose of the calls, on which the number of connections depends.
+    ///   - onCall: Called for every finished call, before its caller resumes.
+    package init(
+        settings: KakaoAPISettings,
+        client: HTTPClient,
+        budget: KakaoBudget = .requests,
+        onCall: @escaping @Sendable (KakaoCallReport) -> Void = { _ in }
+    ) {
+        self.settings = settings
+        self.client = client
+        self.onCall = onCall
+        connections = budget.connections(limit: settings.maximumConcurrentRequests)
+        apiURL = settings.apiURL.hasSuffix("/") ? String(settings.apiURL.dropLast()) : settings.apiURL
+        authURL = settings.authURL.hasSuffix("/") ? String(settings.authURL.dropLast()) : settings.authURL
+        adminForm = [
+            .authorization: "KakaoAK \(settings.adminKey.unmasked)",
+            .contentType: FormBody.contentType,
+        ]
+    }
+
+    /// Makes a call and returns its answer.
+    ///
+    /// - Parameters:
+    ///   - credential: A credential that the call accepts.
+    ///   - uploads: The files of a call that uploads some.
+    ///   - latestStart: See ``HTTPClientRequest/latestStart``.
+    /// - Throws: ``KakaoError``
+    package func call<Call: KakaoCall>(
+        _ call: Call,
+        as credential: KakaoCredential = .adminKey,
+        uploads: [KakaoUpload] = [],
+        startingBefore latestStart: UInt64? = nil
+    ) async throws(KakaoError) -> Call.Answer {
+        try await response(to: call, as: credential, uploads, latestStart) { response in
+            Call.operation.answer.decode(response.body)
+        }
+    }
+
+    /// Makes a call and returns Kakao's response as it is, so that members which Kakao adds later reach the caller too.
+    ///
+    /// - Throws: ``KakaoError``, also if Kakao responds with an error.
+    package func relay<Call: KakaoCall>(
+        _ call: Call,
+        as credential: KakaoCredential,
+        uploads: [KakaoUpload] = []
+    ) async throws(KakaoError) -> HTTPClientResponse {
+        try await response(to: call, as: credential, uploads, nil) { $0 }
+    }
+
+    /// Returns the request of a call with its credential masked, for display.
+    package func shownRequest<Call: KakaoCall>(
+        of call: Call,
+        as credential: KakaoCredential = .adminKey
+    ) -> HTTPClientRequest {
+        var request = request(of: call, as: credential, [])
+        if let shown = request.headerFields[.authorization]?.split(separator: " ").first {
+            request.headerFields[.authorization] = "\(shown) ***"
+        }
+        return request
+    }
+
+    private func response<Call: KakaoCall, Answer>(
+        to call: Call,
+        as credential: KakaoCredential,
+        _ uploads: [KakaoUpload],
+        _ latestStart: UInt64?,
+        decode: (HTTPClientResponse) -> Answer?
+    ) async throws(KakaoError) -> Answer {
+        var request = request(of: call, as: credential, uploads)
+        request.latestStart = latestStart
+        let start = MonotonicTime.now
+        do throws(KakaoError) {
+            let response = try await send(request, credential.kind)
+            guard let answer = decode(response) else {
+                throw KakaoError(kind: .badAnswer, credential: credential.kind)
+            }
+            report(Call.operation, credential, since: start, nil)
+            return answer
+        } catch {
+            report(Call.operation, credential, since: start, error)
+            throw error
+        }
+    }
+
+    private func send(
+        _ request: HTTPClientRequest,
+        _ credential: KakaoCredential.Kind
+    ) async throws(KakaoError) -> HTTPClientResponse {
+        let response: HTTPClientResponse
+        do throws(HTTPClientError) {
+            response = try await client.send(request)
+        } catch {
+            throw KakaoError(kind: .unreachable(error), credential: credential)
+        }
+        guard (200..<300).contains(response.status) else { throw KakaoError(response, credential) }
+        return response
+    }
+
+    private func report<Call: KakaoCall>(
+        _ operation: KakaoOperation<Call>,
+        _ credential: KakaoCredential,
+        since start: MonotonicTime,
+        _ error: KakaoError?
+    ) {
+        onCall(
+            KakaoCallReport(
+                name: operation.name,
+                family: operation.family,
+                credential: credential.kind,
+                duration: MonotonicTime.now - start,
+                error: error
+            )
+        )
+    }
+
+    // MARK: Requests
+
+    private func request<Call: KakaoCall>(
+        of call: Call,
+        as credential: KakaoCredential,
+        _ uploads: [KakaoUpload]
+    ) -> HTTPClientRequest {
+        let operation = Call.operation
+        precondition(operation.credentials.contains(credential.kind), "\(operation.name): \(credential.kind)")
+        var request = HTTPClientRequest(
+            method: operation.methods[0],
+            url: (operation.host == .api ? apiURL : authURL) + operation.path(of: call),
+            isIdempotent: operation.isIdempotent,
+            totalTimeout: operation.timeout,
+            connections: connections
+        )
+        if let part = operation.uploadPart {
+            request.headerFields = headerFields(of: credential)
+            MultipartForm(fields: operation.texts(of: call) + target(of: credential), part, uploads).add(to: &request)
+            return request
+        }
+        var form = operation.form(of: call)
+        for (name, text) in target(of: credential) { form.append(name, text) }
+        if operation.sendsQuery {
+            request.headerFields = headerFields(of: credential)
+            if !form.bytes.isEmpty { request.url += "?" + String(decoding: form.bytes, as: UTF8.self) }
+        } else {
+            request.body = form.bytes
+            if case .adminKey = credential {
+                request.headerFields = adminForm
+            } else {
+                request.headerFields = headerFields(of: credential)
+                request.headerFields[.contentType] = FormBody.contentType
+            }
+        }
+        return request
+    }
+
+    private func headerFields(of credential: KakaoCredential) -> HTTPFields {
+        switch credential {
+        case .adminKey, .adminKeyForUser: return [.authorization: "KakaoAK \(settings.adminKey.unmasked)"]
+        case .userToken(let token): return [.authorization: "Bearer \(token)"]
+        case .appKey:
+            guard let app = settings.app else { preconditionFailure("there is no app key") }
+            return [.authorization: "KakaoAK \(app.key.unmasked)", .ka: app.ka]
+        case .none: return [:]
+        }
+    }
+
+    /// The parameters that name the user of a call with the Admin key.
+    private func target(of credential: KakaoCredential) -> [(name: String, text: String)] {
+        guard case .adminKeyForUser(let userID) = credential else { return [] }
+        return [("target_id_type", "user_id"), ("target_id", String(userID))]
+    }
+}
+
+extension HTTPField.Name {
+    /// Kakao's description of the SDK and the app that call.
+    fileprivate static var ka: HTTPField.Name {
+        guard let name = HTTPField.Name("KA") else { preconditionFailure("KA is the name of a header field") }
+        return name
+    }
+}

@@ -1,0 +1,27 @@
+/// The credential of a call to Kakao.
+package enum KakaoCredential: Sendable {
+    /// The Admin key, for the app as a whole.
+    case adminKey
+    /// The Admin key, for one of the app's users, whom the parameters `target_id_type` and `target_id` name.
+    case adminKeyForUser(Int64)
+    /// An access token that Kakao Login issued to a user. Visible ASCII characters only.
+    case userToken(String)
+    /// The app key of a mobile or web app, with the header field `KA`, as Kakao's SDKs send it.
+    case appKey
+    /// No credential.
+    case none
+
+    package enum Kind: Sendable, Hashable {
+        case adminKey, adminKeyForUser, userToken, appKey, none
+    }
+
+    package var kind: Kind {
+        switch self {
+        case .adminKey: .adminKey
+        case .adminKeyForUser: .adminKeyForUser
+        case .userToken: .userToken
+        case .appKey: .appKey
+        case .none: .none
+        }
+    }
+}

@@ -1,0 +1,18 @@
+/// How a caller handles a call that did not succeed (`docs/errors.md`).
+package enum Disposition: Sendable, Hashable {
+    /// Retry later, a bounded number of times: the fault is temporary.
+    case retry
+    /// The sender pauses all calls: the quota is used up. The attempt is not counted.
+    case wait
+    /// The sender stops until an operator intervenes: Kakao refuses the key or the app, whatever is sent. The attempt
+    /// is not counted.
+    case halt
+    /// The user must log in again, since the access token is invalid or expired.
+    case logIn
+    /// The user must consent to more scopes.
+    case consent
+    /// Kakao rejects the request as invalid: the message or one of its users.
+    case invalid
+    /// A final failure, of this request only.
+    case fail
+}

@@ -1,0 +1,49 @@
+internal import HTTPClient
+
+extension KakaoError {
+    /// How the caller should handle the error.
+    package var disposition: Disposition {
+        switch kind {
+        case .refused(let status, let code, _): disposition(status: status, code: code)
+        case .unreachable(let error): Self.disposition(error.code)
+        case .badAnswer: .retry
+        }
+    }
+
+    /// Considers the code before the status, because Kakao uses 400 for temporary faults too. A gateway sends no code.
+    private func disposition(status: Int, code: KakaoErrorCode?) -> Disposition {
+        // An invalid token is an everyday event, and says nothing about the app.
+        if credential == .userToken {
+            if code == .invalidCredential || code == nil && status == 401 { return .logIn }
+            if code == .missingScope { return .consent }
+        }
+        switch code {
+        case .internalError, .underMaintenance, .serverTimeout, .platformMaintenance: return .retry
+        case .quotaExceeded: return .wait
+        case .invalidCredential, .featureDisabled, .noPermission, .apiTerminated, .suspended: return .halt
+        case .invalidParameter: return .invalid
+        default: break
+        }
+        switch status {
+        case 401: return .halt
+        case 429: return .wait
+        // Without a code, only the status is known; 400 is the status of an invalid parameter.
+        case 400 where code == nil: return .invalid
+        case 400..<500: return .fail
+        default: return .retry
+        }
+    }
+
+    private static func disposition(_ code: HTTPClientError.Code) -> Disposition {
+        switch code {
+        case .cannotResolve, .cannotConnect, .tls, .timedOut, .expired, .connectionLost, .responseTooLarge,
+            .badResponse,
+            .canceled,
+            .overloaded, .shutDown, .uploadFailed, .internalFailure:
+            .retry
+        // The API address or the Admin key cannot be sent in this form: a configuration error.
+        case .invalidRequest, .invalidSettings:
+            .halt
+        }
+    }
+}

@@ -1,0 +1,70 @@
+package import HTTPClient
+internal import HTTPTypes
+internal import JSON
+
+/// A call to Kakao that did not succeed.
+package struct KakaoError: Error, Sendable {
+    package enum Kind: Sendable {
+        /// Kakao, or a gateway in front of it, responded with an error status. `code` is Kakao's error code, if there
+        /// is one. `message` is Kakao's text, shortened and with secrets masked.
+        case refused(status: Int, code: KakaoErrorCode?, message: String)
+        /// There was no response.
+        case unreachable(HTTPClientError)
+        /// The status reports success, but the body does not match Kakao's documentation.
+        case badAnswer
+    }
+
+    package let kind: Kind
+    /// The credential of the call, on which the meaning of an error depends.
+    package let credential: KakaoCredential.Kind
+    /// The time to wait before the next call, as requested by Kakao; at most a day.
+    package let retryAfter: Duration?
+    /// The scopes to which the user must consent (error -402); empty for other errors.
+    package let requiredScopes: [String]
+
+    package init(
+        kind: Kind,
+        credential: KakaoCredential.Kind = .adminKey,
+        retryAfter: Duration? = nil,
+        requiredScopes: [String] = []
+    ) {
+        self.kind = kind
+        self.credential = credential
+        self.requiredScopes = requiredScopes
+        self.retryAfter = retryAfter
+    }
+
+    /// Whether Kakao may have received the request, in whole or in part: see ``HTTPClientError/bodyBytesLeft``.
+    package var bodyBytesLeft: Bool {
+        switch kind {
+        case .refused, .badAnswer: true
+        case .unreachable(let error): error.bodyBytesLeft
+        }
+    }
+}
+
+extension KakaoError {
+    /// Parses an error response: `{"msg": …, "code": …}` from Kakao; a gateway may send any body or none.
+    init(_ response: HTTPClientResponse, _ credential: KakaoCredential.Kind) {
+        let body = try? JSONValue(parsing: response.body, maximumDepth: 8)
+        let code = body?["code"]?.integer.map { KakaoErrorCode(rawValue: Int($0)) }
+        let message = ErrorMessage.scrubbed(body?["msg"]?.string ?? "")
+        self.init(
+            kind: .refused(status: response.status, code: code, message: message),
+            credential: credential,
+            retryAfter: response.headerFields[.retryAfter].flatMap { RetryAfter.duration($0) },
+            requiredScopes: body?["required_scopes"]?.array?.compactMap(\.string) ?? []
+        )
+    }
+}
+
+extension KakaoError: CustomStringConvertible {
+    package var description: String {
+        switch kind {
+        case .refused(let status, let code?, let message): "Kakao answered \(status), code \(code.rawValue): \(message)"
+        case .refused(let status, nil, _): "Kakao answered \(status)"
+        case .unreachable(let error): "Kakao did not answer: \(error)"
+        case .badAnswer: "Kakao's response does not match its documentation"
+        }
+    }
+}

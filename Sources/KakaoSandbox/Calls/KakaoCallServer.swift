@@ -1,0 +1,192 @@
+internal import EventLoop
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import KakaoAPI
+internal import Schemas
+
+/// Serves Kakao's calls as they are declared, with injected faults: it checks the credential, reads the parameters and
+/// writes the answer.
+struct KakaoCallServer {
+    let settings: KakaoSandboxSettings
+    let accessTokens: AccessTokens
+    let faults: FaultBoard
+    let delays: Delays
+    private(set) var router = Router()
+    private var served: Set<String> = []
+
+    init(settings: KakaoSandboxSettings, accessTokens: AccessTokens, faults: FaultBoard, delays: Delays) {
+        self.settings = settings
+        self.accessTokens = accessTokens
+        self.faults = faults
+        self.delays = delays
+    }
+
+    /// The caller of a call, as its credential says.
+    struct Caller {
+        /// The user of the access token, or the user whom a call with the Admin key names.
+        let userID: Int64?
+        /// The grant of the access token, if there is one.
+        let grant: AccessTokens.Grant?
+    }
+
+    /// Serves a call.
+    ///
+    /// - Parameters:
+    ///   - users: The users that a call names, besides the caller, for faults that are limited to some users.
+    ///   - refusal: Returns Kakao's error for invalid parameters, if it differs from the usual one.
+    ///   - handle: Executes the call.
+    mutating func on<Call: KakaoCall>(
+        _: Call.Type,
+        users: @escaping @Sendable (Call) -> [Int64] = { _ in [] },
+        refusal: (@Sendable (JSONObject) -> KakaoRefusal)? = nil,
+        _ handle: @escaping @Sendable (Call, Caller) throws(KakaoRefusal) -> Call.Answer
+    ) {
+        let operation = Call.operation
+        precondition(served.insert(operation.name).inserted, "\(operation.name) is served already")
+        for path in operation.paths {
+            for method in operation.methods {
+                router.on(method, path) { [self] request in
+                    let call: Result<(Call, Caller), KakaoRefusal> = Result { () throws(KakaoRefusal) in
+                        let values = try Self.values(request, operation, path)
+                        let caller = try caller(of: request, values, operation.credentials)
+                        return (try Self.read(values, operation, refusal), caller)
+                    }
+                    let known = try? call.get()
+                    return try await answer(
+                        request,
+                        path,
+                        users: known.map { users($0.0) + ($0.1.userID.map { [$0] } ?? []) } ?? []
+                    ) {
+                        do throws(KakaoRefusal) {
+                            let (call, caller) = try call.get()
+                            return .json(operation.answer.encode(try handle(call, caller)))
+                        } catch {
+                            return error.response
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Serves the calls for which ``on(_:users:refusal:_:)`` was not called with the answers that Kakao's documentation
+    /// shows.
+    mutating func serveExamples(of calls: [any KakaoCall.Type]) {
+        func serve<Call: KakaoCall>(_ call: Call.Type) {
+            guard !served.contains(Call.operation.name) else { return }
+            on(call) { _, _ in Call.operation.answer.example }
+        }
+        for call in calls { serve(call) }
+    }
+
+    /// Serves a path that is no declared call, such as that of Kakao's public keys.
+    mutating func on(_ path: String, _ answer: @escaping @Sendable () async throws -> Response) {
+        router.on(.get, path) { [self] request in
+            let response = try await answer()
+            return try await self.answer(request, path, users: []) { response }
+        }
+    }
+
+    /// Executes a call and returns its response, unless a fault replaces it.
+    ///
+    /// A latency fault delays only the response. The request is executed as soon as it has been read, so a caller that
+    /// times out cannot know whether it was executed.
+    private func answer(
+        _ request: Request,
+        _ path: String,
+        users: [Int64],
+        execute: () -> Response
+    ) async throws -> Response {
+        let verdict = faults.verdict(on: path, users: users)
+        let response = verdict.end == nil || verdict.isCarriedOut ? execute() : Response(.ok)
+        if let delay = verdict.delay { try await delays.wait(delay, on: request.loop) }
+        switch verdict.end {
+        case .refuse(let refusal): return refusal.response
+        case .drop: throw ConnectionAbort()
+        case nil: return response
+        }
+    }
+
+    // MARK: Requests
+
+    /// Returns the parameters of a call: those of the query, followed by those of a form body, and the choices in the
+    /// path. The first of several with the same name counts.
+    ///
+    /// Kakao reads only form bodies. In a call with a JSON body, all parameters are missing.
+    private static func values<Call>(
+        _ request: Request,
+        _ operation: KakaoOperation<Call>,
+        _ path: String
+    ) throws(KakaoRefusal) -> JSONObject {
+        var values = JSONObject()
+        do {
+            for (name, value) in try request.queryItems() { _ = values.append(name, .string(value)) }
+            if request.contentType == FormURLEncoded.mediaType {
+                for (name, value) in try FormURLEncoded.parse(request.body[...]) {
+                    _ = values.append(name, .string(value))
+                }
+            }
+        } catch {
+            throw .badParameter("the form cannot be read: \(error.message)")
+        }
+        for (pattern, segment) in zip(operation.path.split(separator: "/"), path.split(separator: "/"))
+        where pattern.hasPrefix("{") {
+            values[String(pattern.dropFirst().dropLast())] = .string(String(segment))
+        }
+        return values
+    }
+
+    private static func read<Call>(
+        _ values: JSONObject,
+        _ operation: KakaoOperation<Call>,
+        _ refusal: ((JSONObject) -> KakaoRefusal)?
+    ) throws(KakaoRefusal) -> Call {
+        do {
+            return try operation.parameters.read(values)
+        } catch {
+            if let refusal { throw refusal(values) }
+            throw .badParameter(
+                error.value == nil
+                    ? "The Parameter [\(error.name)] cannot be null."
+                    : "failed to parse parameter. name=\(error.name), it must be \(error.allowed)"
+            )
+        }
+    }
+
+    private func caller(
+        of request: Request,
+        _ values: JSONObject,
+        _ credentials: [KakaoCredential.Kind]
+    ) throws(KakaoRefusal) -> Caller {
+        if credentials == [.none] { return Caller(userID: nil, grant: nil) }
+        guard let authorization = request[.authorization] else { throw .unauthorized("no authentication key!") }
+        if authorization.lowercased().hasPrefix("bearer "), credentials.contains(.userToken) {
+            guard let grant = accessTokens.grant(of: String(authorization.dropFirst("bearer ".count))) else {
+                throw .unauthorized("this access token does not exist")
+            }
+            return Caller(userID: grant.userID, grant: grant)
+        }
+        // The scheme is case-sensitive.
+        guard authorization.hasPrefix("KakaoAK ") else { throw .unauthorized("no authentication key!") }
+        let key = authorization.dropFirst("KakaoAK ".count)
+        if key == settings.adminKey {
+            if credentials.contains(.adminKeyForUser), values["target_id_type"]?.string == "user_id" {
+                guard let userID = values["target_id"].flatMap({ UserID.read($0) }) else {
+                    throw .badParameter("The Parameter [target_id] cannot be null.")
+                }
+                return Caller(userID: userID, grant: nil)
+            }
+            if credentials.contains(.adminKey) { return Caller(userID: nil, grant: nil) }
+        }
+        if key == settings.nativeAppKey, credentials.contains(.appKey) {
+            guard request[.ka] != nil else { throw .unauthorized("KA header is required") }
+            return Caller(userID: nil, grant: nil)
+        }
+        throw .unauthorized("wrong appKey")
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static let ka = unvalidated("KA")
+}

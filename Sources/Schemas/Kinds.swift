@@ -1,0 +1,227 @@
+package import JSON
+
+extension Kind where Value == Int64 {
+    /// The id of a user: an integer or its decimal text in a request, a text in a response.
+    package static var userID: Kind {
+        let text = Schema.text(pattern: "^[1-9][0-9]{0,18}$")
+        return Kind(
+            .oneOf([.integer(1...Int64.max), text]).named("UserID"),
+            output: text,
+            allowed: "an integer from 1 to 9223372036854775807",
+            read: { value throws(InvalidValue) in
+                guard let id = UserID.read(value) else { throw InvalidValue() }
+                return id
+            },
+            write: { $1.value(String($0)) },
+            text: { String($0) }
+        )
+    }
+
+    /// An integer within a range: a number, or its decimal text.
+    package static func integer(_ range: ClosedRange<Int64>) -> Kind {
+        Kind(
+            .integer(range),
+            allowed: "an integer from \(range.lowerBound) to \(range.upperBound)",
+            read: { value throws(InvalidValue) in
+                guard let number = value.decimal, range.contains(number) else { throw InvalidValue() }
+                return number
+            },
+            write: { $1.value($0) }
+        )
+    }
+
+    /// A number of users, devices or other things, in a response.
+    package static var count: Kind { .integer(0...Int64.max) }
+}
+
+extension Kind where Value == Int32 {
+    /// An integer within a range: a number, or its decimal text.
+    package static func integer(_ range: ClosedRange<Int32>) -> Kind {
+        let wide = Kind<Int64>.integer(Int64(range.lowerBound)...Int64(range.upperBound))
+        return Kind(
+            wide.input,
+            allowed: wide.allowed,
+            read: { value throws(InvalidValue) in Int32(truncatingIfNeeded: try wide.read(value)) },
+            write: { $1.value($0) }
+        )
+    }
+
+    /// Any number, in a response.
+    package static var number: Kind { .integer(Int32.min...Int32.max) }
+}
+
+extension Kind where Value == Double {
+    /// A number of seconds, in a response.
+    package static var seconds: Kind { .output(.number) { $1.value($0) } }
+}
+
+extension Kind where Value == [Int64] {
+    /// Ids of users: an array, or the text of a JSON array.
+    package static func userIDs(count: ClosedRange<Int>) -> Kind {
+        let id = Kind<Int64>.userID
+        return Kind(
+            .array(of: id.input, count: count),
+            output: .array(of: id.output),
+            allowed: "an array of \(count.lowerBound) to \(count.upperBound) integers from 1 to 9223372036854775807",
+            read: { value throws(InvalidValue) in
+                guard let ids = UserID.read(try value.structured(), count: count) else { throw InvalidValue() }
+                return ids
+            },
+            write: { id.array.write($0, &$1) }
+        )
+    }
+}
+
+extension Kind where Value == String {
+    /// A text of `length` characters without control characters.
+    package static func text(_ length: ClosedRange<Int>) -> Kind {
+        Kind(
+            .text(length: length, pattern: Text.pattern),
+            output: .text(),
+            allowed: Text.allowed(length),
+            read: { value throws(InvalidValue) in
+                guard let text = value.string, Text.isValid(text, length) else { throw InvalidValue() }
+                return text
+            },
+            write: { $1.value($0) },
+            text: \.self
+        )
+    }
+
+    /// Any text.
+    package static var text: Kind { Kind(text: .text(), allowed: "a text", parse: \.self, format: \.self) }
+
+    /// One of some texts.
+    package static func text(oneOf values: [String]) -> Kind {
+        Kind(
+            text: .choice(values),
+            allowed: "one of \(values.joined(separator: ", "))",
+            parse: { values.contains($0) ? $0 : nil },
+            format: \.self
+        )
+    }
+
+    /// A text of visible ASCII characters, as in a header field.
+    package static func token(_ length: ClosedRange<Int>) -> Kind {
+        .input(
+            .text(length: length, pattern: "^[!-~]*$"),
+            allowed: "\(length.lowerBound) to \(length.upperBound) visible ASCII characters"
+        ) { value throws(InvalidValue) in
+            guard let text = value.string, length.contains(text.utf8.count),
+                text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+            else { throw InvalidValue() }
+            return text
+        }
+    }
+
+    /// Any value: a text unchanged, another value as JSON text.
+    ///
+    /// - Parameters:
+    ///   - schema: What it should be.
+    ///   - allowed: The same in words that follow "must be".
+    package static func anyText(_ schema: Schema, _ allowed: String) -> Kind {
+        .input(schema, allowed: allowed) { value throws(InvalidValue) in value.anyText }
+    }
+}
+
+extension Kind where Value == [String] {
+    /// Texts in an array, or in the text of a JSON array.
+    package static func texts(count: ClosedRange<Int>, length: ClosedRange<Int>) -> Kind {
+        let number = count.lowerBound == 0 ? "at most" : "\(count.lowerBound) to"
+        return Kind(
+            .array(of: .text(length: length, pattern: Text.pattern), count: count),
+            output: .array(of: .text()),
+            allowed:
+                "an array of \(number) \(count.upperBound) texts of \(length.lowerBound) to \(length.upperBound) characters",
+            read: { value throws(InvalidValue) in
+                guard let texts = Text.all(in: try value.structured(), count: count, length: length) else {
+                    throw InvalidValue()
+                }
+                return texts
+            },
+            write: { $1.value($0) }
+        )
+    }
+}
+
+extension Kind where Value == JSONObject {
+    /// A JSON object, or its text.
+    package static var object: Kind {
+        Kind(
+            .object,
+            allowed: "a JSON object",
+            read: { value throws(InvalidValue) in
+                guard let object = try value.structured().object else { throw InvalidValue() }
+                return object
+            },
+            write: { $1.value(JSONValue.object($0)) }
+        )
+    }
+}
+
+extension Kind where Value == JSONFragment {
+    /// A JSON object as text, in a response.
+    package static var objectText: Kind { .output(.object) { $1.value($0) } }
+}
+
+extension Kind where Value == Bool {
+    /// `true` or `false`, also as a text.
+    package static var boolean: Kind {
+        Kind(
+            .boolean,
+            allowed: "true or false",
+            read: { value throws(InvalidValue) in
+                switch value {
+                case .string("true"), .bool(true): return true
+                case .string("false"), .bool(false): return false
+                default: throw InvalidValue()
+                }
+            },
+            write: { $1.value($0) }
+        )
+    }
+}
+
+extension Kind where Value: RawRepresentable<String> & CaseIterable {
+    /// One of the cases of an enumeration.
+    package static var choice: Kind {
+        let names = Value.allCases.map(\.rawValue)
+        return Kind(
+            text: .choice(names),
+            allowed: "one of \(names.joined(separator: ", "))",
+            parse: { Value(rawValue: $0) },
+            format: \.rawValue
+        )
+    }
+}
+
+extension JSONValue {
+    /// The value as an integer, or `nil`. Clients that know only forms send decimal texts in JSON too.
+    var decimal: Int64? {
+        switch self {
+        case .string(let text): Int64(decimal: text)
+        default: integer
+        }
+    }
+
+    /// The value as text: a text unchanged, another value as JSON.
+    package var anyText: String {
+        switch self {
+        case .string(let text): text
+        default: description
+        }
+    }
+
+    /// Returns the JSON value, parsed if it is given as text.
+    package func structured() throws(InvalidValue) -> JSONValue {
+        switch self {
+        case .string(let text):
+            do {
+                return try JSONValue(parsing: Array(text.utf8))
+            } catch {
+                throw InvalidValue("Invalid JSON: \(error.message) at byte \(error.offset)")
+            }
+        default: return self
+        }
+    }
+}

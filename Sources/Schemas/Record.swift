@@ -1,0 +1,170 @@
+package import JSON
+
+/// An object whose members are listed once: it is read, written and described from the same list.
+///
+/// ```swift
+/// struct Receipt {
+///     let id: Int64
+///     let note: String?
+///
+///     static let record = Record<Receipt>(
+///         .required("id", \.id, .integer(1...Int64.max), "The id."),
+///         .optional("note", \.note, .text, "A note."),
+///         make: Receipt.init
+///     )
+/// }
+/// ```
+package struct Record<Whole: Sendable>: Sendable {
+    /// A member of the object, whatever the type of its value.
+    package struct Member: Sendable {
+        package let name: String
+        /// A sentence for readers of a document.
+        package let description: String
+        /// The schema of a value, with the description.
+        package let schema: Schema
+        package let isRequired: Bool
+        /// Returns the member's value as text, as a form or a query contains it; `nil` if it is absent.
+        package let text: @Sendable (Whole) -> String?
+        let write: @Sendable (Whole, inout JSONWriter.Members) -> Void
+    }
+
+    /// A value of a member is missing or not of its kind.
+    package struct InvalidMember: Error {
+        package let name: String
+        /// The value, or `nil` for a missing member.
+        package let value: JSONValue?
+        /// The allowed values, in words that follow "must be".
+        package let allowed: String
+    }
+
+    package let members: [Member]
+    private let make: @Sendable (JSONObject, _ isLenient: Bool) throws(InvalidMember) -> Whole
+
+    /// - Parameters:
+    ///   - member: The members, in the order in which they are written.
+    ///   - make: Returns the whole that has these values: an initializer with a parameter for each member.
+    package init<each Value: Sendable>(
+        _ member: repeat RecordMember<Whole, each Value>,
+        make: @escaping @Sendable (repeat each Value) -> Whole
+    ) {
+        var members: [Member] = []
+        for member in repeat each member { members.append(member.erased) }
+        self.members = members
+        self.make = { object, isLenient throws(InvalidMember) in
+            make(repeat try (each member).value(in: object, isLenient: isLenient))
+        }
+    }
+
+    /// Reads the members of a request. Other members are ignored.
+    package func read(_ object: JSONObject) throws(InvalidMember) -> Whole {
+        try make(object, false)
+    }
+
+    /// Reads the members of a response. An optional member that is `null` or invalid counts as absent, because one
+    /// unexpected value must not make the rest unusable.
+    package func readLeniently(_ object: JSONObject) throws(InvalidMember) -> Whole {
+        try make(object, true)
+    }
+
+    /// Writes the object.
+    package func write(_ whole: Whole, _ json: inout JSONWriter) {
+        json.object { json in
+            for member in members { member.write(whole, &json) }
+        }
+    }
+
+    /// The kind of these objects, as responses contain them.
+    ///
+    /// - Parameter name: The name of the schema in the OpenAPI document.
+    package func kind(_ name: String) -> Kind<Whole> {
+        let schema = Schema.object(
+            members.map { ($0.name, $0.isRequired ? $0.schema : $0.schema.nullable, $0.isRequired) },
+            allowingOthers: true
+        )
+        return Kind(
+            schema.named(name),
+            allowed: "an object",
+            read: { value throws(InvalidValue) in
+                guard let object = value.object else { throw InvalidValue() }
+                do throws(InvalidMember) {
+                    return try readLeniently(object)
+                } catch {
+                    throw InvalidValue("\(error.name) must be \(error.allowed)")
+                }
+            },
+            write: { write($0, &$1) }
+        )
+    }
+}
+
+/// A member of a ``Record`` with the type of its value.
+package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
+    let erased: Record<Whole>.Member
+    private let allowed: String
+    private let read: @Sendable (JSONValue?, _ isLenient: Bool) throws(InvalidValue) -> Value
+
+    /// A member that every object has.
+    package static func required(
+        _ name: String,
+        _ get: @escaping @Sendable (Whole) -> Value,
+        _ kind: Kind<Value>,
+        _ description: String
+    ) -> RecordMember {
+        RecordMember(
+            erased: Record<Whole>.Member(
+                name: name,
+                description: description,
+                schema: kind.input.described(description),
+                isRequired: true,
+                text: { kind.text(get($0)) },
+                write: { whole, json in
+                    let value = get(whole)
+                    json.member(name) { kind.write(value, &$0) }
+                }
+            ),
+            allowed: kind.allowed
+        ) { value, _ throws(InvalidValue) in
+            guard let value else { throw InvalidValue() }
+            return try kind.read(value)
+        }
+    }
+
+    /// A member that is absent if its value is `nil`.
+    package static func optional<Present>(
+        _ name: String,
+        _ get: @escaping @Sendable (Whole) -> Present?,
+        _ kind: Kind<Present>,
+        _ description: String
+    ) -> RecordMember where Value == Present? {
+        RecordMember(
+            erased: Record<Whole>.Member(
+                name: name,
+                description: description,
+                schema: kind.input.described(description),
+                isRequired: false,
+                text: { get($0).map(kind.text) },
+                write: { whole, json in
+                    guard let value = get(whole) else { return }
+                    json.member(name) { kind.write(value, &$0) }
+                }
+            ),
+            allowed: kind.allowed
+        ) { value, isLenient throws(InvalidValue) in
+            guard let value, !value.isNull else { return nil }
+            // Clients write it into a form for an absent array or object.
+            if case .string("null") = value, kind.input.isStructured { return nil }
+            guard isLenient else { return try kind.read(value) }
+            return try? kind.read(value)
+        }
+    }
+
+    func value(in object: JSONObject, isLenient: Bool) throws(Record<Whole>.InvalidMember) -> Value {
+        let value = object[erased.name]
+        do throws(InvalidValue) {
+            return try read(value, isLenient)
+        } catch {
+            let detail = error.detail.map { ". \($0)" } ?? ""
+            throw Record<Whole>.InvalidMember(name: erased.name, value: value, allowed: allowed + detail)
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import FoundationEssentials
+import HTTPClient
+import HTTPTypes
+import JSON
+import Schemas
+import TestSupport
+import Testing
+
+@testable import KakaoAPI
+
+/// Compares each declared call with a request and a response from Kakao's documentation or SDKs, which the sandbox cannot
+/// do, because it follows from the same declaration.
+@Suite struct FixtureTests {
+    private static let directory = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fixtures")
+    private static let names = KakaoCalls.all.map { $0.name }
+
+    @Test("Each call has a fixture, and each fixture a call")
+    func complete() throws {
+        let files = try FileManager.default.contentsOfDirectory(atPath: Self.directory.path)
+        #expect(Set(files) == Set(Self.names.map { "\($0).json" }))
+        #expect(Set(Self.names).count == Self.names.count)
+    }
+
+    @Test("The client sends what the documentation shows, and reads the response", arguments: names)
+    func fixture(name: String) async throws {
+        let data = try Data(contentsOf: Self.directory.appending(path: "\(name).json"))
+        let fixture = try Fixture(JSONValue(parsing: Array(data)))
+        let call = try #require(KakaoCalls.all.first { $0.name == name })
+        try await Self.check(call, fixture)
+    }
+
+    private static func check<Call: KakaoCall>(_: Call.Type, _ fixture: Fixture) async throws {
+        let operation = Call.operation
+        let call = try operation.parameters.read(fixture.parameters(operation.path))
+        let (result, calls) = try await withKakao(answering: answer(fixture.status, fixture.body)) { kakao in
+            try await kakao.call(call, as: fixture.credential)
+        }
+        let request = try #require(calls.first)
+        #expect(request.lines.first == "\(fixture.method) \(fixture.target) HTTP/1.1")
+        #expect(operation.methods.map(\.rawValue).contains(fixture.method))
+        let authorization = request.lines.first { $0.hasPrefix("Authorization: ") }
+        #expect(authorization == fixture.authorization.map { "Authorization: \($0)" })
+        #expect(Set(request.form) == Set(fixture.form))
+        // What the sandbox would write is a part of what Kakao writes.
+        let written = operation.answer.encode(result)
+        if let documented = try? JSONValue(parsing: fixture.body) {
+            #expect(try JSONValue(parsing: written).isPart(of: documented))
+        } else {
+            #expect(written.isEmpty)
+        }
+        let example = operation.answer.encode(operation.answer.example)
+        #expect(operation.answer.decode(example) != nil)
+    }
+
+    /// A request and a response from Kakao's documentation.
+    private struct Fixture {
+        let method: String
+        let path: String
+        let authorization: String?
+        private let query: JSONObject
+        private let fields: JSONObject
+        let status: Int
+        let body: String
+
+        init(_ json: JSONValue) throws {
+            let request = try #require(json["request"])
+            #expect(json["source"]?.string?.isEmpty == false)
+            method = try #require(request["method"]?.string)
+            path = try #require(request["path"]?.string)
+            authorization = request["authorization"]?.string
+            query = request["query"]?.object ?? JSONObject()
+            fields = request["form"]?.object ?? JSONObject()
+            status = Int(try #require(json["response"]?["status"]?.integer))
+            body = json["response"]?["body"]?.description ?? ""
+        }
+
+        /// Returns all parameters, including those in the path.
+        func parameters(_ pattern: String) -> JSONObject {
+            var parameters = query
+            for (name, value) in fields.members { parameters[name] = value }
+            for (part, segment) in zip(pattern.split(separator: "/"), path.split(separator: "/"))
+            where part.hasPrefix("{") {
+                parameters[String(part.dropFirst().dropLast())] = .string(String(segment))
+            }
+            return parameters
+        }
+
+        /// The path and the query in the order of the fixture.
+        var target: String {
+            var form = FormBody()
+            for (name, value) in query.members { form.append(name, value.string ?? "") }
+            return form.bytes.isEmpty ? path : "\(path)?\(String(decoding: form.bytes, as: UTF8.self))"
+        }
+
+        var form: [String] {
+            fields.members.map { "\($0.name)=\($0.value.string ?? "")" }
+        }
+
+        var credential: KakaoCredential {
+            switch authorization {
+            case nil: return .none
+            case "Bearer user-token": return .userToken("user-token")
+            case "KakaoAK native-app-key": return .appKey
+            default:
+                let target = (fields["target_id"] ?? query["target_id"])?.string.flatMap { Int64($0) }
+                return target.map { .adminKeyForUser($0) } ?? .adminKey
+            }
+        }
+    }
+}
+
+extension JSONValue {
+    /// Returns whether each member and element is in another value too.
+    fileprivate func isPart(of other: JSONValue) -> Bool {
+        switch (self, other) {
+        case (.object(let object), .object(let whole)):
+            object.members.allSatisfy { member in whole[member.name].map { member.value.isPart(of: $0) } ?? false }
+        case (.array(let elements), .array(let whole)):
+            elements.count == whole.count && zip(elements, whole).allSatisfy { $0.isPart(of: $1) }
+        default: self == other
+        }
+    }
+}

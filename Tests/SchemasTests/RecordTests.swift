@@ -1,0 +1,83 @@
+import JSON
+import Schemas
+import Testing
+
+/// Objects that are read, written and described from one list of members.
+@Suite struct RecordTests {
+    private struct Receipt: Sendable, Equatable {
+        let userID: Int64
+        let tags: [String]?
+        let note: String?
+
+        static let record = Record<Receipt>(
+            .required("user_id", \.userID, .userID, "The user."),
+            .optional("tags", \.tags, .texts(count: 1...3, length: 1...10), "Tags."),
+            .optional("note", \.note, .text(1...5), "A note."),
+            make: Receipt.init
+        )
+    }
+
+    private static func object(_ json: String) throws -> JSONObject {
+        try #require(JSONValue(parsing: json).object)
+    }
+
+    @Test(
+        "A value is read from what was written",
+        arguments: [
+            (
+                Receipt(userID: .max, tags: ["a", "b"], note: "x"),
+                #"{"user_id":"9223372036854775807","tags":["a","b"],"note":"x"}"#
+            ),
+            (Receipt(userID: 1, tags: nil, note: nil), #"{"user_id":"1"}"#),
+        ]
+    )
+    private func roundTrip(receipt: Receipt, json: String) throws {
+        var writer = JSONWriter()
+        Receipt.record.write(receipt, &writer)
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == json)
+        #expect(try Receipt.record.read(Self.object(json)) == receipt)
+    }
+
+    @Test("The values of a form are texts, and arrays are JSON in a text")
+    func form() throws {
+        let receipt = Receipt(userID: 7, tags: ["a"], note: nil)
+        let texts = Receipt.record.members.map { $0.text(receipt) }
+        #expect(texts == ["7", #"["a"]"#, nil])
+        let object: JSONObject = ["user_id": "7", "tags": #"["a"]"#]
+        #expect(try Receipt.record.read(object) == receipt)
+    }
+
+    @Test("The text null in a form stands for an absent array, but not for an absent text")
+    func nullText() throws {
+        let receipt = try Receipt.record.read(["user_id": "7", "tags": "null", "note": "null"])
+        #expect(receipt == Receipt(userID: 7, tags: nil, note: "null"))
+    }
+
+    @Test("A missing or invalid member of a request is an error that names it")
+    func invalid() throws {
+        for (json, name) in [
+            ("{}", "user_id"), (#"{"user_id":0}"#, "user_id"), (#"{"user_id":1,"note":"too long"}"#, "note"),
+            (#"{"user_id":1,"tags":[]}"#, "tags"),
+        ] {
+            let error = #expect(throws: Record<Receipt>.InvalidMember.self) {
+                try Receipt.record.read(Self.object(json))
+            }
+            #expect(error?.name == name)
+        }
+    }
+
+    @Test("An invalid optional member of a response counts as absent; a required one does not")
+    func lenient() throws {
+        let object = try Self.object(#"{"user_id":1,"tags":7,"note":"","more":{}}"#)
+        #expect(try Receipt.record.readLeniently(object) == Receipt(userID: 1, tags: nil, note: nil))
+        #expect(throws: Record<Receipt>.InvalidMember.self) { try Receipt.record.readLeniently(["tags": []]) }
+    }
+
+    @Test("An object without members is made of nothing")
+    func empty() throws {
+        struct Nothing: Sendable {}
+        let record = Record<Nothing>(make: Nothing.init)
+        #expect(record.members.isEmpty)
+        _ = try record.read(["a": 1])
+    }
+}
