@@ -207,6 +207,7 @@ package final class PushServer: Service {
                 )
             )
             routes.add(AudienceRoutes(store: AudienceStore(pool: own.pool), uploads: uploads))
+            routes.add(KakaoRelayRoutes(kakao: own.kakao(.requests)))
             routes.add(LinkCallbackRoutes(store: callStore.callbacks, intake: intake))
             routes.add(
                 EventRoutes(

@@ -18,6 +18,7 @@ extension OpenAPIDocument {
 /// All operations of the service.
 package let routeCollections: [any RouteCollection.Type] = [
     KakaoDeviceRoutes.self, DeviceRoutes.self, DeviceTransferRoutes.self, UserRoutes.self, PushRoutes.self,
-    AudienceRoutes.self, LinkCallbackRoutes.self, EventRoutes.self, FeedbackRoutes.self, StatusRoutes.self,
+    AudienceRoutes.self, KakaoRelayRoutes.self, LinkCallbackRoutes.self, EventRoutes.self, FeedbackRoutes.self,
+    StatusRoutes.self,
     MetricsRoutes.self, HealthRoutes.self, OpenAPIRoutes.self,
 ]

@@ -117,6 +117,13 @@ package struct Schema: Sendable {
         return Schema(object, of: [self])
     }
 
+    /// This schema with a value for readers.
+    package func withExample(_ value: JSONValue) -> Schema {
+        var object = object
+        object["examples"] = [value]
+        return Schema(object, of: [self])
+    }
+
     /// This schema with the value that an absent field has.
     package func withDefault(_ value: JSONValue) -> Schema {
         var object = object

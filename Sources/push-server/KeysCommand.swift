@@ -25,7 +25,7 @@ struct KeysCommand: AsyncParsableCommand {
         @Option(help: "The name of the key, such as its owner's.")
         var name: String
 
-        @Option(help: "A scope: devices, send, read or admin. Repeat the option for several.", transform: parseScope)
+        @Option(help: "A scope: \(scopeNames). Repeat the option for several.", transform: parseScope)
         var scope: [Scope]
 
         @Option(help: "The number of days until the key expires. (default: it never expires)")
@@ -95,9 +95,11 @@ struct KeysCommand: AsyncParsableCommand {
     }
 }
 
+private let scopeNames = Scope.allCases.map(\.rawValue).joined(separator: ", ")
+
 private func parseScope(_ text: String) throws -> Scope {
     guard let scope = Scope(rawValue: text) else {
-        throw ValidationError("Unknown scope \(text). Allowed: devices, send, read, admin.")
+        throw ValidationError("Unknown scope \(text). Allowed: \(scopeNames).")
     }
     return scope
 }

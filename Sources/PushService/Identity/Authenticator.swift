@@ -54,7 +54,8 @@ struct Authenticator: Authorizer {
         case .anyone: nil
         case .operator(let scopes): { try checkOperator($0, scopes) }
         case .monitoring: { try monitoring.check($0) { try checkOperator($0, [.read]) } }
-        case .device: { try checkDeviceCaller($0) }
+        case .device: { try checkUser($0, or: .devices, acceptsAnyToken: true) }
+        case .kakaoUser(let scope): { try checkUser($0, or: scope, acceptsAnyToken: false) }
         case .kakao: { try checkKakao($0) }
         case .kakaoAddress: { try checkAddress($0) }
         }
@@ -68,17 +69,20 @@ struct Authenticator: Authorizer {
         return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
     }
 
-    /// Authenticates the caller of a device endpoint: an operator whose key has the scope `devices`, or a user's app
-    /// that sends an accepted token as `Bearer TOKEN`. Requests of users are limited by user and by address; requests
-    /// of operators are not limited.
-    private func checkDeviceCaller(_ request: Request) throws -> PendingCheck? {
+    /// Authenticates the caller of an operation on a user: an operator whose key has a scope, or a user's app that sends
+    /// an accepted token as `Bearer TOKEN`. Requests of users are limited by user and by address; requests of operators
+    /// are not limited.
+    ///
+    /// - Parameter acceptsAnyToken: Whether tokens other than access tokens of Kakao Login are accepted.
+    private func checkUser(_ request: Request, or scope: Scope, acceptsAnyToken: Bool) throws -> PendingCheck? {
         guard let credential = Credential(request) else { throw Self.unauthorized }
         let digest = SHA256Digest.of(credential.text)
         guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
             !operatorKey.matches(digest: digest)
         else {
-            return try checkKey(digest, [.devices], of: request)
+            return try checkKey(digest, [scope], of: request)
         }
+        guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else { throw Self.kakaoTokenRequired }
         try limits.takeFromAddress(of: request)
         if let user = users.rememberedUser(of: credential.text, digest) {
             try admit(user, request)
@@ -149,6 +153,14 @@ struct Authenticator: Authorizer {
         request.principal = Caller.kakao
         request.exemptsConnection = true
         return nil
+    }
+
+    private static var kakaoTokenRequired: Problem {
+        Problem(
+            of: .unauthorized,
+            "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN.",
+            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+        )
     }
 
     static var unauthorized: Problem {

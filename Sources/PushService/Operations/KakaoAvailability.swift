@@ -63,7 +63,7 @@ final class KakaoAvailability: Sendable {
 
     /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
     func record(_ call: KakaoCallReport) {
-        // Only calls of the Push API show whether pushes can be sent: a key may be allowed to make some calls only.
+        // Other calls say nothing about pushes: a key may be allowed to make some calls only.
         if call.family == .push { recordAdminKey(call.error) }
         let now = Date()
         let outcome = ServerMetrics.KakaoOutcome(call.error)

@@ -52,6 +52,7 @@ extension RouteCollection {
 private enum SecurityScheme: String, CaseIterable {
     case operatorKey
     case userToken
+    case kakaoToken
     case adminKey
 
     var json: JSONValue {
@@ -66,6 +67,11 @@ private enum SecurityScheme: String, CaseIterable {
                 "type": "http", "scheme": "bearer",
                 "description":
                     "A Kakao Login access token, a Kakao ID token or a JWT of the service's backend: gives access to the user's own devices.",
+            ]
+        case .kakaoToken:
+            [
+                "type": "http", "scheme": "bearer",
+                "description": "An access token of Kakao Login: gives access to calls for the user.",
             ]
         case .adminKey:
             [
@@ -93,6 +99,7 @@ extension Access {
         case .operator(let scopes): [requirement(.operatorKey, scopes)]
         case .monitoring: [requirement(.operatorKey, [.read])]
         case .device: [requirement(.operatorKey, [.devices]), requirement(.userToken)]
+        case .kakaoUser(let scope): [requirement(.operatorKey, [scope]), requirement(.kakaoToken)]
         case .kakao: [requirement(.adminKey)]
         }
     }

@@ -12,6 +12,8 @@ package enum Access: Sendable, Equatable {
     case monitoring
     /// Operators whose key has the scope `devices`, for any user; and users' apps, for their own user.
     case device
+    /// Operators whose key has this scope, for any user; and users with an access token of Kakao Login, for themselves.
+    case kakaoUser(Scope)
     /// Kakao, authenticated by the Admin key.
     case kakao
     /// Kakao, authenticated by the feedback secret in the path: the parameter `{secret}`.

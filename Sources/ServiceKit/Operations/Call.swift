@@ -81,6 +81,12 @@ package struct Call: Sendable {
         }
     }
 
+    /// All fields of the query and the body, for an operation whose fields follow from another declaration.
+    package var fields: JSONObject {
+        for name in operation.contentNames { record(name) }
+        return parameters.values
+    }
+
     /// The fields that the operation does not declare but keeps, in the order of the request.
     package var undeclared: LazyFilterSequence<[(name: String, value: JSONValue)]> {
         parameters.values.members.lazy.filter { [operation] in !operation.contentNames.contains($0.name) }

@@ -168,7 +168,7 @@ package final class OperationDeclaration: Sendable {
         switch access {
         case .anyone: break
         case .operator, .monitoring: problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys])
-        case .device:
+        case .device, .kakaoUser:
             problems.formUnion([
                 .unauthorized, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests, .identityUnavailable,
             ])

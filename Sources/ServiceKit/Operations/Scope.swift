@@ -4,6 +4,12 @@ package enum Scope: String, CaseIterable, Sendable {
     case devices
     /// Permission to send and control pushes.
     case send
+    /// Permission to call Kakao about users: accounts, scopes, terms.
+    case accounts
+    /// Permission to call KakaoTalk and KakaoStory for users.
+    case talk
+    /// Permission to share with KakaoTalk and to upload images.
+    case sharing
     /// Permission to read the server's data: pushes, callbacks, devices.
     case read
     /// Everything.

@@ -103,6 +103,9 @@ extension HTTPClientResponse {
 
     var json: JSONValue? { try? JSONValue(parsing: body) }
 
+    /// The name of a problem: the last part of its type.
+    var problem: String? { json?["type"]?.string?.split(separator: ":").last.map(String.init) }
+
     /// The field that a problem names.
     var field: String? { json?["field"]?.string }
 }

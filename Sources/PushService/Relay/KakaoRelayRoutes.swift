@@ -1,0 +1,260 @@
+internal import FoundationEssentials
+internal import HTTPClient
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import KakaoAPI
+internal import Schemas
+internal import ServiceKit
+
+/// Kakao's calls on behalf of users, with Kakao's paths, parameters and responses, so that clients written for Kakao's
+/// API work after a change of their host. The server adds the credential, which no client has to keep.
+///
+/// The operations follow from the declarations in ``KakaoCalls``. Calls of the Push API have endpoints of their own.
+struct KakaoRelayRoutes: RouteCollection {
+    static let title = "Calls on behalf of users, as in Kakao's API"
+    static let operations: [Operation<KakaoRelayRoutes>] = KakaoCalls.all.filter { $0.family != .push }.flatMap {
+        operations(of: $0)
+    }
+
+    let kakao: KakaoClient
+
+    // MARK: Declarations
+
+    private static func operations<Call: KakaoCall>(of _: Call.Type) -> [Operation<KakaoRelayRoutes>] {
+        let operation = Call.operation
+        return operation.methods.map { method in
+            let parameters: [any FieldDeclaration] = operation.parameters.members + operation.targetFields
+            let hasQuery = method == .get || method == .delete
+            return Operation(
+                OperationDeclaration(
+                    operation.id + (method == operation.methods[0] ? "" : "By\(method.rawValue.capitalized)"),
+                    method,
+                    operation.path,
+                    operation.access,
+                    operation.summary,
+                    query: hasQuery ? parameters : [],
+                    body: hasQuery ? .none : .fields(parameters),
+                    unknownFields: .ignored,
+                    maximumBodyBytes: RequestSize.small,
+                    answers: [operation.answer.declaration],
+                    problems: operation.problems
+                )
+            ) { routes in { try await routes.relay($0, operation) } }
+        }
+    }
+
+    // MARK: Relaying
+
+    private func relay<KakaoCall>(
+        _ call: Call,
+        _ operation: KakaoOperation<KakaoCall>
+    ) async throws -> Response {
+        let request: KakaoCall
+        do throws(Record<KakaoCall>.InvalidMember) {
+            request = try operation.parameters.read(call.fields)
+        } catch {
+            throw Problem.field(error.name, error.allowed)
+        }
+        let credential = try Self.credential(of: call, operation)
+        do throws(KakaoError) {
+            return Response(relaying: try await kakao.relay(request, as: credential))
+        } catch {
+            throw Problem(relaying: error, isIdempotent: operation.isIdempotent)
+        }
+    }
+
+    /// Returns the credential towards Kakao: a user's own token; for an operator the Admin key.
+    private static func credential<KakaoCall>(
+        of call: Call,
+        _ operation: KakaoOperation<KakaoCall>
+    ) throws -> KakaoCredential {
+        let target = try call[targetID]
+        _ = try call[targetIDType]
+        if case .user(let user) = call.caller {
+            guard target == nil || target == user.id else {
+                throw Problem(of: .anotherUser, "target_id must be the user of the access token.")
+            }
+            return .userToken(call.bearerToken)
+        }
+        guard operation.isOfUser else { return operation.credentials[0] == .appKey ? .appKey : .adminKey }
+        guard let target else {
+            throw Problem.field(targetID.name, "the id of the user, with target_id_type=user_id")
+        }
+        guard operation.credentials.contains(.adminKeyForUser) else {
+            throw Problem(
+                of: .accountLoginRequired,
+                "Kakao accepts this call only with the user's access token, and none is stored here."
+            )
+        }
+        return .adminKeyForUser(target)
+    }
+
+    fileprivate static let targetID = Field.optional("target_id", .userID, "The user, if an operator calls.")
+    fileprivate static let targetIDType = Field.optional(
+        "target_id_type",
+        Kind<String>.text(oneOf: ["user_id"]),
+        "The kind of `target_id`."
+    )
+}
+
+extension KakaoCall {
+    fileprivate static var family: KakaoFamily { operation.family }
+}
+
+extension KakaoOperation {
+    /// The name in generated clients: `talkProfile` for `talk_profile`.
+    fileprivate var id: String {
+        let words = name.split(separator: "_")
+        return words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.capitalized }
+    }
+
+    /// Whether the call concerns one user, rather than the app.
+    fileprivate var isOfUser: Bool { credentials.contains(.userToken) || credentials.contains(.adminKeyForUser) }
+
+    fileprivate var access: Access {
+        let scope: Scope =
+            switch family {
+            case .push: .send
+            case .user: .accounts
+            case .talk, .story: .talk
+            case .sharing: .sharing
+            }
+        return credentials.contains(.userToken) ? .kakaoUser(scope) : .operator(scope)
+    }
+
+    fileprivate var targetFields: [any FieldDeclaration] {
+        isOfUser ? [KakaoRelayRoutes.targetIDType, KakaoRelayRoutes.targetID] : []
+    }
+
+    fileprivate var problems: [ProblemKind] {
+        var problems: [ProblemKind] = [.refusedByKakao, .kakaoUnavailable, .badGateway]
+        if credentials.contains(.userToken) { problems += [.loginRequired, .accountLoginRequired, .consentRequired] }
+        if !isIdempotent { problems.append(.outcomeUnknown) }
+        return problems
+    }
+}
+
+extension KakaoAnswer {
+    fileprivate var declaration: Answer {
+        guard let schema else { return .empty(.ok, "Kakao has accepted the call.") }
+        let json = try? JSONValue(parsing: encode(example))
+        return .json(.ok, json.map { schema.withExample($0) } ?? schema, "Kakao's response.")
+    }
+}
+
+extension Record.Member: FieldDeclaration {}
+
+extension Call {
+    /// The access token of the caller, which was verified.
+    fileprivate var bearerToken: String {
+        request[.authorization].map { String($0.drop { $0 != " " }.drop { $0 == " " }) } ?? ""
+    }
+}
+
+// MARK: Responses
+
+extension Response {
+    /// Creates a response with the status, the media type and the body of Kakao's.
+    fileprivate init(relaying response: HTTPClientResponse) {
+        let headerFields = response.headerFields
+        self.init(
+            HTTPResponse.Status(code: response.status),
+            contentType: headerFields[.contentType] ?? "application/json;charset=UTF-8",
+            body: response.body
+        )
+        self.headerFields[.retryAfter] = headerFields[.retryAfter]
+    }
+}
+
+extension ProblemKind {
+    fileprivate static let refusedByKakao = ProblemKind(
+        .badRequest,
+        "refused-by-kakao",
+        "Kakao rejected the call.",
+        hasKakaoStatus: true
+    )
+    fileprivate static let loginRequired = ProblemKind(
+        .unauthorized,
+        "login-required",
+        "Kakao rejected the access token: the user must log in again."
+    )
+    fileprivate static let accountLoginRequired = ProblemKind(
+        .conflict,
+        "login-required",
+        "The call needs an access token of the user, and none is stored here."
+    )
+    fileprivate static let consentRequired = ProblemKind(
+        .forbidden,
+        "consent-required",
+        "The user must consent to the scopes in `required_scopes`."
+    )
+    fileprivate static let outcomeUnknown = ProblemKind(
+        .gatewayTimeout,
+        "outcome-unknown",
+        "Kakao did not respond in time, and may or may not have carried out the call."
+    )
+}
+
+extension Problem {
+    /// The delay before a repetition if Kakao names none, in seconds.
+    private static let retrySeconds: Int64 = 5
+
+    /// Returns the problem of a call that did not succeed, with Kakao's status and code where they concern the caller.
+    ///
+    /// - Parameter isIdempotent: Whether the caller may repeat the call without knowing its outcome.
+    fileprivate init(relaying error: KakaoError, isIdempotent: Bool) {
+        switch error.kind {
+        case .unreachable:
+            guard isIdempotent || !error.bodyBytesLeft else {
+                self.init(
+                    of: .outcomeUnknown,
+                    "Kakao did not respond, and may or may not have carried out the call. Find out before you repeat it."
+                )
+                return
+            }
+            self = .kakaoUnavailable(error)
+        case .badAnswer:
+            self.init(of: .badGateway, "Kakao's response does not match its documentation.")
+        case .refused(let status, let code, let message):
+            let words = message.isEmpty ? "" : ": \(message)"
+            switch (error.disposition, status) {
+            case (.logIn, _):
+                self.init(
+                    of: .loginRequired,
+                    "Kakao rejected the access token\(words). The user must log in again.",
+                    headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+                )
+            case (.consent, _):
+                self.init(
+                    .forbidden,
+                    code: code?.rawValue,
+                    kind: ProblemKind.consentRequired.name,
+                    "The user has not consented to what this call needs\(words)",
+                    members: ["required_scopes": .array(error.requiredScopes.map { .string($0) })]
+                )
+            // The key is this server's, so the caller cannot do anything about it.
+            case (.halt, 401): self.init(of: .badGateway, "Kakao rejected this server's key. An operator must act.")
+            case (_, 400..<500):
+                self.init(
+                    HTTPResponse.Status(code: status),
+                    code: code?.rawValue,
+                    kind: ProblemKind.refusedByKakao.name,
+                    "Kakao rejected the call\(words)"
+                )
+                if let retryAfter = error.retryAfter {
+                    headerFields[.retryAfter] = String(retryAfter.components.seconds)
+                }
+            default: self = .kakaoUnavailable(error)
+            }
+        }
+    }
+
+    private static func kakaoUnavailable(_ error: KakaoError) -> Problem {
+        Problem(
+            of: .kakaoUnavailable,
+            "Kakao is unavailable. Try again.",
+            headerFields: [.retryAfter: String(error.retryAfter?.components.seconds ?? retrySeconds)]
+        )
+    }
+}
