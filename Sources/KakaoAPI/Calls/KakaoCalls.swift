@@ -3,5 +3,6 @@ package enum KakaoCalls {
     package static let all: [any KakaoCall.Type] = [
         RegisterPushToken.self, DeregisterPushToken.self, RetrievePushTokens.self, SendPush.self,
         AccessTokenInfo.self,
+        TalkProfile.self,
     ]
 }
