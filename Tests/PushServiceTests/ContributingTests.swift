@@ -9,8 +9,10 @@ import Testing
         let examples = page.split(separator: "```").filter { $0.hasPrefix("swift\n") }.map {
             Self.normalized($0.dropFirst(6))
         }
-        #expect(examples.count == 4)
-        let files = try ["Sources/PushService", "Tests/PushServiceTests"].flatMap(TestFiles.swiftFiles)
+        #expect(examples.count == 5)
+        let files = try ["Sources/KakaoAPI", "Sources/PushService", "Tests/PushServiceTests"].flatMap(
+            TestFiles.swiftFiles
+        )
         let code = files.map { Self.normalized($0[...]) }.joined()
         for example in examples { #expect(code.contains(example)) }
     }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
@@ -50,6 +51,35 @@ import Testing
             #expect(answer.headerFields[.contentType] == "application/json;charset=UTF-8")
             let ignored = try #require(HTTPField.Name("X-Ignored-Parameters"))
             #expect(answer.headerFields[ignored] == "more")
+        }
+    }
+
+    @Test("Each relayed call reaches Kakao with the parameters of its documentation")
+    func fixtures() async throws {
+        try await Self.withRelay { service in
+            let app = try await Self.app(service)
+            let folder = URL(filePath: #filePath).deletingLastPathComponent()
+                .appending(path: "../../KakaoAPITests/Fixtures")
+            for file in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
+                let json = try JSONValue(parsing: Array(Data(contentsOf: folder.appending(path: file))))
+                let request = try #require(json["request"])
+                guard request["authorization"]?.string == "Bearer user-token" else { continue }
+                var form = FormBody()
+                for (name, value) in (request["query"] ?? request["form"])?.object?.members ?? [] {
+                    form.append(name, value.string ?? "")
+                }
+                let path = try #require(request["path"]?.string)
+                let query = form.bytes.isEmpty ? path : "\(path)?\(String(decoding: form.bytes, as: UTF8.self))"
+                let answer =
+                    switch request["method"]?.string {
+                    case "POST": try await app.post(path, form.bytes, type: FormBody.contentType)
+                    case "DELETE": try await app.delete(query)
+                    default: try await app.get(query)
+                    }
+                #expect(answer.status == 200, "\(file): \(answer.text)")
+                let ignored = try #require(HTTPField.Name("X-Ignored-Parameters"))
+                #expect(answer.headerFields[ignored] == nil)
+            }
         }
     }
 
