@@ -4,9 +4,11 @@ package struct HTTPClientSettings: Sendable {
     package var connectTimeout: Duration
     /// The time limit for the whole response, counted from the call. It includes waiting for a connection.
     package var totalTimeout: Duration
-    /// The maximum number of connections to one origin for each ``ConnectionGroup``, unless the group has a limit of its
-    /// own. Further requests wait in order. At least 1.
+    /// The maximum number of connections of a ``ConnectionGroup`` to one origin, unless ``connectionLimits`` names
+    /// another. Further requests wait in order. At least 1.
     package var maximumConnections: Int
+    /// The maximum numbers of connections of groups with limits of their own.
+    package var connectionLimits: [ConnectionGroup: Int]
     /// The maximum number of requests of a group that wait for a connection to one origin. One more fails at once with
     /// ``HTTPClientError/Code/overloaded``.
     package var maximumWaitingRequests: Int
@@ -25,6 +27,7 @@ package struct HTTPClientSettings: Sendable {
         connectTimeout: Duration = .seconds(3),
         totalTimeout: Duration = .seconds(10),
         maximumConnections: Int = 32,
+        connectionLimits: [ConnectionGroup: Int] = [:],
         maximumWaitingRequests: Int = 10_000,
         maximumResponseBytes: Int = 1024 * 1024,
         caCertificateFile: String? = nil,
@@ -33,6 +36,7 @@ package struct HTTPClientSettings: Sendable {
         self.connectTimeout = connectTimeout
         self.totalTimeout = totalTimeout
         self.maximumConnections = maximumConnections
+        self.connectionLimits = connectionLimits
         self.maximumWaitingRequests = maximumWaitingRequests
         self.maximumResponseBytes = maximumResponseBytes
         self.caCertificateFile = caCertificateFile

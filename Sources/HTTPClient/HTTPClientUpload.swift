@@ -1,5 +1,5 @@
 /// The rest of a request's body, which is sent while it is read, so that a large file is never in memory as a whole.
-package struct HTTPClientUpload: Sendable {
+package final class HTTPClientUpload: Sendable {
     /// The exact number of bytes.
     package let length: Int
     /// Returns the next bytes, in pieces of any size from 1 byte. Called again when the previous piece has left, until
@@ -13,18 +13,15 @@ package struct HTTPClientUpload: Sendable {
     }
 }
 
-/// Requests that share a limit of connections to an origin. Those of one group cannot take the connections of another.
+/// Requests that share a limit of connections to an origin: ``HTTPClientSettings/connectionLimits``. Those of one group
+/// cannot take the connections of another.
 package struct ConnectionGroup: Hashable, Sendable {
-    package let name: String
-    /// The maximum number of connections of the group to one origin, in place of
-    /// ``HTTPClientSettings/maximumConnections``. At least 1.
-    package let maximumConnections: Int?
+    package let number: UInt8
 
-    package init(_ name: String, maximumConnections: Int?) {
-        self.name = name
-        self.maximumConnections = maximumConnections
+    package init(_ number: UInt8) {
+        self.number = number
     }
 
     /// The group of requests that name none.
-    package static let shared = ConnectionGroup("", maximumConnections: nil)
+    package static let shared = ConnectionGroup(0)
 }

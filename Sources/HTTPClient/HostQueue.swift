@@ -2,6 +2,11 @@
 struct Destination: Hashable {
     let origin: Origin
     let connections: ConnectionGroup
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(origin.text)
+        hasher.combine(connections.number)
+    }
 }
 
 /// The requests to one destination: the number in flight, the first-come, first-served queue for a connection, and the idle

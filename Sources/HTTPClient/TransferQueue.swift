@@ -91,7 +91,7 @@ final class TransferQueue: @unchecked Sendable {
     }
 
     private func admit(_ transfer: Transfer, to destination: Destination) throws(HTTPClientError) {
-        let limit = destination.connections.maximumConnections ?? settings.maximumConnections
+        let limit = settings.connectionLimits[destination.connections] ?? settings.maximumConnections
         if hosts[destination, default: HostQueue()].enter(limit: max(1, limit)) {
             start(transfer, destination)
         } else if let count = hosts[destination]?.waitingCount, count < settings.maximumWaitingRequests {

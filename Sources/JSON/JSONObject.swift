@@ -74,7 +74,10 @@ package struct JSONObject: Sendable {
 
     private func position(of name: String) -> Int? {
         if let positions { return positions[Name(text: name)] }
-        return members.firstIndex { Name(text: $0.name) == Name(text: name) }
+        for position in members.indices where Name(text: members[position].name) == Name(text: name) {
+            return position
+        }
+        return nil
     }
 
     private mutating func appendNew(_ name: String, _ value: JSONValue) {

@@ -42,7 +42,10 @@ package final class PushServer: Service {
             self.onCall = onCall
             pool = PostgresPool(settings: database, loop: loop, logger: logger)
             client = try HTTPClient(
-                settings: HTTPClientSettings(caCertificateFile: settings.kakao.caCertificateFile),
+                settings: HTTPClientSettings(
+                    connectionLimits: KakaoBudget.connectionLimits(settings.kakao.maximumConcurrentRequests),
+                    caCertificateFile: settings.kakao.caCertificateFile
+                ),
                 loop: loop
             )
         }

@@ -124,15 +124,14 @@ import Testing
     @Test("Requests of one group do not take the connections of another")
     func groups() async throws {
         try await withServer(Script.silence) { server in
-            try await withClient { client, _ in
-                func request(_ group: String) -> HTTPClientRequest {
-                    HTTPClientRequest(
-                        url: server.url(),
-                        connections: ConnectionGroup(group, maximumConnections: 2)
-                    )
-                }
+            let (busy, idle) = (ConnectionGroup(1), ConnectionGroup(2))
+            let settings = HTTPClientSettings(maximumConnections: 1, connectionLimits: [busy: 2])
+            try await withClient(settings) { client, _ in
+                let url = server.url()
                 let tasks = (0..<6).map { number in
-                    Task { await failure(client, request(number < 5 ? "busy" : "idle")) }
+                    Task {
+                        await failure(client, HTTPClientRequest(url: url, connections: number < 5 ? busy : idle))
+                    }
                 }
                 // Two of the five, and the only one of the other group.
                 while server.connectionCount < 3 { await Task.yield() }

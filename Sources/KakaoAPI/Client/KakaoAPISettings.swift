@@ -1,4 +1,4 @@
-/// The addresses of Kakao's REST API, the keys for it, and limits.
+/// The addresses of Kakao's REST API and the keys for it.
 package struct KakaoAPISettings: Sendable {
     /// Scheme, host and port, with or without a trailing slash, and an optional path prefix for a gateway.
     package var apiURL: String
@@ -9,23 +9,19 @@ package struct KakaoAPISettings: Sendable {
     package var app: KakaoAppKey?
     /// The version of the Push API to use.
     package var pushVersion: PushVersion
-    /// The maximum number of concurrent calls of each event loop, from which each ``KakaoBudget`` follows.
-    package var maximumConcurrentRequests: Int
 
     package init(
         apiURL: String = "https://kapi.kakao.com",
         authURL: String = "https://kauth.kakao.com",
         adminKey: AdminKey,
         app: KakaoAppKey? = nil,
-        pushVersion: PushVersion = .v1,
-        maximumConcurrentRequests: Int = 32
+        pushVersion: PushVersion = .v1
     ) {
         self.apiURL = apiURL
         self.authURL = authURL
         self.adminKey = adminKey
         self.app = app
         self.pushVersion = pushVersion
-        self.maximumConcurrentRequests = maximumConcurrentRequests
     }
 }
 

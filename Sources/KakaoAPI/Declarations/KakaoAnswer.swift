@@ -3,7 +3,7 @@ package import Schemas
 
 /// The body of a successful response of Kakao: how it is read, how the sandbox writes it, and how a document describes
 /// it.
-package struct KakaoAnswer<Value: Sendable>: Sendable {
+package final class KakaoAnswer<Value: Sendable>: Sendable {
     /// The schema of the JSON; `nil` for a body that has no meaning.
     package let schema: Schema?
     /// An answer as Kakao's documentation shows it. The sandbox gives it to calls that it keeps no state for.
@@ -12,6 +12,18 @@ package struct KakaoAnswer<Value: Sendable>: Sendable {
     package let encode: @Sendable (Value) -> [UInt8]
     /// Returns `nil` for a body that does not match Kakao's documentation.
     let decode: @Sendable ([UInt8]) -> Value?
+
+    private init(
+        schema: Schema?,
+        example: Value,
+        encode: @escaping @Sendable (Value) -> [UInt8],
+        decode: @escaping @Sendable ([UInt8]) -> Value?
+    ) {
+        self.schema = schema
+        self.example = example
+        self.encode = encode
+        self.decode = decode
+    }
 
     /// An answer in JSON.
     package static func json(_ kind: Kind<Value>, example: Value) -> KakaoAnswer {

@@ -3,7 +3,9 @@ package import HTTPTypes
 package import Schemas
 
 /// The declaration of a call of Kakao's API.
-package struct KakaoOperation<Call: KakaoCall>: Sendable {
+///
+/// A class, so that a call that refers to it costs one reference count and not one per property.
+package final class KakaoOperation<Call: KakaoCall>: Sendable {
     /// The name in metrics and of the call's fixture, such as `talk_profile`.
     package let name: String
     /// The methods that Kakao accepts. The client uses the first.
@@ -25,7 +27,7 @@ package struct KakaoOperation<Call: KakaoCall>: Sendable {
     package let uploadPart: String?
     /// The time limit of a call, if it is shorter than the client's.
     let timeout: Duration?
-    /// Encodes the form of a call that is sent so often that ``parameters`` would be too slow.
+    /// Encodes the form of a call that is made so often that ``parameters`` would be too slow.
     let encodeForm: (@Sendable (Call) -> FormBody)?
 
     /// The parts of ``path``: literal texts, and parameters.

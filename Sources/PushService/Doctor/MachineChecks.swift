@@ -106,7 +106,7 @@ struct MachineChecks {
         // Each loop has connections to Kakao for each purpose, one to Kakao's public keys, epoll, its signal and the
         // listener. The 32 are for the log, libraries and files that are read.
         let limit = settings.kakao.maximumConcurrentRequests
-        let ofLoop = KakaoBudget.allCases.reduce(5) { $0 + $1.maximumConnections(limit: limit) }
+        let ofLoop = KakaoBudget.connectionLimits(limit).values.reduce(5, +)
         let database = (try? PostgresSettings(url: settings.databaseURL.revealed)).map {
             PushServer.maximumDatabaseConnections($0)
         }

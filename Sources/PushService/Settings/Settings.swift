@@ -72,8 +72,7 @@ package struct Settings: Sendable {
                 apiURL: apiURL,
                 authURL: authURL,
                 adminKey: AdminKey(adminKey.revealed),
-                pushVersion: pushVersion,
-                maximumConcurrentRequests: maximumConcurrentRequests
+                pushVersion: pushVersion
             )
         }
     }

@@ -1,3 +1,4 @@
+internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
 internal import Schemas
@@ -45,8 +46,18 @@ package struct RegisterPushToken: KakaoCall {
             .required("push_token", \.pushToken, .text(1...4096), "The token from APNs or FCM."),
             make: Self.init(_:_:_:_:_:)
         ),
-        answer: .json(.tokenLifetime, example: .days(30))
+        answer: .json(.tokenLifetime, example: .days(30)),
+        encodeForm: \.form
     )
+
+    private var form: FormBody {
+        var form = FormBody()
+        form.append("uuid", String(userID))
+        form.append("device_id", deviceID)
+        form.append("push_type", pushType)
+        form.append("push_token", pushToken)
+        return form
+    }
 }
 
 /// The time that Kakao keeps a push token, counted from its registration.
