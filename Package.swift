@@ -77,7 +77,10 @@ let package = Package(
 
         // The service.
         target("Schemas", ["JSON"]),
-        target("ServiceKit", ["EventLoop", "HTTPServer", "JSON", "Locking", "Schemas", httpTypes]),
+        target(
+            "ServiceKit",
+            ["EventLoop", "HTTPServer", "JSON", "Locking", "Schemas", httpTypes, logging, serviceLifecycle]
+        ),
         target("KakaoAPI", ["EventLoop", "HTTPClient", "JSON", "Schemas", httpTypes]),
         target(
             "PushService",

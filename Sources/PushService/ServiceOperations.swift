@@ -16,9 +16,4 @@ extension OpenAPIDocument {
 }
 
 /// All operations of the service.
-package let routeCollections: [any RouteCollection.Type] = [
-    KakaoDeviceRoutes.self, DeviceRoutes.self, DeviceTransferRoutes.self, UserRoutes.self, PushRoutes.self,
-    AudienceRoutes.self, KakaoRelayRoutes.self, LinkCallbackRoutes.self, EventRoutes.self, FeedbackRoutes.self,
-    StatusRoutes.self,
-    MetricsRoutes.self, HealthRoutes.self, OpenAPIRoutes.self,
-]
+package let routeCollections = features.flatMap { $0.collections }

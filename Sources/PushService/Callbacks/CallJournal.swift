@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import Journal
 internal import Logging
+internal import ServiceKit
 
 /// The journal of calls from Kakao and its replayer. The intake of each event loop appends calls, and the replayer
 /// stores them.
@@ -34,11 +35,8 @@ struct CallJournal: Sendable {
         }
     }
 
-    /// Replays the journal until it is stopped. Requires a database that is ready.
-    func run() async { await replayer?.run() }
-
-    /// Makes ``run()`` return after the current batch.
-    func stop() async { await replayer?.stop() }
+    /// The worker that replays the journal, if there is one. It requires a database that is ready.
+    var worker: BackgroundWorker? { replayer?.worker }
 
     /// Writes pending records to disk and releases the files.
     func close() async { await journal?.close() }

@@ -2,6 +2,7 @@ internal import EventLoop
 internal import Journal
 internal import Logging
 internal import Postgres
+internal import ServiceKit
 
 /// A background worker that stores the calls in the journal as soon as PostgreSQL is available.
 actor JournalReplayer {
@@ -17,10 +18,8 @@ actor JournalReplayer {
     private let store: ReceivedCallStore
     private let loop: EventLoop
     private let logger: Logger
-    private let signal: Signal
-    /// Ends the pause after a failure. `signal`, which appended records send, does not end it.
-    private let stopping: Signal
-    private var isStopping = false
+    /// When the files of dead servers are taken over next, by the loop's clock.
+    private var nextAdoption: UInt64 = 0
     /// The last failure other than an outage, stored so that it is logged only once.
     private var lastFault: String?
 
@@ -30,39 +29,37 @@ actor JournalReplayer {
         self.loop = loop
         unownedExecutor = loop.asUnownedSerialExecutor()
         self.logger = logger
-        let signal = Signal(loop: loop)
-        self.signal = signal
-        stopping = Signal(loop: loop)
-        journal.whenAppended { signal.send() }
     }
 
-    /// Runs until it is stopped.
-    func run() async {
-        var nextAdoption: UInt64 = 0
-        while !isStopping {
-            if loop.now >= nextAdoption {
-                await journal.adopt()
-                nextAdoption = loop.now + Self.adoptionInterval
-            }
-            journal.reopen()
-            await replay()
-            guard !isStopping else { return }
-            await signal.wait(atMost: Self.retryInterval)
+    nonisolated var worker: BackgroundWorker {
+        let signal = Signal(loop: loop)
+        journal.whenAppended { signal.send() }
+        return BackgroundWorker(
+            "replay-journal",
+            on: loop,
+            every: Self.retryInterval,
+            signal: signal,
+            retryAfter: Self.retryInterval,
+            pace: nil,
+            failure: "Journal not replayed",
+            logger: logger
+        ) { worker in
+            try await self.replay(worker)
+            return nil
         }
     }
 
-    /// Makes ``run()`` return after the current batch.
-    func stop() {
-        isStopping = true
-        signal.send()
-        stopping.send()
-    }
-
     /// Stores waiting records until none is left or PostgreSQL fails.
-    private func replay() async {
+    private func replay(_ worker: BackgroundWorker) async throws {
+        if loop.now >= nextAdoption {
+            await journal.adopt()
+            nextAdoption = loop.now + Self.adoptionInterval
+        }
+        journal.reopen()
         var stored = 0
+        defer { if stored > 0 { logger.notice("Journal replayed", metadata: ["calls": "\(stored)"]) } }
         do {
-            while !isStopping, let batch = await journal.nextBatch(limit: Self.batchSize) {
+            while !worker.isStopping, let batch = await journal.nextBatch(limit: Self.batchSize) {
                 let rejected = try await store(batch.records)
                 try await journal.confirm(batch, rejected: rejected)
                 stored += batch.records.count - rejected.count
@@ -70,9 +67,8 @@ actor JournalReplayer {
             lastFault = nil
         } catch {
             log(error)
-            await stopping.wait(atMost: Self.retryInterval)
+            throw error
         }
-        if stored > 0 { logger.notice("Journal replayed", metadata: ["calls": "\(stored)"]) }
     }
 
     /// Logs a failure, once. Outages are skipped, since the connections log them. Any other failure, such as a full

@@ -1,47 +1,28 @@
 internal import EventLoop
 internal import Logging
+internal import ServiceKit
 
-/// Schedules renewals of push tokens in the background, before the tokens expire at Kakao.
-///
-/// The calls to Kakao are made by the ``PendingDeviceWorker`` of any server.
-actor DeviceRenewer {
-    /// The interval between two passes. A pass is one statement, and schedules renewals days before the tokens expire.
-    private static let interval = Duration.seconds(60)
-
-    nonisolated let unownedExecutor: UnownedSerialExecutor
-    private let registrar: DeviceRegistrar
-    private let activeWithinDays: Int
-    private let logger: Logger
-    private let signal: Signal
-    private var isStopping = false
-
-    init(loop: EventLoop, registrar: DeviceRegistrar, activeWithinDays: Int, logger: Logger) {
-        unownedExecutor = loop.asUnownedSerialExecutor()
-        self.registrar = registrar
-        self.activeWithinDays = activeWithinDays
-        self.logger = logger
-        signal = Signal(loop: loop)
-    }
-
-    /// Runs until ``stop()`` is called.
-    func run() async {
-        while !isStopping {
-            do {
-                let count = try await registrar.store.renew(activeWithinDays: activeWithinDays)
-                if count > 0 {
-                    logger.debug("Token renewals scheduled", metadata: ["devices": "\(count)"])
-                    registrar.signal.send()
-                }
-            } catch {
-                logger.debug("Token renewals not scheduled", metadata: ["error": "\(error)"])
+extension DeviceRegistrar {
+    /// Returns the worker that schedules renewals of push tokens before the tokens expire at Kakao. It only makes the
+    /// devices pending; the ``PendingDeviceWorker`` of any server calls Kakao.
+    ///
+    /// - Parameter activeWithinDays: The setting `devices.active_within_days`.
+    func renewer(on loop: EventLoop, activeWithinDays: Int, pace: PollPace, logger: Logger) -> BackgroundWorker {
+        BackgroundWorker(
+            "renew-devices",
+            on: loop,
+            // A pass is one statement, and schedules renewals days before the tokens expire.
+            every: .seconds(60),
+            pace: pace,
+            failure: "Token renewals not scheduled",
+            logger: logger
+        ) { _ in
+            let count = try await store.renew(activeWithinDays: activeWithinDays)
+            if count > 0 {
+                logger.debug("Token renewals scheduled", metadata: ["devices": "\(count)"])
+                signal.send()
             }
-            await signal.wait(atMost: Self.interval)
+            return nil
         }
-    }
-
-    /// Lets ``run()`` return after the current statement.
-    func stop() {
-        isStopping = true
-        signal.send()
     }
 }

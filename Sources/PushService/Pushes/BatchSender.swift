@@ -4,6 +4,7 @@ internal import FoundationEssentials
 internal import KakaoAPI
 internal import Locking
 internal import Logging
+internal import ServiceLifecycle
 
 /// Sends batches to Kakao: claims batches that are due, keeps a bounded number of requests in flight, and stores the
 /// result of each.
@@ -15,7 +16,7 @@ internal import Logging
 /// `BatchSender+Leases.swift` keeps the batches that the server tracks consistent with those that are open under its
 /// lease in the database, even if responses are lost. `BatchSender+Sending.swift` sends, `BatchSender+Results.swift`
 /// records results.
-actor BatchSender {
+actor BatchSender: Service {
     /// The number of results waiting to be stored at which sending stops.
     static let maximumPendingWrites = 4096
     /// The minimum period in milliseconds over which the request rate is measured. The number of batches claimed ahead
@@ -115,11 +116,19 @@ actor BatchSender {
 
     // MARK: Life
 
-    /// Runs until ``stop()`` is called, the requests in flight have completed, and their results are stored.
+    /// Runs until the server shuts down, the requests in flight have completed, and their results are stored.
     ///
     /// If the task is cancelled, results that cannot be stored at once are left to the server that reclaims the
     /// batches.
     func run() async {
+        await withGracefulShutdownHandler {
+            await sendUntilStopped()
+        } onGracefulShutdown: {
+            self.loop.execute { self.assumeIsolated { $0.stop() } }
+        }
+    }
+
+    private func sendUntilStopped() async {
         await withTaskCancellationHandler {
             let leasing = Task(executorPreference: loop) { await self.keepLease() }
             while !isStopping {
@@ -138,8 +147,7 @@ actor BatchSender {
         }
     }
 
-    /// Lets ``run()`` return.
-    func stop() {
+    private func stop() {
         isStopping = true
         signal.send()
     }

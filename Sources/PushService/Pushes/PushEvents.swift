@@ -5,21 +5,23 @@ internal import JSON
 internal import Locking
 internal import Schemas
 internal import ServiceKit
+internal import ServiceLifecycle
 
 /// The route `GET /v1/pushes/{id}/events`: the progress of a push as server-sent events (WHATWG HTML §9.2).
 ///
 /// Each event is named `push` and contains the response of `GET /v1/pushes/{id}`. The first is sent at once, further
 /// ones each second while something changes, and the last one when the push has ended. A comment every 15 s prevents
 /// proxies from closing an idle stream.
-final class PushEvents: Sendable {
+final class PushEvents: Service {
     private static let interval = Duration.seconds(1)
     /// The number of seconds without an event after which a comment is sent.
     private static let quietTurns = 15
 
     private let isClosing = Locked(false)
 
-    /// Ends all open streams within a second, because the server shuts down.
-    func close() {
+    /// Waits until the server shuts down, and then ends all open streams within a second.
+    func run() async {
+        try? await gracefulShutdown()
         isClosing.withLock { $0 = true }
     }
 

@@ -1,9 +1,10 @@
 internal import EventLoop
 internal import FoundationEssentials
 internal import Logging
+internal import ServiceKit
 
 /// Removes old pushes and unused parts of audiences in the background, in steps that are too small to delay other work.
-actor PushHousekeeper {
+struct PushHousekeeper: Sendable {
     private static let interval = Duration.seconds(600)
     /// The delay after the start. It is short, so that a server that is restarted often cleans up too.
     private static let firstInterval = Duration.seconds(30)
@@ -15,64 +16,51 @@ actor PushHousekeeper {
     private static let audienceParts = 100
     private static let pause = Duration.milliseconds(100)
 
-    nonisolated let unownedExecutor: UnownedSerialExecutor
-    private let loop: EventLoop
-    private let store: HousekeepingStore
-    private let audiences: AudienceStore
-    private let retentionDays: Int
-    private let logger: Logger
-    private let signal: Signal
-    private var isStopping = false
+    let store: HousekeepingStore
+    let audiences: AudienceStore
+    /// The setting `pushes.retention_days`.
+    let retentionDays: Int
+    let logger: Logger
 
-    init(loop: EventLoop, store: HousekeepingStore, audiences: AudienceStore, retentionDays: Int, logger: Logger) {
-        self.loop = loop
-        unownedExecutor = loop.asUnownedSerialExecutor()
-        self.store = store
-        self.audiences = audiences
-        self.retentionDays = retentionDays
-        self.logger = logger
-        signal = Signal(loop: loop)
-    }
-
-    /// Runs until ``stop()`` is called.
-    func run() async {
-        var wait = Self.firstInterval
-        while !isStopping {
-            await signal.wait(atMost: wait)
-            guard !isStopping else { return }
-            wait = Self.interval
-            do {
-                try await removePushes()
-                while !isStopping,
-                    try await audiences.removeUnusedParts(limit: Self.audienceParts) == Self.audienceParts
-                {
-                    try await loop.sleep(for: Self.pause)
-                }
-            } catch {
-                logger.debug("Cleanup failed", metadata: ["error": "\(error)"])
+    func worker(on loop: EventLoop, pace: PollPace) -> BackgroundWorker {
+        BackgroundWorker(
+            "remove-old-pushes",
+            on: loop,
+            every: Self.interval,
+            firstAfter: Self.firstInterval,
+            retryAfter: Self.interval,
+            pace: pace,
+            failure: "Cleanup failed",
+            logger: logger
+        ) { worker in
+            try await removePushes(worker)
+            while !worker.isStopping,
+                try await audiences.removeUnusedParts(limit: Self.audienceParts) == Self.audienceParts
+            {
+                try await loop.sleep(for: Self.pause)
             }
+            return nil
         }
     }
 
-    /// Lets ``run()`` return after the current step.
-    func stop() {
-        isStopping = true
-        signal.send()
-    }
-
-    private func removePushes() async throws {
-        while !isStopping, let push = try await store.expiredPush(retentionDays: retentionDays) {
-            try await remove(.batches, of: push, step: Self.rows)
-            try await remove(.claims, of: push, step: Self.rows)
-            try await remove(.parts, of: push, step: Self.pushParts)
-            guard !isStopping else { return }
+    private func removePushes(_ worker: BackgroundWorker) async throws {
+        while !worker.isStopping, let push = try await store.expiredPush(retentionDays: retentionDays) {
+            try await remove(.batches, of: push, step: Self.rows, worker)
+            try await remove(.claims, of: push, step: Self.rows, worker)
+            try await remove(.parts, of: push, step: Self.pushParts, worker)
+            guard !worker.isStopping else { return }
             try await store.remove(push)
         }
     }
 
-    private func remove(_ table: HousekeepingStore.Table, of push: UUID, step: Int) async throws {
-        while !isStopping, try await store.remove(table, of: push, limit: step) == step {
-            try await loop.sleep(for: Self.pause)
+    private func remove(
+        _ table: HousekeepingStore.Table,
+        of push: UUID,
+        step: Int,
+        _ worker: BackgroundWorker
+    ) async throws {
+        while !worker.isStopping, try await store.remove(table, of: push, limit: step) == step {
+            try await worker.loop.sleep(for: Self.pause)
         }
     }
 }

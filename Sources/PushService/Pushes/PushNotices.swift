@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import FoundationEssentials
 internal import Locking
+internal import Logging
 internal import Postgres
 internal import ServiceKit
 
@@ -30,9 +31,8 @@ final class PushNotices: Sendable {
     /// The payload that identifies this server's own notifications.
     private let serverID = UUID().lowercased
     private let news = Locked(News())
-    /// Wakes ``run()``, which notifies other servers.
+    /// Wakes the worker that notifies other servers.
     private let telling: Signal
-    private let isStopping = Locked(false)
 
     init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool) {
         self.sending = Signal(loop: sending)
@@ -64,20 +64,22 @@ final class PushNotices: Sendable {
         preparing.send()
     }
 
-    /// Notifies other servers until ``stop()`` is called. A server that misses a notification polls within seconds.
-    func run() async {
-        while true {
-            await telling.wait(atMost: .seconds(3600))
-            guard !isStopping.withLock({ $0 }) else { return }
+    /// Returns the worker that notifies other servers. A server that misses a notification polls within seconds.
+    func worker(logger: Logger) -> BackgroundWorker {
+        BackgroundWorker(
+            "notify-servers",
+            on: pool.loop,
+            every: .seconds(3600),
+            firstAfter: .seconds(3600),
+            signal: telling,
+            pace: nil,
+            failure: "Other servers not notified",
+            logger: logger
+        ) { [pool, serverID] worker in
             _ = try? await pool.write(SendPushNotice(serverID: serverID))
-            try? await pool.loop.sleep(for: Self.interval)
+            try? await worker.loop.sleep(for: Self.interval)
+            return nil
         }
-    }
-
-    /// Lets ``run()`` return.
-    func stop() {
-        isStopping.withLock { $0 = true }
-        telling.send()
     }
 
     /// Notifies this server's sender that a push has new batches. Callable from anywhere.

@@ -3,7 +3,7 @@ internal import Logging
 internal import ServiceKit
 
 /// Expands audiences into batches in the background, step by step, round-robin over pushes.
-actor PushPreparer {
+struct PushPreparer: Sendable {
     /// The maximum number of pushes that are looked up at a time.
     private static let pushes = 100
     /// The number of steps of one push before the next one, if there is another.
@@ -11,47 +11,34 @@ actor PushPreparer {
     /// The delay before the next look-up if other servers are preparing all of the pushes.
     private static let retryInterval = Duration.milliseconds(500)
 
-    nonisolated let unownedExecutor: UnownedSerialExecutor
-    private let loop: EventLoop
-    private let store: PreparationStore
-    private let notices: PushNotices
-    private let logger: Logger
-    private var isStopping = false
+    let store: PreparationStore
+    let notices: PushNotices
+    let logger: Logger
 
-    init(loop: EventLoop, store: PreparationStore, notices: PushNotices, logger: Logger) {
-        self.loop = loop
-        unownedExecutor = loop.asUnownedSerialExecutor()
-        self.store = store
-        self.notices = notices
-        self.logger = logger
-    }
-
-    /// Runs until ``stop()`` is called.
-    func run() async {
-        while !isStopping {
-            await notices.preparing.wait(atMost: .seconds(3600))
-            do {
-                try await prepare()
-            } catch {
-                logger.warning("Preparer pass failed", metadata: ["error": "\(error)"])
-                notices.preparing.send(after: .seconds(1))
-            }
+    func worker(on loop: EventLoop) -> BackgroundWorker {
+        BackgroundWorker(
+            "prepare-pushes",
+            on: loop,
+            every: .seconds(3600),
+            firstAfter: .seconds(3600),
+            signal: notices.preparing,
+            pace: nil,
+            failure: "Preparer pass failed",
+            level: .warning,
+            logger: logger
+        ) { worker in
+            try await prepare(worker)
+            return nil
         }
     }
 
-    /// Lets ``run()`` return after the current step.
-    func stop() {
-        isStopping = true
-        notices.preparing.send()
-    }
-
-    private func prepare() async throws {
+    private func prepare(_ worker: BackgroundWorker) async throws {
         var due = try await store.due(limit: Self.pushes)
-        while !due.isEmpty, !isStopping {
+        while !due.isEmpty, !worker.isStopping {
             var hasMoved = false
-            for preparation in due where !isStopping {
+            for preparation in due where !worker.isStopping {
                 do {
-                    if try await prepare(preparation) { hasMoved = true }
+                    if try await prepare(preparation, worker) { hasMoved = true }
                 } catch {
                     // The other pushes do not wait for one that cannot be prepared.
                     logger.warning(
@@ -60,7 +47,7 @@ actor PushPreparer {
                     )
                 }
             }
-            if !hasMoved { try await loop.sleep(for: Self.retryInterval) }
+            if !hasMoved { try await worker.loop.sleep(for: Self.retryInterval) }
             due = try await store.due(limit: Self.pushes)
         }
     }
@@ -69,7 +56,10 @@ actor PushPreparer {
     ///
     /// While one step is being stored, the users of the next are read, because a step mostly waits for an index or a
     /// disk.
-    private func prepare(_ preparation: PreparationStore.Preparation) async throws -> Bool {
+    private func prepare(
+        _ preparation: PreparationStore.Preparation,
+        _ worker: BackgroundWorker
+    ) async throws -> Bool {
         guard !preparation.isRetry else {
             let isLast = try await store.retryBatches(of: preparation.pushID)
             notices.batchesAdded(to: preparation.pushID, areLast: isLast)
@@ -79,7 +69,7 @@ actor PushPreparer {
         guard var page = try await store.page(current) else { return false }
         for step in 1... {
             let next = current.moved(past: page)
-            var isOver = page.isLast || isStopping
+            var isOver = page.isLast || worker.isStopping
             if !isOver, step.isMultiple(of: Self.steps) { isOver = try await store.due(limit: 2).count > 1 }
             let hasNext = !isOver
             async let nextPage = hasNext ? store.page(next) : nil

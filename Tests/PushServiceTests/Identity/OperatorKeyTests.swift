@@ -141,8 +141,8 @@ import Testing
                 try await keys.scopes(ofKeyWith: digest, from: address, store, on: Shared.loop)
             }
             func write() async throws {
-                let writer = KeyUseWriter(loop: try Shared.loop, keys: keys, store: store, logger: log.logger)
-                await writer.stop()
+                let writer = keys.useWriter(store, on: try Shared.loop, logger: log.logger)
+                writer.stop()
                 await writer.run()
             }
             #expect(try await scopes() == [.devices])

@@ -1,0 +1,130 @@
+internal import EventLoop
+internal import HTTPClient
+internal import HTTPServer
+internal import Logging
+internal import Postgres
+internal import ServiceLifecycle
+
+/// The HTTP server and the work in the background: they begin when the database is ready, and stop together.
+struct ServingService: Service {
+    /// How long startup waits at most for the connection that receives notifications of other servers.
+    private static let listeningTime = Duration.seconds(2)
+    // On `SIGTERM` the server stops within 10 s.
+    /// The time that Kakao has to answer calls in flight. A call that is cancelled then is recorded as unanswered.
+    private static let kakaoTime = Duration.seconds(5)
+    /// The time for requests in flight and for storing the results of sends.
+    private static let drainTime = Duration.seconds(7)
+
+    let context: ServerContext
+    let features: [any Feature]
+    let http: HTTPServer
+    let loops: EventLoopGroup
+    /// Called once, when the server is ready.
+    let onReady: @Sendable () throws -> Void
+
+    private var logger: Logger { context.logger }
+
+    /// - Throws: ``PostgresError`` or ``SettingsError`` for a database that cannot be used as it is.
+    func run() async throws {
+        let listening = Signal(loop: context.sending.loop)
+        let listener = listener(listening)
+        http.start()
+        logger.notice("Listening", metadata: ["address": "\(context.settings.http.host):\(http.port)"])
+        if context.journal.journal == nil {
+            logger.warning(
+                "No journal configured: calls from Kakao are lost while PostgreSQL is unavailable",
+                metadata: ["setting": "\(SettingKey.journalDirectory.rawValue)"]
+            )
+        }
+        var background: Task<Void, Never>?
+        var failure: (any Error)?
+        do {
+            try await cancelWhenGracefulShutdown {
+                try await self.prepareDatabase()
+                listener.start()
+                // Once the listener is connected, no notification is missed. The server also works without it, but
+                // notices changes later.
+                await listening.wait(atMost: Self.listeningTime)
+            }
+            context.gate.open()
+            logger.notice("Ready")
+            try onReady()
+            background = Task(executorPreference: context.sending.loop) { await work() }
+            try? await gracefulShutdown()
+        } catch is CancellationError {
+            // The server is asked to shut down while it waits for the database.
+        } catch {
+            failure = error
+        }
+        await stop(listener, background)
+        if let failure { throw failure }
+    }
+
+    /// Returns the connection that receives the notifications of other servers. A (re)connection counts as a
+    /// notification, since earlier ones may be lost.
+    private func listener(_ listening: Signal) -> PostgresListener {
+        PostgresListener(
+            settings: context.database,
+            channels: features.flatMap(\.channels),
+            loop: context.sending.loop,
+            logger: logger
+        ) { [features] event in
+            for feature in features { feature.receive(event) }
+            if event == .listening { listening.send() }
+        }
+    }
+
+    /// Runs the work in the background, which ends when the server shuts down.
+    private func work() async {
+        await withDiscardingTaskGroup { group in
+            for service in features.flatMap(\.services) {
+                group.addTask { try? await service.run() }
+            }
+        }
+    }
+
+    /// - Parameter background: The task of the work in the background; `nil` if it was not started.
+    private func stop(_ listener: PostgresListener, _ background: Task<Void, Never>?) async {
+        logger.notice("Shutting down")
+        context.gate.beginShutdown()
+        await listener.shutdown()
+        let patience = Task(executorPreference: context.sending.loop) { [context] in
+            try await context.sending.loop.sleep(for: Self.kakaoTime)
+            for loop in context.loops { await loop.client.shutdown() }
+            try await context.sending.loop.sleep(for: Self.drainTime - Self.kakaoTime)
+            background?.cancel()
+        }
+        await http.shutdown(within: Self.drainTime)
+        await background?.value
+        patience.cancel()
+    }
+
+    // MARK: The database
+
+    /// Applies pending migrations or checks that none is pending. Retries while the database is unavailable.
+    private func prepareDatabase() async throws {
+        while true {
+            do {
+                try await applyMigrations()
+                return
+            } catch let error as PostgresError where error.isTransient {
+                logger.warning("Waiting for the database", metadata: ["error": "\(String(reflecting: error))"])
+                try await context.sending.loop.sleep(for: .seconds(1))
+            }
+        }
+    }
+
+    private func applyMigrations() async throws {
+        guard context.settings.migratesOnStart else {
+            let pending = try await context.migrator.pending(context.sending.pool)
+            guard pending.isEmpty else {
+                throw SettingsError(
+                    place: SettingKey.databaseMigrate.rawValue,
+                    message: "\(pending.count) migrations are pending. Run push-server migrate first."
+                )
+            }
+            return
+        }
+        _ = try await context.migrator.migrate(settings: context.database, loop: context.sending.loop, logger: logger)
+    }
+}

@@ -1,0 +1,36 @@
+internal import HTTPServer
+
+extension Settings {
+    /// Returns the URL at which Kakao reports failed tokens; `nil` if Kakao cannot reach the server.
+    func returnURL(port: Int) -> String? {
+        guard let publicURL, let feedbackSecret else { return nil }
+        let base: String =
+            switch publicURL {
+            case .given(let url): url
+            case .own: "\(http.tls == nil && certificateFile == nil ? "http" : "https")://\(http.host):\(port)"
+            }
+        return base + FeedbackRoutes.path + feedbackSecret.revealed
+    }
+
+    /// Returns the HTTP settings, with the certificate read.
+    func httpServer() throws -> HTTPServerSettings {
+        var http = http
+        http.tls = try tlsContext()
+        return http
+    }
+
+    /// Reads certificate and key from their files. Returns `nil` for plain HTTP.
+    func tlsContext() throws -> TLSContext? {
+        guard let certificateFile, let privateKeyFile else { return nil }
+        func contents(_ path: String, _ key: SettingKey) throws -> [UInt8] {
+            guard let bytes = FileContents.read(path) else {
+                throw SettingsError(place: key.rawValue, message: "The file \(path) cannot be read.")
+            }
+            return bytes
+        }
+        return try TLSContext(
+            certificateChain: contents(certificateFile, .httpTLSCertificateFile),
+            privateKey: contents(privateKeyFile, .httpTLSPrivateKeyFile)
+        )
+    }
+}
