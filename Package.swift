@@ -77,11 +77,14 @@ let package = Package(
 
         // The service.
         target("Schemas", ["JSON"]),
+        target("KakaoAPI", ["EventLoop", "HTTPClient", "JSON", "Schemas", httpTypes]),
         target(
             "ServiceKit",
-            ["EventLoop", "HTTPServer", "JSON", "Locking", "Schemas", httpTypes, logging, serviceLifecycle]
+            [
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas",
+                httpTypes, logging, serviceLifecycle,
+            ]
         ),
-        target("KakaoAPI", ["EventLoop", "HTTPClient", "JSON", "Schemas", httpTypes]),
         target(
             "PushService",
             [

@@ -1,5 +1,7 @@
 internal import HTTPClient
+internal import Journal
 internal import Postgres
+internal import ServiceKit
 internal import ServiceLifecycle
 
 /// The connections to PostgreSQL and Kakao, and the files of the journal. They close last, since the rest needs them.
@@ -20,6 +22,6 @@ struct ConnectionService: Service {
                 }
             }
         }
-        await context.journal.close()
+        await context.journal?.close()
     }
 }

@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import HTTPClient
 internal import HTTPServer
+internal import Journal
 internal import KakaoAPI
 internal import Locking
 internal import Logging
@@ -20,11 +21,12 @@ struct ServerContext: Sendable {
     let metrics: ServerMetrics
     let availability: KakaoAvailability
     let progress = SenderProgress()
-    let journal: CallJournal
+    /// The journal of calls from Kakao; `nil` if none is configured.
+    let journal: Journal?
     let gate: StartupGate
     let pace = PollPace()
-    /// Wakes the worker that calls Kakao about devices.
-    let registrationSignal: Signal
+    /// What follows when something happens to users. Features register it.
+    let lifecycle = UserLifecycle()
     /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.
     let returnURL = Locked<String?>(nil)
     /// The secrets that no log line may show.
@@ -47,21 +49,29 @@ struct ServerContext: Sendable {
         self.metrics = metrics
         self.availability = availability
         self.loops = try loops.map { loop in
-            try LoopServices(settings, database, loop: loop, logger: logger) {
+            try LoopServices(
+                loop: loop,
+                pool: PostgresPool(settings: database, loop: loop, logger: logger),
+                client: HTTPClient(
+                    settings: HTTPClientSettings(
+                        connectionLimits: KakaoBudget.connectionLimits(settings.kakao.maximumConcurrentRequests),
+                        caCertificateFile: settings.kakao.caCertificateFile
+                    ),
+                    loop: loop
+                ),
+                kakao: settings.kakao.api
+            ) {
                 metrics.count($0)
                 availability.record($0)
             }
         }
-        guard let last = self.loops.last else { preconditionFailure("there is a loop") }
         identity = try ServerIdentity(settings, logger: logger)
-        registrationSignal = Signal(loop: last.loop)
         mask = SecretMask(
             secrets: settings.feedbackSecret.map { [$0.revealed] } ?? [],
             prefixes: [FeedbackRoutes.path, DeviceRoutes.path]
         )
-        let store = ReceivedCallStore(last, settings, registrationSignal, logger: logger)
-        journal = try CallJournal(settings.journal, store: store, loop: last.loop, logger: logger)
-        gate = StartupGate(passesKakao: journal.journal != nil)
+        journal = try Journal(settings.journal, logger: logger)
+        gate = StartupGate(passesKakao: journal != nil)
     }
 
     /// The services of the loop that sends pushes.
@@ -69,74 +79,4 @@ struct ServerContext: Sendable {
 
     /// The services of the loop of other work in the background.
     var background: LoopServices { loops[loops.count - 1] }
-
-    /// When Kakao's registration of a device is renewed.
-    var renewal: RenewalTime { RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry) }
-
-    /// Returns the registrar of devices of a loop.
-    func registrar(_ loop: LoopServices, _ budget: KakaoBudget) -> DeviceRegistrar {
-        DeviceRegistrar(
-            store: DeviceStore(pool: loop.pool),
-            kakao: loop.kakao(budget),
-            renewal: renewal,
-            signal: registrationSignal
-        )
-    }
-
-    /// Returns the store of calls from Kakao of a loop.
-    func callStore(_ loop: LoopServices) -> ReceivedCallStore {
-        ReceivedCallStore(loop, settings, registrationSignal, logger: logger)
-    }
-
-    /// Returns the intake of calls from Kakao of a loop.
-    func intake(_ loop: LoopServices) -> CallIntake {
-        CallIntake(store: callStore(loop), journal: journal.journal, gate: gate, loop: loop.loop, logger: logger)
-    }
-}
-
-/// The services that each event loop has of its own, so that a request never leaves its event loop.
-struct LoopServices: Sendable {
-    let loop: EventLoop
-    let pool: PostgresPool
-    let client: HTTPClient
-    private let kakaoSettings: KakaoAPISettings
-    private let onCall: @Sendable (KakaoCallReport) -> Void
-
-    init(
-        _ settings: Settings,
-        _ database: PostgresSettings,
-        loop: EventLoop,
-        logger: Logger,
-        onCall: @escaping @Sendable (KakaoCallReport) -> Void
-    ) throws {
-        self.loop = loop
-        kakaoSettings = settings.kakao.api
-        self.onCall = onCall
-        pool = PostgresPool(settings: database, loop: loop, logger: logger)
-        client = try HTTPClient(
-            settings: HTTPClientSettings(
-                connectionLimits: KakaoBudget.connectionLimits(settings.kakao.maximumConcurrentRequests),
-                caCertificateFile: settings.kakao.caCertificateFile
-            ),
-            loop: loop
-        )
-    }
-
-    /// Returns the client for calls of one purpose.
-    func kakao(_ budget: KakaoBudget) -> KakaoClient {
-        KakaoClient(settings: kakaoSettings, client: client, budget: budget, onCall: onCall)
-    }
-}
-
-extension ReceivedCallStore {
-    fileprivate init(_ loop: LoopServices, _ settings: Settings, _ signal: Signal, logger: Logger) {
-        self.init(
-            callbacks: LinkCallbackStore(pool: loop.pool),
-            events: EventStore(pool: loop.pool),
-            devices: DeviceStore(pool: loop.pool),
-            pruneAfterFailures: settings.pruneAfterFailures,
-            registrationSignal: signal,
-            logger: logger
-        )
-    }
 }

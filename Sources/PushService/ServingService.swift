@@ -3,6 +3,7 @@ internal import HTTPClient
 internal import HTTPServer
 internal import Logging
 internal import Postgres
+internal import ServiceKit
 internal import ServiceLifecycle
 
 /// The HTTP server and the work in the background: they begin when the database is ready, and stop together.
@@ -30,7 +31,7 @@ struct ServingService: Service {
         let listener = listener(listening)
         http.start()
         logger.notice("Listening", metadata: ["address": "\(context.settings.http.host):\(http.port)"])
-        if context.journal.journal == nil {
+        if context.journal == nil {
             logger.warning(
                 "No journal configured: calls from Kakao are lost while PostgreSQL is unavailable",
                 metadata: ["setting": "\(SettingKey.journalDirectory.rawValue)"]

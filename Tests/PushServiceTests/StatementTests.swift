@@ -2,6 +2,7 @@ import EventLoop
 import FoundationEssentials
 import KakaoAPI
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 
@@ -202,6 +203,10 @@ import Testing
             RemoveUserFromLinkCallbacks(userID: 1, argument: "", after: id, limit: 1),
             ListLinkCallbacks(filter: LinkCallbackStore.Filter(), limit: 1),
             InsertEvents(events: [event], now: now),
+            WithdrawDepartedDevices(
+                departures: [UserEvent(userID: 1, kind: .left, type: "unlink", happenedAt: now)]
+            ),
+            NotifyOfRevokedTokens(userIDs: [1]),
             DeleteEvents(userID: 1),
             ListEvents(storedSince: nil, before: nil, limit: 1),
             ListEventsOfType(type: "unlink", storedSince: nil, before: nil, limit: 1),

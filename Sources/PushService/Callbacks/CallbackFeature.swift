@@ -11,11 +11,24 @@ struct CallbackFeature: Feature {
 
     init(_ server: ServerContext) {
         self.server = server
+        server.lifecycle.register { loop in
+            CallbackUsers(
+                events: EventStore(pool: loop.pool),
+                callbacks: LinkCallbackStore(pool: loop.pool),
+                userIDArgument: server.settings.userIDArgument
+            )
+        }
     }
 
     func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
-        let store = server.callStore(loop)
-        let intake = server.intake(loop)
+        let store = store(loop)
+        let intake = CallIntake(
+            store: store,
+            journal: server.journal,
+            gate: server.gate,
+            loop: loop.loop,
+            logger: server.logger
+        )
         routes.add(LinkCallbackRoutes(store: store.callbacks, intake: intake))
         routes.add(
             EventRoutes(
@@ -29,5 +42,18 @@ struct CallbackFeature: Feature {
         routes.add(FeedbackRoutes(isOffered: server.settings.feedbackSecret != nil, intake: intake))
     }
 
-    var services: [any Service] { server.journal.worker.map { [$0] } ?? [] }
+    var services: [any Service] {
+        guard let journal = server.journal else { return [] }
+        let replayer = JournalReplayer(
+            journal: journal,
+            store: store(server.background),
+            loop: server.background.loop,
+            logger: server.logger
+        )
+        return [replayer.worker]
+    }
+
+    private func store(_ loop: LoopServices) -> ReceivedCallStore {
+        ReceivedCallStore(loop, server.lifecycle.users(loop))
+    }
 }

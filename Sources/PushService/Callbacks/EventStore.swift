@@ -1,16 +1,28 @@
 internal import FoundationEssentials
 internal import Postgres
+internal import ServiceKit
 
 /// The events in PostgreSQL.
 struct EventStore: Sendable {
     let pool: PostgresPool
 
-    /// Stores events and their effects on users: withdraws devices, and notifies all servers of revoked tokens. Returns
-    /// the number of withdrawn devices, which are to be deregistered at Kakao.
+    /// Stores events, and carries out their effects in the same transaction.
     ///
     /// A duplicate event changes nothing, since its user may have returned.
-    func insert(_ events: [KakaoEvent]) async throws -> Int {
-        Int(try await pool.write(InsertEvents(events: events, now: Date())).first ?? 0)
+    ///
+    /// - Parameter users: What follows from the events.
+    func insert(_ events: [KakaoEvent], _ users: UserLifecycle.Users) async throws {
+        let statement = InsertEvents(events: events, now: Date())
+        guard events.contains(where: { $0.userEventKind != nil }) else {
+            try await pool.write(statement)
+            return
+        }
+        let actions = try await pool.withTransaction { transaction in
+            let stored = Dictionary(try await transaction.query(statement)) { first, _ in first }
+            let userEvents = events.compactMap { event in stored[event.key].flatMap { event.userEvent(at: $0) } }
+            return userEvents.isEmpty ? [] : try await users.apply(userEvents, in: transaction)
+        }
+        for action in actions { action() }
     }
 
     /// Deletes the events of a user.
@@ -41,39 +53,17 @@ struct EventStore: Sendable {
 
 // MARK: Statements
 
-/// Stores events, withdraws the devices of users that have left the app, and notifies all servers of users whose tokens
-/// were revoked.
+/// Stores events, and returns those that were not stored before.
 ///
-/// Withdraws only devices that were registered before the event. Both times are by the database's clock: the statement
-/// computes an event's time from its age.
+/// The time of an event is by the database's clock: the statement computes it from the event's age.
 struct InsertEvents: PostgresStatement {
     static let sql: SQL = """
-        WITH stored AS (
-            INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at)
-            SELECT *, now() - ($10::timestamptz - received_at)
-            FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
-                AS event (key, id, type, user_id, referrer_type, payload, received_at)
-            ON CONFLICT (key) DO NOTHING
-            RETURNING key, type, user_id, happened_at
-        ),
-        withdrawn AS (
-            SELECT withdraw_departed_devices(user_id, happened_at) AS devices
-            FROM (
-                SELECT user_id, happened_at
-                FROM stored
-                WHERE user_id IS NOT NULL
-                    AND is_departure(type)
-                ORDER BY user_id
-                OFFSET 0
-            ) AS departure
-        ),
-        notified AS (
-            SELECT pg_notify($9, user_id::text)
-            FROM stored
-            WHERE key = ANY ($8::text[])
-                AND user_id IS NOT NULL
-        )
-        SELECT (SELECT COALESCE(sum(devices), 0)::bigint FROM withdrawn), (SELECT count(notified) FROM notified)
+        INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at)
+        SELECT *, now() - ($8::timestamptz - received_at)
+        FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
+            AS event (key, id, type, user_id, referrer_type, payload, received_at)
+        ON CONFLICT (key) DO NOTHING
+        RETURNING key, happened_at
         """
 
     let events: [KakaoEvent]
@@ -83,16 +73,12 @@ struct InsertEvents: PostgresStatement {
         [
             .texts(events.map(\.key)), .uuids(events.map(\.id)), .texts(events.map(\.type)),
             .int64s(events.map(\.userID)), .texts(events.map(\.referrerType)), .jsonbs(events.map(\.payload)),
-            .timestamps(events.map(\.receivedAt)), .texts(events.filter { $0.effect != .none }.map(\.key)),
-            .text(KakaoAccessTokens.channel), .timestamp(now),
+            .timestamps(events.map(\.receivedAt)), .timestamp(now),
         ]
     }
 
-    /// The number of devices that were withdrawn.
-    static func decode(_ row: PostgresRow) throws -> Int64 {
-        let (withdrawn, _) = try row.decode(Int64.self, Int64.self)
-        return withdrawn
-    }
+    /// The key of a stored event, and when it happened.
+    static func decode(_ row: PostgresRow) throws -> (String, Date) { try row.decode(String.self, Date.self) }
 }
 
 /// Deletes the events of a user.

@@ -23,28 +23,26 @@ struct KakaoEvent: Sendable {
     let payload: [UInt8]
     let receivedAt: Date
 
-    /// The effect of an event on its user.
-    enum Effect: Sendable {
-        /// The event has no effect here.
-        case none
-        /// Tokens of the user were revoked: cached results for them are invalid.
-        case tokensRevoked
-        /// The user has left the app: no device may get a push of the app any more, and all tokens are invalid.
-        case userGone
-    }
-
-    /// The effect of this type of event. Types are compared exactly: a mistaken type would withdraw the devices of a
-    /// user who has just joined.
-    var effect: Effect {
+    /// The effect of this type of event on its user; `nil` for none. Types are compared exactly: a mistaken type would
+    /// withdraw the devices of a user who has just joined.
+    var userEventKind: UserEvent.Kind? {
         switch type {
         case Self.unlinkType, Self.oauth + "user-unlinked", Self.risc + "account-purged",
             Self.risc + "account-disabled":
-            .userGone
+            .left
         case Self.oauth + "tokens-revoked", Self.oauth + "token-revoked", Self.risc + "sessions-revoked":
             .tokensRevoked
         default:
-            .none
+            nil
         }
+    }
+
+    /// Returns the event as features see it, or `nil` if it has no effect.
+    ///
+    /// - Parameter time: When it happened, by the database's clock.
+    func userEvent(at time: Date) -> UserEvent? {
+        guard let userID, let kind = userEventKind else { return nil }
+        return UserEvent(userID: userID, kind: kind, type: type, happenedAt: time)
     }
 
     private static let oauth = "https://schemas.openid.net/secevent/oauth/event-type/"

@@ -1,16 +1,17 @@
-internal import EventLoop
-internal import Logging
+internal import ServiceKit
 
-/// A store of calls from Kakao, which also applies their effects. Live calls and calls of the journal use the same
-/// statements.
+/// A store of calls from Kakao, which also carries out what follows from them. Live calls and calls of the journal use
+/// the same statements.
 struct ReceivedCallStore: Sendable {
     let callbacks: LinkCallbackStore
     let events: EventStore
-    let devices: DeviceStore
-    let pruneAfterFailures: Int
-    /// Wakes the worker that reports withdrawn devices to Kakao.
-    let registrationSignal: Signal
-    let logger: Logger
+    let users: UserLifecycle.Users
+
+    init(_ loop: LoopServices, _ users: UserLifecycle.Users) {
+        callbacks = LinkCallbackStore(pool: loop.pool)
+        events = EventStore(pool: loop.pool)
+        self.users = users
+    }
 
     /// Stores a call. Has no effect if the call is already stored.
     ///
@@ -18,28 +19,8 @@ struct ReceivedCallStore: Sendable {
     func store(_ call: ReceivedCall) async throws {
         switch call {
         case .linkCallback(let callback): try await callbacks.insert(callback)
-        case .events(let events): try await store(events)
-        case .tokenFailure(let failure): try await store(failure)
+        case .events(let events): try await self.events.insert(events, users)
+        case .tokenFailure(let failure): try await users.record(failure)
         }
-    }
-
-    private func store(_ events: [KakaoEvent]) async throws {
-        let withdrawn = try await self.events.insert(events)
-        guard withdrawn > 0 else { return }
-        logger.info(
-            "Devices withdrawn: the user has left the app",
-            metadata: [
-                "type": "\(events.map(\.type).joined(separator: " "))",
-                "user_id": "\(events.compactMap(\.userID).map { String($0) }.joined(separator: " "))",
-                "devices": "\(withdrawn)",
-            ]
-        )
-        registrationSignal.send()
-    }
-
-    private func store(_ failure: TokenFailure) async throws {
-        guard try await devices.recordFailure(failure, pruneAfter: pruneAfterFailures) else { return }
-        logger.info("Device withdrawn: its token keeps failing", metadata: ["user_id": "\(failure.userID)"])
-        registrationSignal.send()
     }
 }

@@ -2,16 +2,6 @@ internal import FoundationEssentials
 internal import Schemas
 internal import ServiceKit
 
-/// Kakao's report of a push token that it could not deliver to.
-struct TokenFailure: Sendable {
-    let userID: Int64
-    let pushToken: String
-    /// When the delivery failed, by Kakao's clock; the time of receipt if Kakao sends no time. Two reports with the
-    /// same token and time are duplicates.
-    let date: Date
-    let receivedAt: Date
-}
-
 extension TokenFailure {
     /// The fields of a report (Kakao Push, `return_url`).
     static let fields: [any FieldDeclaration] = [userIDField, pushTokenField, dateField]

@@ -13,38 +13,52 @@ struct DeviceFeature: Feature {
     private let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
     /// Signalled when an import has ended.
     private let importSignal: Signal
+    /// Wakes the worker that calls Kakao.
+    private let registrationSignal: Signal
 
     init(_ server: ServerContext) {
         self.server = server
         importSignal = Signal(loop: server.background.loop)
+        registrationSignal = Signal(loop: server.background.loop)
+        server.lifecycle.register { [self] loop in
+            DeviceUsers(
+                registrar: registrar(loop, .requests),
+                pruneAfterFailures: server.settings.pruneAfterFailures,
+                logger: server.logger
+            )
+        }
     }
 
+    private func registrar(_ loop: LoopServices, _ budget: KakaoBudget) -> DeviceRegistrar {
+        DeviceRegistrar(
+            store: DeviceStore(pool: loop.pool),
+            kakao: loop.kakao(budget),
+            renewal: renewal,
+            hasKakaoUserIDs: server.settings.deviceUserIDs == .kakao,
+            signal: registrationSignal
+        )
+    }
+
+    private var renewal: RenewalTime { RenewalTime(daysBeforeExpiry: server.settings.renewDaysBeforeExpiry) }
+
     func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
-        let registrar = server.registrar(loop, .requests)
-        let calls = server.callStore(loop)
+        let registrar = registrar(loop, .requests)
         routes.add(KakaoDeviceRoutes(registrar: registrar))
         routes.add(DeviceRoutes(registrar: registrar))
         routes.add(
             DeviceTransferRoutes(
-                imports: DeviceImportStore(pool: loop.pool, renewal: server.renewal),
+                imports: DeviceImportStore(pool: loop.pool, renewal: renewal),
                 exports: DeviceExportStore(pool: loop.pool),
                 uploads: imports,
                 importSignal: importSignal
             )
         )
-        routes.add(
-            UserRoutes(
-                registrar: registrar,
-                events: calls.events,
-                callbacks: calls.callbacks,
-                userIDArgument: server.settings.userIDArgument
-            )
-        )
+        routes.add(UserRoutes(registrar: registrar, users: server.lifecycle.users(loop)))
     }
 
     var services: [any Service] {
         let (loop, logger) = (server.background, server.logger)
-        let registrar = server.registrar(loop, .background)
+        let registrar = registrar(loop, .background)
         return [
             PendingDeviceWorker(registrar: registrar, logger: logger).worker(on: loop.loop, pace: server.pace),
             registrar.renewer(
@@ -53,10 +67,10 @@ struct DeviceFeature: Feature {
                 pace: server.pace,
                 logger: logger
             ),
-            DeviceImportStore(pool: loop.pool, renewal: server.renewal).pacer(
+            DeviceImportStore(pool: loop.pool, renewal: renewal).pacer(
                 on: loop.loop,
                 signal: importSignal,
-                registrationSignal: server.registrationSignal,
+                registrationSignal: registrationSignal,
                 pace: server.pace,
                 logger: logger
             ),

@@ -30,6 +30,8 @@ struct DeviceRegistrar: Sendable {
     let store: DeviceStore
     let kakao: KakaoClient
     let renewal: RenewalTime
+    /// Whether user ids are Kakao's, so that a user who unlinks the app is the owner of devices here.
+    let hasKakaoUserIDs: Bool
     /// Wakes the ``PendingDeviceWorker``.
     let signal: Signal
 
@@ -40,6 +42,9 @@ struct DeviceRegistrar: Sendable {
     /// - Returns: How long Kakao keeps the token; `nil` if the registration is stored and pending.
     /// - Throws: ``Problem`` with Kakao's error text if Kakao rejects the registration; ``PostgresError``.
     func register(_ registration: DeviceRegistration) async throws -> TokenLifetime? {
+        var registration = registration
+        // Events of Kakao's users say nothing about users whom the service numbers itself.
+        if !hasKakaoUserIDs { registration.authorizedAt = nil }
         var pending: ArraySlice<PendingDevice>
         if let repetition = try await store.registerAgain(registration) {
             pending = repetition[...]

@@ -11,10 +11,7 @@ struct UserRoutes: RouteCollection {
     static let operations = [listing, reconciling, deleting]
 
     let registrar: DeviceRegistrar
-    let events: EventStore
-    let callbacks: LinkCallbackStore
-    /// The custom argument of Link callbacks that contains a user id, if any.
-    let userIDArgument: String?
+    let users: UserLifecycle.Users
 
     private static let uuid = Field.path("uuid", .userID, "The user.")
 
@@ -56,9 +53,7 @@ struct UserRoutes: RouteCollection {
     /// Deletes the data of a user. Responds 204, or 202 if a call to Kakao is pending.
     @Sendable private func delete(_ call: Call) async throws -> Response {
         let userID = try call[Self.uuid]
-        try await events.remove(userID: userID)
-        if let userIDArgument { try await callbacks.remove(userID: userID, fromArgument: userIDArgument) }
-        return try await registrar.forgetDevices(ofUser: userID) ? Response(.noContent) : .pending
+        return try await users.deleteData(ofUser: userID) ? Response(.noContent) : .pending
     }
 
     private static let reconciling = Operation(

@@ -9,6 +9,7 @@ struct IdentityFeature: Feature {
 
     init(_ server: ServerContext) {
         users = server.identity.users
+        server.lifecycle.register { _ in TokenUsers() }
     }
 
     func addRoutes(to routes: inout Routes, _ loop: LoopServices) {}

@@ -20,9 +20,9 @@ struct OperationsFeature: Feature {
             progress: server.progress,
             pools: server.loops.map(\.pool),
             queue: queue,
-            journal: server.journal.journal
+            journal: server.journal
         )
-        status = StatusRoutes(availability: server.availability, queue: queue, journal: server.journal.journal)
+        status = StatusRoutes(availability: server.availability, queue: queue, journal: server.journal)
     }
 
     func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
@@ -30,7 +30,7 @@ struct OperationsFeature: Feature {
             pool: loop.pool,
             migrator: server.migrator,
             gate: server.gate,
-            journal: server.journal.journal,
+            journal: server.journal,
             availability: server.availability
         )
         routes.add(document)

@@ -94,6 +94,9 @@ enum SettingKey: String, CaseIterable {
     /// The number of days after a device's last registration by its app during which its token is renewed, 1 to 3650;
     /// 90.
     case devicesActiveWithinDays = "devices.active_within_days"
+    /// Whose user ids devices have, `kakao` or `own`; `kakao` if `kakao.app_id` is set or Kakao's tokens are accepted,
+    /// otherwise `own`. With `kakao`, the devices of a user who unlinks the app are withdrawn.
+    case devicesUserIDs = "devices.user_ids"
     /// The limit of requests per minute of each user to the device endpoints, 0 to 1,000,000, with 0 for no limit; 60.
     case devicesRequestsPerMinutePerUser = "devices.requests_per_minute_per_user"
     /// The limit of requests per minute with users' tokens from each IPv4 address or IPv6 /64 network to the device

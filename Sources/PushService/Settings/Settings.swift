@@ -21,6 +21,7 @@ package struct Settings: Sendable {
     package var userIDArgument: String?
     package var pushRetentionDays = 30
     package var renewDaysBeforeExpiry = 7
+    package var deviceUserIDs = UserIDs.kakao
     package var activeWithinDays = 90
     /// The limit of requests of each user to the device endpoints; `nil` for no limit.
     package var requestsPerMinutePerUser: Int? = 60
@@ -29,6 +30,14 @@ package struct Settings: Sendable {
     package var journal = Journal()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
+
+    /// Whose user ids devices have.
+    package enum UserIDs: String, CaseIterable, Sendable {
+        /// Kakao's: an unlink withdraws the user's devices.
+        case kakao
+        /// The service's own.
+        case own
+    }
 
     /// The URL at which Kakao reaches the server.
     package enum PublicURL: Sendable {
@@ -175,6 +184,15 @@ package struct Settings: Sendable {
         pruneAfterFailures = try reader.integer(.devicesPruneAfterFailures, in: 1...1000) ?? pruneAfterFailures
         renewDaysBeforeExpiry = try reader.integer(.devicesRenewDaysBeforeExpiry, in: 1...365) ?? renewDaysBeforeExpiry
         activeWithinDays = try reader.integer(.devicesActiveWithinDays, in: 1...3650) ?? activeWithinDays
+        let acceptsKakaoTokens = identity.acceptsKakaoAccessTokens || identity.acceptsKakaoIDTokens
+        let userIDs = kakao.appID != nil || acceptsKakaoTokens ? UserIDs.kakao : .own
+        deviceUserIDs = try reader.choice(.devicesUserIDs, UserIDs.self) ?? userIDs
+        guard deviceUserIDs == .kakao || !acceptsKakaoTokens else {
+            throw reader.error(
+                .devicesUserIDs,
+                "cannot be own while Kakao's tokens are accepted, which name users by Kakao's ids: set identity.kakao_access_token and identity.kakao_id_token to false."
+            )
+        }
         requestsPerMinutePerUser = try reader.limit(.devicesRequestsPerMinutePerUser) ?? requestsPerMinutePerUser
         requestsPerMinutePerAddress =
             try reader.limit(.devicesRequestsPerMinutePerAddress) ?? requestsPerMinutePerAddress

@@ -10,6 +10,14 @@ import Testing
 
 @testable import PushService
 
+/// The effect of a departure on devices, without the calls to Kakao.
+private struct Withdrawal: UserObserver {
+    func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
+        _ = try await transaction.query(WithdrawDepartedDevices(departures: events))
+        return nil
+    }
+}
+
 /// Kakao's unlink notices, and the operators' list of events: `/kakao/unlink`, `/v1/events`.
 @Suite(.timeLimit(.minutes(5))) struct UnlinkTests {
     private static let path = "/kakao/unlink"
@@ -54,6 +62,21 @@ import Testing
             }
             #expect(try await service.kakao.tokens(of: 1).isEmpty)
             #expect(try await service.kakao.tokens(of: 2) == ["phone gcm other"])
+        }
+    }
+
+    @Test("An unlink does not withdraw the devices of users whom the service numbers itself")
+    func ownUserIDs() async throws {
+        func adjust(_ settings: inout Settings) {
+            settings.kakao.appID = 123_456
+            settings.deviceUserIDs = .own
+        }
+        try await withService(adjust) { service in
+            _ = try await service.api.register(1, "android")
+            #expect(try await Self.kakao(service).get(Self.path, Self.notice).status == 200)
+            #expect(try await Self.events(service).count == 1)
+            #expect(try await service.kakao.tokens(of: 1) == ["phone gcm android"])
+            #expect(try await service.database.count("devices WHERE NOT withdrawn") == 1)
         }
     }
 
@@ -252,7 +275,7 @@ import Testing
                 }
                 let unlinked = Task { try await Self.kakao(service).post(Self.path, form: Self.notice).status }
                 try await eventually("the notice waits") {
-                    try await Self.waits("query LIKE '%/* InsertEvents */%'", service)
+                    try await Self.waits("query LIKE '%/* WithdrawDepartedDevices */%'", service)
                 }
                 return (registered, unlinked)
             }
@@ -284,7 +307,7 @@ import Testing
                     payload: Array("{}".utf8),
                     receivedAt: Date() - 3600
                 )
-                #expect(try await EventStore(pool: store).insert([event]) == (user == 1 ? 1 : 0))
+                try await EventStore(pool: store).insert([event], UserLifecycle.Users([Withdrawal()]))
             }
             #expect(try await [1, 2, 3].asyncMap { try await Self.active($0, service) } == [0, 1, 1])
         }
@@ -311,7 +334,7 @@ import Testing
                     receivedAt: .now
                 )
                 let rows = try await service.database.pool.read("SELECT is_departure($1)", [.text(type)])
-                #expect(try rows.first?.decode(Bool.self) == (event.effect == .userGone), "\(type)")
+                #expect(try rows.first?.decode(Bool.self) == (event.userEventKind == .left), "\(type)")
             }
         }
     }

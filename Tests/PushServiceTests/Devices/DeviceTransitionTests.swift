@@ -2,6 +2,7 @@ import EventLoop
 import FoundationEssentials
 import KakaoAPI
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 
@@ -161,7 +162,8 @@ private struct StoredDevice {
         case .withdraw: try await pool.write(WithdrawDevice(key: key))
         case .withdrawUser: try await pool.write(WithdrawUserDevices(userID: Self.userID))
         case .leave:
-            try await pool.write("SELECT withdraw_departed_devices($1, now())", [.int64(Self.userID)])
+            let departure = UserEvent(userID: Self.userID, kind: .left, type: "unlink", happenedAt: Date())
+            _ = try await pool.write(WithdrawDepartedDevices(departures: [departure]))
         case .fail:
             let failure = TokenFailure(
                 userID: Self.userID,

@@ -363,6 +363,17 @@ struct SettingsTests {
         if ["FEEDBACK_SECRET", "OPERATOR_KEY"].contains(variable) { #expect(!error.description.contains(value)) }
     }
 
+    @Test("Users have Kakao's ids if Kakao names them, and own ids contradict Kakao's tokens")
+    func userIDs() throws {
+        #expect(try Self.read().deviceUserIDs == .own)
+        #expect(try Self.read(["KAKAO_APP_ID": "1"]).deviceUserIDs == .kakao)
+        #expect(try Self.read(["KAKAO_REST_API_KEY": "key"]).deviceUserIDs == .kakao)
+        #expect(try Self.read(["DEVICES_USER_IDS": "kakao"]).deviceUserIDs == .kakao)
+        let own = ["KAKAO_APP_ID": "1", "DEVICES_USER_IDS": "own"]
+        #expect(try Self.read(own.merging(["IDENTITY_KAKAO_ACCESS_TOKEN": "false"]) { $1 }).deviceUserIDs == .own)
+        #expect(Self.error(own)?.place == "DEVICES_USER_IDS in the environment")
+    }
+
     @Test("A certificate without its private key is rejected, and a private key without its certificate")
     func halfTLS() throws {
         #expect(Self.error(["HTTP_TLS_CERTIFICATE_FILE": "/c"])?.message.contains("private_key_file") == true)

@@ -27,7 +27,7 @@ enum DeviceEvent: CaseIterable, Sendable {
     case withdraw
     /// An operator withdraws all devices of the user: ``WithdrawUserDevices``.
     case withdrawUser
-    /// The user leaves the app: `withdraw_departed_devices` in the database.
+    /// The user leaves the app: ``WithdrawDepartedDevices``.
     case leave
     /// Kakao reports failures of the token, as many as withdraw the device: ``RecordTokenFailure``.
     case fail

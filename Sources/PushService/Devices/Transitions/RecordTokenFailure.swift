@@ -1,4 +1,5 @@
 internal import Postgres
+internal import ServiceKit
 
 extension DeviceStore {
     /// Counts a failure of a token, and withdraws the device at `limit` failures. Returns whether it was withdrawn.

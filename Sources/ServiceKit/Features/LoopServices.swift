@@ -1,0 +1,35 @@
+package import EventLoop
+package import HTTPClient
+package import KakaoAPI
+package import Postgres
+
+/// The services that each event loop has of its own, so that a request never leaves its event loop.
+package struct LoopServices: Sendable {
+    package let loop: EventLoop
+    package let pool: PostgresPool
+    package let client: HTTPClient
+    private let kakaoSettings: KakaoAPISettings
+    private let onCall: @Sendable (KakaoCallReport) -> Void
+
+    /// - Parameters:
+    ///   - pool: A pool of `loop`, as is `client`.
+    ///   - onCall: Called for every finished call to Kakao.
+    package init(
+        loop: EventLoop,
+        pool: PostgresPool,
+        client: HTTPClient,
+        kakao: KakaoAPISettings,
+        onCall: @escaping @Sendable (KakaoCallReport) -> Void
+    ) {
+        self.loop = loop
+        self.pool = pool
+        self.client = client
+        kakaoSettings = kakao
+        self.onCall = onCall
+    }
+
+    /// Returns the client for calls of one purpose.
+    package func kakao(_ budget: KakaoBudget) -> KakaoClient {
+        KakaoClient(settings: kakaoSettings, client: client, budget: budget, onCall: onCall)
+    }
+}
