@@ -44,7 +44,7 @@ import Testing
             try await api.waitUntilDone(api.push([2]))
             var share = LinkShare()
             share.arguments = ["secret": "argument-of-a-phone"]
-            _ = await service.kakao.sandbox.share(share)
+            _ = await service.kakao.share(share)
             let report: KeyValuePairs = ["userId": "2", "pushToken": token, "date": "1"]
             for secret in [Keys.feedback, "wrong-secret-that-is-nearly-right"] {
                 _ = try await api.with(nil).post("/kakao/push/feedback/\(secret)", form: report)

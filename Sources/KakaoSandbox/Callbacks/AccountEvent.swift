@@ -18,6 +18,8 @@ package struct AccountEvent: Sendable {
     package var isForged = false
     /// The push server's base URL; `nil` for the one in the settings.
     package var callbackURL: String?
+    /// The time limit for the push server's response. Kakao waits for 3 seconds.
+    package var timeout = Duration.seconds(3)
 
     package init(userID: Int64) {
         self.userID = userID
@@ -28,7 +30,7 @@ package struct AccountEvent: Sendable {
 package struct AccountEventOutcome: Sendable, Equatable {
     /// Whether the push server was called.
     package var isSent: Bool
-    /// The HTTP status of the push server's response; `nil` if there was none within 3 seconds.
+    /// The HTTP status of the push server's response; `nil` if there was none in time.
     package var status: Int?
     /// `jti` of the token; `nil` if the push server was not called.
     package var tokenID: String?
@@ -41,7 +43,6 @@ package struct AccountEventOutcome: Sendable, Equatable {
 /// Posts security event tokens (RFC 8417, RFC 8935) to the push server, without retries.
 struct AccountEventCall: Sendable {
     private static let path = "/kakao/account-events"
-    private static let timeout = Duration.seconds(3)
 
     let client: HTTPClient
     let restAPIKey: String
@@ -64,7 +65,7 @@ struct AccountEventCall: Sendable {
         let tokenID = event.tokenID ?? Self.identifier()
         event.tokenID = tokenID
         let base = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
-        var request = HTTPClientRequest(method: .post, url: base + Self.path, totalTimeout: Self.timeout)
+        var request = HTTPClientRequest(method: .post, url: base + Self.path, totalTimeout: event.timeout)
         request.headerFields = [.contentType: "application/secevent+jwt", .accept: "application/json"]
         request.body = Array(try await token(event).utf8)
         var outcome = AccountEventOutcome(isSent: true, tokenID: tokenID)

@@ -11,8 +11,6 @@ final class LinkCallback: Sendable {
     }
 
     private static let path = "/kakao/link/callback"
-    /// Kakao's documented timeout. A later response is ignored.
-    private static let timeout = Duration.seconds(3)
 
     private let client: HTTPClient
     private let adminKey: String
@@ -64,7 +62,7 @@ final class LinkCallback: Sendable {
     private func request(for share: LinkShare, resourceID: String, baseURL: String) -> HTTPClientRequest {
         let parameters = share.parameters(hashChatID: share.hashChatID ?? Self.identifier())
         let base = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
-        var request = HTTPClientRequest(url: base + Self.path, totalTimeout: Self.timeout)
+        var request = HTTPClientRequest(url: base + Self.path, totalTimeout: share.timeout)
         request.headerFields = [.authorization: "KakaoAK \(adminKey)", .userAgent: "KakaoOpenAPI/1.0"]
         request.headerFields[.kakaoResourceID] = resourceID
         switch share.method {

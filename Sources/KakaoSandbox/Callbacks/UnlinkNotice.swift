@@ -16,6 +16,8 @@ package struct UnlinkNotice: Sendable {
     package var referrerType = "UNLINK_FROM_APPS"
     /// The push server's base URL; `nil` for the one in the settings.
     package var callbackURL: String?
+    /// The time limit for the push server's response. Kakao waits for 3 seconds.
+    package var timeout = Duration.seconds(3)
 
     package init(userID: Int64) {
         self.userID = userID
@@ -26,7 +28,7 @@ package struct UnlinkNotice: Sendable {
 package struct UnlinkOutcome: Sendable, Equatable {
     /// Whether the push server was called. Kakao does not retry.
     package var isSent: Bool
-    /// The HTTP status of the push server's response; `nil` if there was none within 3 seconds.
+    /// The HTTP status of the push server's response; `nil` if there was none in time.
     package var status: Int?
     /// The reason why the push server was not called, or why there is no status.
     package var reason: String?
@@ -35,7 +37,6 @@ package struct UnlinkOutcome: Sendable, Equatable {
 /// Calls the push server once when a user unlinks the app, without retries.
 struct UnlinkCall: Sendable {
     private static let path = "/kakao/unlink"
-    private static let timeout = Duration.seconds(3)
 
     let client: HTTPClient
     let adminKey: String
@@ -56,7 +57,7 @@ struct UnlinkCall: Sendable {
         form.append("user_id", String(notice.userID))
         form.append("referrer_type", notice.referrerType)
         let base = baseURL.hasSuffix("/") ? String(baseURL.dropLast()) : baseURL
-        var request = HTTPClientRequest(url: base + Self.path, totalTimeout: Self.timeout)
+        var request = HTTPClientRequest(url: base + Self.path, totalTimeout: notice.timeout)
         request.headerFields = [.authorization: "KakaoAK \(adminKey)", .userAgent: "KakaoOpenAPI/1.0"]
         switch notice.method {
         case .get:

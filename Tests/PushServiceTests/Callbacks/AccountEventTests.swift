@@ -67,7 +67,7 @@ import Testing
             _ = try await service.api.register(.max, "android")
             _ = try await service.api.register(.max, "apple", type: "apns")
             _ = try await service.api.register(2, "other")
-            let outcome = try await service.kakao.sandbox.send(Self.event(type, of: .max))
+            let outcome = try await service.kakao.send(Self.event(type, of: .max))
             #expect(outcome.status == 202)
             // The devices are removed here at once, and at Kakao by the next call.
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "9223372036854775807"]).text == "[]")
@@ -97,7 +97,7 @@ import Testing
                     Self.oauth + "account-purged", "urn:user-unlinked",
                 ]
             for type in types {
-                let outcome = try await service.kakao.sandbox.send(Self.event(type))
+                let outcome = try await service.kakao.send(Self.event(type))
                 #expect(outcome.status == 202, "\(type)")
             }
             #expect(try await Self.events(service).map { $0["type"]?.string } == types.reversed())
@@ -112,8 +112,8 @@ import Testing
             var event = Self.event(Self.oauth + "user-unlinked", of: 7)
             event.reason = "A_NEW_REASON"
             event.tokenID = "token-1"
-            #expect(try await service.kakao.sandbox.send(event).status == 202)
-            #expect(try await service.kakao.sandbox.send(Self.event(Self.oauth + "user-linked", of: 8)).status == 202)
+            #expect(try await service.kakao.send(event).status == 202)
+            #expect(try await service.kakao.send(Self.event(Self.oauth + "user-linked", of: 8)).status == 202)
 
             let list = try await service.api.get("/v1/events", ["type": event.type])
             #expect(list.json?["next"] == .null)
@@ -174,22 +174,21 @@ import Testing
     @Test("A duplicate token is answered 202 and has no effect, even with another event")
     func repeated() async throws {
         try await Self.withApp { service in
-            let sandbox = service.kakao.sandbox
             var event = AccountEvent(userID: 1)
             event.tokenID = "token-1"
             _ = try await service.api.register(1, "first")
-            #expect(try await sandbox.send(event).status == 202)
+            #expect(try await service.kakao.send(event).status == 202)
             try await eventually("the device is removed at Kakao") { try await service.database.count("devices") == 0 }
             #expect(try await service.api.register(1, "second").status == 200)
             event.type = Self.risc + "account-purged"
             let outcomes = [
-                try await sandbox.send(event), try await sandbox.send(event),
+                try await service.kakao.send(event), try await service.kakao.send(event),
             ]
             #expect(outcomes.map(\.status) == [202, 202])
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).json?.array?.count == 1)
             #expect(try await Self.events(service).count == 1)
             event.tokenID = "token-2"
-            #expect(try await sandbox.send(event).status == 202)
+            #expect(try await service.kakao.send(event).status == 202)
             #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
         }
     }
@@ -212,7 +211,7 @@ import Testing
         try await Self.withApp { service in
             _ = try await service.api.register(1, "token")
             // Fetches Kakao's keys, so that only the database delays the next event.
-            #expect(try await service.kakao.sandbox.send(Self.event("urn:other", of: 2)).status == 202)
+            #expect(try await service.kakao.send(Self.event("urn:other", of: 2)).status == 202)
             let pool = service.database.pool
             try await pool.withTransaction { transaction in
                 _ = try await transaction.query("LOCK TABLE events")
@@ -236,7 +235,7 @@ import Testing
                 """
             )
             try await service.database.pool.write("ANALYZE events")
-            #expect(try await service.kakao.sandbox.send(Self.event("urn:rare")).status == 202)
+            #expect(try await service.kakao.send(Self.event("urn:rare")).status == 202)
             for _ in 0..<20 {
                 let list = try await service.api.get("/v1/events", ["type": "urn:rare", "limit": "1000"])
                 #expect(list.json?["items"]?.array?.count == 1)

@@ -33,7 +33,7 @@ import Testing
             share.templateID = .max
             share.arguments = ["product_id": "1234", "이름": "값 & =+", "n": 5, "deep": ["a": [1, nil]]]
             share.resourceID = "Rvy1c2dkzBAZ5hGD3rqYbxvr"
-            let outcome = await service.kakao.sandbox.share(share)
+            let outcome = await service.kakao.share(share)
             #expect(outcome.status == 200)
 
             let answer = try await service.api.get("/v1/link/callbacks")

@@ -87,7 +87,7 @@ private struct Withdrawal: UserObserver {
             var notice = UnlinkNotice(userID: 1)
             notice.method = method
             notice.referrerType = "ACCOUNT_DELETE"
-            #expect(await service.kakao.sandbox.unlink(notice).status == 200)
+            #expect(await service.kakao.unlink(notice).status == 200)
             try await eventually("the device is removed at Kakao") { try await service.database.count("devices") == 0 }
             #expect(try await Self.events(service).map { $0["referrer_type"] } == ["ACCOUNT_DELETE"])
         }

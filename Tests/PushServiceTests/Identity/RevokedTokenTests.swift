@@ -32,7 +32,7 @@ import Testing
     private static func send(_ service: TestService, _ type: String, of userID: Int64 = 7) async throws {
         var event = AccountEvent(userID: userID)
         event.type = type
-        #expect(try await service.kakao.sandbox.send(event).status == 202)
+        #expect(try await service.kakao.send(event).status == 202)
     }
 
     /// Waits until a server has received all notifications sent so far. Causes two lookups at Kakao.
@@ -94,19 +94,19 @@ import Testing
             var event = AccountEvent(userID: 7)
             event.type = Self.oauth + "tokens-revoked"
             event.tokenID = "token-1"
-            #expect(try await sandbox.send(event).status == 202)
+            #expect(try await service.kakao.send(event).status == 202)
             let token = try #require(sandbox.accessToken(of: 7))
             try await Self.hear(service, 8)
             #expect(try await Self.status(service.api, token) == 200)
             let before = Self.questions(service)
-            #expect(try await sandbox.send(event).status == 202)
+            #expect(try await service.kakao.send(event).status == 202)
             try await Self.send(service, Self.oauth + "user-scope-withdraw")
             try await Self.hear(service, 9)
             #expect(try await Self.status(service.api, token) == 200)
             #expect(Self.questions(service) == before + 2)
 
             sandbox.revokeAccessTokens(of: 7)
-            #expect(await sandbox.unlink(UnlinkNotice(userID: 7)).status == 200)
+            #expect(await service.kakao.unlink(UnlinkNotice(userID: 7)).status == 200)
             try await eventually("the cached token is dropped") { try await Self.status(service.api, token) == 401 }
         }
     }

@@ -8,6 +8,8 @@ import TestSupport
 
 /// A sandbox for a single test, with its log.
 struct TestKakao: Sendable {
+    private static let callbackTimeout = Duration.seconds(20)
+
     let sandbox: KakaoSandbox
     let log: CollectedLog
     /// The file of the sandbox's certificate if it serves HTTPS.
@@ -51,6 +53,27 @@ struct TestKakao: Sendable {
             guard let range = message.firstRange(of: "/push/"), message.hasPrefix("POST ") else { return nil }
             return String(message[range.upperBound...])
         }
+    }
+
+    /// Shares a message, and waits longer for the push server's response than Kakao, in case the machine is busy.
+    func share(_ share: LinkShare) async -> LinkShareOutcome {
+        var share = share
+        share.timeout = Self.callbackTimeout
+        return await sandbox.share(share)
+    }
+
+    /// Sends an unlink notice, and waits longer for the push server's response than Kakao, in case the machine is busy.
+    func unlink(_ notice: UnlinkNotice) async -> UnlinkOutcome {
+        var notice = notice
+        notice.timeout = Self.callbackTimeout
+        return await sandbox.unlink(notice)
+    }
+
+    /// Sends an account event, and waits longer for the push server's response than Kakao, in case the machine is busy.
+    func send(_ event: AccountEvent) async throws -> AccountEventOutcome {
+        var event = event
+        event.timeout = Self.callbackTimeout
+        return try await sandbox.send(event)
     }
 
     /// Returns the number of requests for a call of version 1, including failed ones.
