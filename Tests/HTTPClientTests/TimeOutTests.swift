@@ -10,7 +10,8 @@ import Testing
     @Test("A request to a silent server times out, and the error says that the body left")
     func noAnswer() async throws {
         try await withServer(Script.silence) { server in
-            try await withClient(HTTPClientSettings(totalTimeout: .milliseconds(100))) { client, _ in
+            // Long enough to connect and send the body, even on a busy machine.
+            try await withClient(HTTPClientSettings(totalTimeout: .seconds(2))) { client, _ in
                 let error = await failure(client, HTTPClientRequest(method: .post, url: server.url(), body: [65]))
                 #expect(error?.code == .timedOut)
                 #expect(error?.bodyBytesLeft == true)
@@ -82,7 +83,8 @@ import Testing
         }
         try await withServer(script) { server in
             try await withClient(HTTPClientSettings(maximumConnections: 1)) { client, _ in
-                let error = await failure(client, HTTPClientRequest(url: server.url(), totalTimeout: .milliseconds(50)))
+                // Long enough to connect, even on a busy machine.
+                let error = await failure(client, HTTPClientRequest(url: server.url(), totalTimeout: .seconds(2)))
                 #expect(error?.code == .timedOut)
                 for _ in 0..<3 {
                     let response = try await client.send(HTTPClientRequest(url: server.url("/next")))

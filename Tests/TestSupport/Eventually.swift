@@ -8,7 +8,7 @@ package import Testing
 /// - Throws: ``NeverHappened`` when the condition does not hold in time, or the error that `condition` throws.
 package func eventually(
     _ what: Comment,
-    within limit: Duration = .seconds(30),
+    within limit: Duration = .seconds(60),
     sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: () async throws -> Bool
 ) async throws {

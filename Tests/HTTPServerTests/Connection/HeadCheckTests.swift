@@ -115,8 +115,9 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
     func slowCheck() async throws {
         let gate = Gate()
         let limits = settings { settings in
-            settings.bodyTimeout = .milliseconds(200)
-            settings.headerTimeout = .milliseconds(200)
+            // Long enough for the request's head to arrive, even on a busy machine.
+            settings.bodyTimeout = .seconds(2)
+            settings.headerTimeout = .seconds(2)
         }
         try await withServer(limits, routes: routes(gate)) { server in
             let client = try server.connect()

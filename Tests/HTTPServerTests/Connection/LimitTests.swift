@@ -78,8 +78,11 @@ struct LimitTests {
     func idleEviction(loops: Int) async throws {
         try await withServer(settings { $0.maximumConnectionsPerAddress = 3 }, loops: loops, routes: routes) { server in
             let busy = try server.connect()
-            // In the middle of a request for longer than the other connections are idle.
-            try await busy.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1")
+            // In the middle of a request for longer than the other connections are idle. The 100 shows that the server
+            // has read its head.
+            let head = "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+            #expect(try await busy.exchange(head).status == 100)
+            try await busy.send("1")
             var idle: [RawClient] = []
             for index in 0..<20 {
                 let client = try server.connect()

@@ -146,8 +146,9 @@ struct StreamingTests {
             }
         }
         let impatient = settings { settings in
-            settings.bodyTimeout = .milliseconds(100)
-            settings.headerTimeout = .milliseconds(100)
+            // Long enough for the request to arrive, even on a busy machine.
+            settings.bodyTimeout = .seconds(2)
+            settings.headerTimeout = .seconds(2)
         }
         try await withServer(impatient, routes: routes) { server in
             let client = try server.connect()
@@ -220,7 +221,8 @@ struct StreamingTests {
             }
         }
         let rated = settings { settings in
-            settings.bodyTimeout = .seconds(1)
+            // Long enough for a busy machine to forward 2,000 bytes of the fast client.
+            settings.bodyTimeout = .seconds(4)
             settings.minimumBytesPerSecond = 500
         }
         try await withServer(rated, routes: routes) { server in

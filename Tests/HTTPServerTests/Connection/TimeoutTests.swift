@@ -25,10 +25,13 @@ private func patient(_ change: (inout HTTPServerSettings) -> Void) -> HTTPServer
 @Suite("Timeouts", .timeLimit(.minutes(1)))
 struct TimeoutTests {
     private let short = Duration.milliseconds(100)
+    /// A header timeout for requests that must arrive before it expires, even on a busy machine. It begins with the
+    /// connection.
+    private let ample = Duration.seconds(2)
 
     @Test("An incomplete head gets 408")
     func slowHead() async throws {
-        try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
+        try await withServer(patient { $0.headerTimeout = ample }, routes: routes) { server in
             let client = try server.connect()
             let answer = try await client.exchange("GET /a HTTP/1.1\r\nHost:")
             #expect(answer.status == 408)
@@ -39,7 +42,7 @@ struct TimeoutTests {
 
     @Test("An incomplete second head on a used connection gets 408")
     func slowSecondHead() async throws {
-        try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
+        try await withServer(patient { $0.headerTimeout = ample }, routes: routes) { server in
             let client = try server.connect()
             #expect(try await client.exchange(get + "GET").text == "a")
             #expect(try await client.receive().status == 408)
@@ -85,7 +88,7 @@ struct TimeoutTests {
 
     @Test("A connection that serves requests outlives the header timeout of its first one")
     func busy() async throws {
-        try await withServer(patient { $0.headerTimeout = short }, routes: routes) { server in
+        try await withServer(patient { $0.headerTimeout = ample }, routes: routes) { server in
             let busy = try server.connect()
             #expect(try await busy.exchange(get).text == "a")
             // Connected later: when its timeout expires, the first connection's has expired too.
@@ -99,7 +102,7 @@ struct TimeoutTests {
     func handler() async throws {
         let gate = Gate()
         let impatient = settings { settings in
-            settings.headerTimeout = short
+            settings.headerTimeout = ample
             settings.bodyTimeout = short
             settings.idleTimeout = short
         }

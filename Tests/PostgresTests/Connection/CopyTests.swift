@@ -257,8 +257,9 @@ import Testing
     @Test("A server that reads nothing for the statement timeout loses its connection")
     func noProgress() async throws {
         try await withTable {
-            $0.statementTimeout = .milliseconds(300)
-            $0.answerGrace = .milliseconds(100)
+            // Long enough for the statements before the COPY, even on a busy machine.
+            $0.statementTimeout = .seconds(2)
+            $0.answerGrace = .seconds(2)
         } _: { pool, _ in
             let error = try await postgresError {
                 try await pool.withTransaction { transaction in
@@ -280,15 +281,16 @@ import Testing
     @Test("A COPY may exceed the statement timeout for as long as its producer needs, but the next statement may not")
     func long() async throws {
         try await withTable {
-            $0.statementTimeout = .milliseconds(200)
-            $0.answerGrace = .milliseconds(100)
+            // Long enough for a statement on a busy machine. The pauses add up to more.
+            $0.statementTimeout = .seconds(2)
+            $0.answerGrace = .seconds(10)
         } _: { pool, _ in
             let error = try await postgresError {
                 try await pool.withTransaction { transaction in
                     let count = try await transaction.copy(Self.statement) { writer in
                         for piece in pieces(0..<8, of: 2) {
                             try await writer.write(piece)
-                            try await Task.sleep(for: .milliseconds(100))
+                            try await Task.sleep(for: .milliseconds(300))
                         }
                     }
                     #expect(count == 8)
@@ -302,12 +304,13 @@ import Testing
     @Test("A transaction can have a longer statement timeout than others")
     func longTransaction() async throws {
         try await withTable {
-            $0.statementTimeout = .milliseconds(100)
-            $0.answerGrace = .milliseconds(100)
+            // Long enough for a statement on a busy machine.
+            $0.statementTimeout = .seconds(2)
+            $0.answerGrace = .seconds(10)
         } _: { pool, database in
             try await pool.withTransaction(statementTimeout: .seconds(60)) { transaction in
                 _ = try await transaction.copy(Self.statement) { try await $0.write([UInt8]("1\n".utf8)) }
-                try await transaction.query("SELECT pg_sleep(0.5)")
+                try await transaction.query("SELECT pg_sleep(3)")
             }
             // The next transaction on that connection has the usual timeout again.
             let error = try await postgresError {

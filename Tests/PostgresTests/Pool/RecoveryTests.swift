@@ -120,15 +120,19 @@ import Testing
     @Test("If the server does not respond, the statement times out, and the next one uses a new connection")
     func silence() async throws {
         try await withServer {
-            $0.statementTimeout = .milliseconds(200)
-            $0.answerGrace = .milliseconds(200)
+            // Long enough for a statement on a busy machine.
+            $0.statementTimeout = .seconds(2)
+            $0.answerGrace = .seconds(2)
         } _: { _, pool in
             let backend = try await pool.value(Int32.self, "SELECT pg_backend_pid()")
             #expect(kill(backend, SIGSTOP) == 0)
             defer { _ = kill(backend, SIGCONT) }
-            let reads = ["SELECT 1", "SELECT 2"].map { sql in
-                Task(executorPreference: pool.loop) { try await pool.read(sql) }
-            }
+            // On the loop, so that both are sent before the first times out.
+            let reads = await Task(executorPreference: pool.loop) {
+                ["SELECT 1", "SELECT 2"].map { sql in
+                    Task(executorPreference: pool.loop) { try await pool.read(sql) }
+                }
+            }.value
             var codes: Set<PostgresError.Code> = []
             for read in reads { codes.insert(try await postgresError { _ = try await read.value }.code) }
             #expect(codes == [.timedOut, .connectionLost])

@@ -429,13 +429,13 @@ import Testing
         "An event with a new key is never rejected, and is accepted once the keys are fetched again"
     )
     func rotated() async throws {
-        try await Self.withApp(interval: .seconds(4)) { service in
+        try await Self.withApp(interval: .seconds(20)) { service in
             let sandbox = service.kakao.sandbox
             #expect(try await Self.post(service, sandbox.token(of: AccountEvent(userID: 1))).status == 202)
             try await sandbox.rotateKeys()
             let token = try await sandbox.token(of: AccountEvent(userID: 2))
             // After a quarter of the interval, because Kakao sends an event only once.
-            try await eventually("the event is accepted", within: .seconds(3)) {
+            try await eventually("the event is accepted", within: .seconds(15)) {
                 let status = try await Self.post(service, token).status
                 #expect([202, 503].contains(status))
                 return status == 202

@@ -196,7 +196,8 @@ import Testing
     func registeredMeanwhile() async throws {
         try await withService { service in
             _ = try await service.api.register(1, "first")
-            service.kakao.fail("deregister", .latency, times: 1) { $0.milliseconds = 2000 }
+            // Long enough for the transaction to change the device first, even on a busy machine.
+            service.kakao.fail("deregister", .latency, times: 1) { $0.milliseconds = 6000 }
             let deregistration = Task { try await service.api.deregister(1).status }
             try await eventually("the deregistration is in flight") { service.kakao.requests("deregister") == 1 }
             try await service.database.pool.withTransaction { transaction in

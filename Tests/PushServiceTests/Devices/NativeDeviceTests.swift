@@ -422,7 +422,8 @@ import Testing
             let first = try Self.app(service, of: 7)
             let second = try Self.app(service, of: 8)
             service.kakao.fail("register", .latency, times: 1) { fault in
-                fault.milliseconds = 2000
+                // Long enough for the second registration, even on a busy machine.
+                fault.milliseconds = 6000
                 fault.userIDs = [7]
             }
             async let late = Self.put(first)

@@ -181,7 +181,8 @@ import Testing
     ) async throws {
         try await withService { service in
             _ = try await service.api.register(1, "token")
-            service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 500 }
+            // Long enough for `meanwhile`, even on a busy machine.
+            service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 5000 }
             async let repetition = service.api.register(1, "token")
             try await eventually("the call is in flight") { service.kakao.requests("register") == 2 }
             try await meanwhile(service)

@@ -111,7 +111,8 @@ import Testing
         try await withService(adjust) { service in
             var fault = Fault(.latency)
             fault.path = "/v1/user/access_token_info"
-            fault.milliseconds = 1500
+            // Long enough for the other request's timeout, even on a busy machine.
+            fault.milliseconds = 3500
             service.kakao.sandbox.add(fault)
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             let app = service.api.with("Bearer \(token)")

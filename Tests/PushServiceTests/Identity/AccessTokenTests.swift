@@ -209,7 +209,7 @@ import Testing
     @Test("A token is rejected after it has expired")
     func expiry() async throws {
         try await Self.withIdentity { service in
-            let token = try #require(service.kakao.sandbox.accessToken(of: 7, expiresInSeconds: 2))
+            let token = try #require(service.kakao.sandbox.accessToken(of: 7, expiresInSeconds: 8))
             let app = service.api.with("Bearer \(token)")
             #expect(try await app.get("/v1/push/tokens").status == 200)
             try await eventually("the token has expired") { try await app.get("/v1/push/tokens").status == 401 }
@@ -265,11 +265,15 @@ import Testing
         let adjust = { (settings: inout Settings) in settings.requestsPerMinutePerAddress = nil }
         try await Self.withIdentity(adjust) { service in
             let tokens = try (1...300).map { try #require(service.kakao.sandbox.accessToken(of: $0)) }
-            let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
-                for token in tokens { group.addTask { try await Self.status(service, token) } }
-                return try await group.reduce(into: []) { $0.append($1) }
+            // An address may have 32 unknown tokens verified at a time, and a token waits for its turn for at most 2 s. On
+            // a busy machine, the last of 300 concurrent tokens would wait longer.
+            for start in stride(from: 0, to: tokens.count, by: 50) {
+                let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+                    for token in tokens[start..<start + 50] { group.addTask { try await Self.status(service, token) } }
+                    return try await group.reduce(into: []) { $0.append($1) }
+                }
+                #expect(statuses == [Int](repeating: 200, count: 50))
             }
-            #expect(statuses == [Int](repeating: 200, count: 300))
             #expect(Self.questions(service) == 300)
         }
     }

@@ -82,7 +82,7 @@ import Testing
             #expect(service.kakao.requests("send") <= 199 + requests)
             #expect(try await service.api.users(push)?["sent"] == 0)
             // Kakao does not reject the Admin key.
-            #expect(try await service.api.get("/readyz").status == 200)
+            try await service.api.waitUntilReady()
 
             // Once Kakao works again, the push continues with all users that were not tried alone.
             let failed = try await service.api.users(push)?["failed"]?.integer ?? 0
@@ -168,12 +168,15 @@ import Testing
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 4 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...10_000)
-            service.kakao.fail("send", .latency) { $0.milliseconds = 20 }
+            // After eight accepted batches, the next four stay in flight until Kakao rejects the message.
+            let latency = service.kakao.fail("send", .latency) {
+                $0.milliseconds = 5000
+                $0.userIDs = Set(801...10_000)
+            }
             let push = try await service.api.create()
-            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 8 }
+            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 12 }
             Self.refuse(service.kakao, nil)
-            service.kakao.sandbox.removeFaults()
-            Self.refuse(service.kakao, nil)
+            service.kakao.sandbox.removeFault(latency)
             let before = service.kakao.requests("send")
             try await service.api.waitFor("halted", push)
             #expect(try await service.api.shown(push)["reason"]?.string?.contains("words of Kakao") == true)
@@ -202,12 +205,9 @@ import Testing
         try await withService(adjust) { service in
             try await service.database.addPhones(1...3000)
             try await service.database.note("probe")
-            service.kakao.fail("send", .latency) { $0.milliseconds = 50 }
-            let push = try await service.api.create()
-            try await eventually("a batch is sent") {
-                try await service.database.count("push_counts WHERE state = 'sent'") == 1
-            }
+            // One request at a time: Kakao has accepted all other batches before it rejects these users.
             Self.refuse(service.kakao, [2850, 2999])
+            let push = try await service.api.create()
             try await service.api.waitUntilDone(push)
             #expect(try await service.api.users(push) == counts(3000, sent: 2998, failed: 2))
             #expect(try await service.database.count("noted") == 0)

@@ -21,7 +21,7 @@ import Testing
     }
 
     /// Delays the responses to the first sends, as many as ``slowly(_:)`` allows at a time. Meanwhile the server holds no
-    /// more than two further batches, so that the test can claim some.
+    /// more than two further batches, so that the test can claim some, or reclaim the server's.
     private func holdFirstSends(_ service: TestService) {
         service.kakao.fail("send", .latency) {
             $0.milliseconds = 5000
@@ -82,7 +82,8 @@ import Testing
                     let pool = try await Shared.pool(url)
                     try await TestDatabase(url: url, pool: pool).addPhones(1...2000)
                     await pool.shutdown()
-                    kakao.fail("send", .latency) { $0.milliseconds = 300 }
+                    // The responses to the first requests arrive only after PostgreSQL has stopped.
+                    kakao.fail("send", .latency, times: 8) { $0.milliseconds = 5000 }
                     let push = try await api.create()
                     try await eventually("requests are in flight") { kakao.requests("send") >= 8 }
                     await cluster.stop(.immediate)
@@ -90,9 +91,9 @@ import Testing
                     try await eventually("results wait to be stored") {
                         log.messages.contains("Batch results not stored: kept for a retry")
                     }
-                    // The duration of three leases, with many attempts to store each result.
-                    try await eventually("the outage has lasted 6 s", within: .seconds(60)) {
-                        start.duration(to: .now) > .seconds(6)
+                    // The duration of four leases, with many attempts to store each result.
+                    try await eventually("the outage has lasted 8 s", within: .seconds(60)) {
+                        start.duration(to: .now) > .seconds(8)
                     }
                     try await cluster.start()
                     try await api.waitUntilDone(push, within: .seconds(60))
@@ -137,10 +138,10 @@ import Testing
     func takenOverByAnother() async throws {
         try await withService(Self.slowly, intervals: Self.intervals) { service in
             try await service.database.addPhones(1...3000)
-            service.kakao.fail("send", .latency) { $0.milliseconds = 100 }
+            holdFirstSends(service)
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
             let lease = try await Self.lease(service.database)
-            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 4 }
+            try await eventually("the first batches are sent") { service.kakao.sandbox.reached(marker: "m").sends == 2 }
             // The server may renew its lease in between, so this is repeated.
             let other = BatchStore(pool: service.database.pool)
             try await eventually("batches are reclaimed") {

@@ -150,7 +150,8 @@ import Testing
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 1 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...1950)
-            service.kakao.fail("send", .latency) { $0.milliseconds = 200 }
+            // The first request stays in flight until the pause.
+            service.kakao.fail("send", .latency, times: 1) { $0.milliseconds = 5000 }
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
             try await eventually("the push is prepared") { try await service.database.count("push_parts") == 2 }
             #expect(try await service.api.control(push, "pause") == 200)

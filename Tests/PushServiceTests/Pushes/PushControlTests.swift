@@ -33,7 +33,9 @@ import Testing
             push = try await api.create(uuids([slow]))
             #expect(try await api.control(push, state == .paused ? "pause" : "cancel") == 200)
         case .expired:
-            push = try await api.create(uuids([slow]), gcm(), ["expires_at": time(in: 0.3)])
+            // On a busy machine, a near expires_at could pass before the request arrives.
+            push = try await api.create(uuids([slow]), gcm(), ["expires_at": "2099-01-01T00:00:00Z"])
+            try await service.database.pool.write("UPDATE pushes SET expires_at = now() WHERE expires_at > now()")
         case .halted:
             push = try await api.create(uuids([refused]))
         }
@@ -45,7 +47,8 @@ import Testing
         "A control works in the states that allow it, has no effect in its target state, and is rejected in all others"
     )
     func states() async throws {
-        try await withService { service in
+        // A server notices a changed expires_at when it renews its lease.
+        try await withService(intervals: SenderIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([Self.slow, Self.refused])
             service.kakao.fail("send", status: 503) {
                 $0.userIDs = [Self.slow]
@@ -121,9 +124,13 @@ import Testing
         let adjust = { (settings: inout Settings) in settings.kakao.maximumConcurrentRequests = 2 }
         try await withService(adjust) { service in
             try await service.database.addPhones(1...3000)
-            service.kakao.fail("send", .latency) { $0.milliseconds = 100 }
+            // Two batches are answered at once, and the next two stay in flight until the push is stopped.
+            service.kakao.fail("send", .latency) {
+                $0.milliseconds = 5000
+                $0.userIDs = Set(201...3000)
+            }
             let push = try await service.api.create()
-            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 3 }
+            try await eventually("some batches are sent") { service.kakao.sandbox.reached(marker: "m").sends >= 4 }
             #expect(try await service.api.control(push, control) == 200)
             try await eventually("no batch is in flight") {
                 try await service.database.count("\(claimedBatches) WHERE state = 'sending'") == 0
@@ -151,7 +158,8 @@ import Testing
     func resumedWithoutRest() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
-            service.kakao.fail("send", .latency) { $0.milliseconds = 500 }
+            // Long enough for the pause to arrive meanwhile, even on a busy machine.
+            service.kakao.fail("send", .latency) { $0.milliseconds = 5000 }
             let push = try await service.api.create(uuids([1]))
             try await eventually("the batch is in flight") { service.kakao.requests("send") == 1 }
             #expect(try await service.api.control(push, "pause") == 200)
@@ -169,7 +177,8 @@ import Testing
     func pausedPreparing() async throws {
         try await withService { service in
             try await service.database.addPhones(1...30_000)
-            service.kakao.fail("send", .latency) { $0.milliseconds = 20 }
+            // The first requests, as many as are in flight at a time, outlast the time until the pause.
+            service.kakao.fail("send", .latency, times: 32) { $0.milliseconds = 5000 }
             let push = try await service.api.create()
             #expect(try await service.api.control(push, "pause") == 200)
             let place = try await service.database.integer("SELECT prepared_up_to FROM pushes")

@@ -8,7 +8,7 @@ import Testing
 
 @testable import PushService
 
-/// Tests of `GET /v1/pushes/{id}/events` with `curl -N`.
+/// Tests of `GET /v1/pushes/{id}/events`, most of them with `curl -N`.
 @Suite(.timeLimit(.minutes(5))) struct PushEventsTests {
     /// The response that `curl` has received so far.
     private struct Stream {
@@ -92,10 +92,11 @@ import Testing
                 for stream in streams { group.addTask { try await stream.follow(api, push).status } }
                 try await eventually("all streams are open") { try streams.allSatisfy { try $0.pushes.count == 1 } }
                 let start = ContinuousClock.now
-                try await server.stop()
+                async let stop: Void = server.stop()
+                for try await status in group { #expect(status == "200") }
                 // Other requests in flight would get seven seconds.
                 #expect(ContinuousClock.now - start < .seconds(6))
-                for try await status in group { #expect(status == "200") }
+                try await stop
             }
             for stream in streams { #expect(stream.text.hasSuffix("}\n\n")) }
         }
@@ -106,10 +107,13 @@ import Testing
         try await withService { service in
             let push = try await service.api.create(["everyone": true], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
             for _ in 1...3 {
-                let stream = try Stream()
-                let arguments = ["-N", "-m", "1", "-o", stream.file, "\(service.api.url)\(push)/events"]
-                _ = try await curl(arguments)
-                #expect(try stream.pushes.count == 1)
+                let stream = try RawUpload(service.api, "\(push)/events", length: 0, method: "GET")
+                var received = ""
+                while !received.contains("}\n\n"), let piece = await stream.receive(4096) {
+                    received += String(decoding: piece, as: UTF8.self)
+                }
+                #expect(received.contains("event: push\ndata: {"))
+                stream.abandon()
             }
             #expect(try await service.api.control(push, "cancel") == 200)
             #expect(try await service.api.state(push) == "canceled")

@@ -78,7 +78,7 @@ import Testing
             #expect(try await service.api.post("\(push)/resume").status == 200)
             try await service.api.waitUntilDone(push)
             #expect(service.kakao.sandbox.reached(marker: "m").times == 1)
-            #expect(try await service.api.get("/readyz").status == 200)
+            try await service.api.waitUntilReady()
             #expect(try await service.api.get(push).json?["reason"] == .null)
         }
     }
@@ -129,7 +129,7 @@ import Testing
             let kept = code.map(String.init) ?? "NULL"
             let condition = "state = 'failed' AND kakao_status = \(status) AND kakao_code IS NOT DISTINCT FROM \(kept)"
             #expect(try await service.database.count("push_batches WHERE \(condition)") == 1)
-            #expect(try await service.api.get("/readyz").status == 200)
+            try await service.api.waitUntilReady()
         }
     }
 }

@@ -154,7 +154,7 @@ extension Caller {
     }
 
     /// Waits until a push is done.
-    func waitUntilDone(_ push: String, within limit: Duration = .seconds(30)) async throws {
+    func waitUntilDone(_ push: String, within limit: Duration = .seconds(60)) async throws {
         try await eventually("\(push) is done", within: limit) { try await state(push) == "done" }
     }
 

@@ -3,6 +3,22 @@ import JSON
 import TestSupport
 import Testing
 
+extension Caller {
+    /// Waits until requests may be sent to the server. A readiness check fails if the database takes longer than a
+    /// second, which happens on a busy machine.
+    func waitUntilReady(sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        try await eventually("the server is ready", sourceLocation: sourceLocation) {
+            try await get("/readyz").status == 200
+        }
+    }
+}
+
+extension HTTPClientResponse {
+    /// Whether it is a response of `/readyz` that says ready, or that the database took longer than a second, which
+    /// happens on a busy machine.
+    var isReadyOrLate: Bool { status == 200 || json?["checks"]?["database"] == "unreachable" }
+}
+
 /// Expects the status and the readiness of a service while Kakao rejects the Admin key.
 ///
 /// The status has the reason and the remedy. Readiness, which needs no key, has neither and stays true, or a load
@@ -22,8 +38,8 @@ func expectHalted(
     // A readiness result is cached for a second.
     try await eventually("readiness shows the sender", sourceLocation: sourceLocation) {
         let ready = try await service.api.get("/readyz")
-        #expect(ready.status == 200, sourceLocation: sourceLocation)
+        #expect(ready.isReadyOrLate, sourceLocation: sourceLocation)
         #expect(!ready.text.contains(words), sourceLocation: sourceLocation)
-        return ready.json?["checks"]?["sender"] == "halted"
+        return ready.status == 200 && ready.json?["checks"]?["sender"] == "halted"
     }
 }

@@ -451,7 +451,8 @@ import Testing
     func leased() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
-            service.kakao.fail("register", .latency, times: 2) { $0.milliseconds = 2000 }
+            // Long enough for the import, even on a busy machine.
+            service.kakao.fail("register", .latency, times: 2) { $0.milliseconds = 6000 }
             async let first = api.register(1, "first").text
             async let second = api.register(2, "second").text
             try await eventually("the calls to Kakao are in flight") { service.kakao.requests("register") == 2 }
