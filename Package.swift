@@ -28,7 +28,6 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 }
 
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
-let configuration = Target.Dependency.product(name: "Configuration", package: "swift-configuration")
 let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
 let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
@@ -48,7 +47,6 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
-        .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
@@ -89,7 +87,7 @@ let package = Package(
             "PushService",
             [
                 "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI", "Locking", "LogOutput",
-                "Postgres", "PrometheusMetrics", "Schemas", "ServiceKit", "CLibssl", "CLibyaml", configuration,
+                "Postgres", "PrometheusMetrics", "Schemas", "ServiceKit", "CLibssl", "CLibyaml",
                 coreMetrics, deque,
                 httpTypes,
                 logging,

@@ -34,7 +34,7 @@ struct ServingService: Service {
         if context.journal == nil {
             logger.warning(
                 "No journal configured: calls from Kakao are lost while PostgreSQL is unavailable",
-                metadata: ["setting": "\(SettingKey.journalDirectory.rawValue)"]
+                metadata: ["setting": "journal.directory"]
             )
         }
         var background: Task<Void, Never>?
@@ -120,7 +120,7 @@ struct ServingService: Service {
             let pending = try await context.migrator.pending(context.sending.pool)
             guard pending.isEmpty else {
                 throw SettingsError(
-                    place: SettingKey.databaseMigrate.rawValue,
+                    place: "database.migrate",
                     message: "\(pending.count) migrations are pending. Run push-server migrate first."
                 )
             }

@@ -13,7 +13,7 @@ struct PushServerCommand: AsyncParsableCommand {
         version: ServerVersion.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
-            HealthCommand.self, DoctorCommand.self, OpenAPICommand.self,
+            HealthCommand.self, DoctorCommand.self, SettingsCommand.self, OpenAPICommand.self,
         ]
     )
 }

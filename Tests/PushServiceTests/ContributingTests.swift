@@ -9,7 +9,7 @@ import Testing
         let examples = page.split(separator: "```").filter { $0.hasPrefix("swift\n") }.map {
             Self.normalized($0.dropFirst(6))
         }
-        #expect(examples.count == 5)
+        #expect(examples.count == 7)
         let files = try ["Sources/KakaoAPI", "Sources/PushService", "Tests/PushServiceTests"].flatMap(
             TestFiles.swiftFiles
         )

@@ -9,21 +9,48 @@ import Testing
         try String(contentsOf: URL(filePath: "\(TestFiles.repository)/\(name)"), encoding: .utf8)
     }
 
-    @Test(".env.example has every setting once, and otherwise only the password of compose's PostgreSQL")
-    func environmentExample() throws {
-        var names: [String] = []
-        for line in try Self.contents(".env.example").split(separator: "\n") {
-            let text = line.hasPrefix("# ") ? line.dropFirst(2) : line
-            guard let end = text.firstIndex(of: "="),
-                text[..<end].allSatisfy({ $0.isUppercase || $0.isNumber || $0 == "_" })
-            else { continue }
-            names.append(String(text[..<end]))
+    @Test(
+        "The documents of the settings are those that push-server settings prints",
+        arguments: [
+            (SettingsDocument.markdown, "docs/settings.md"), (.yaml, "config/push-server.yaml"),
+            (.environment, ".env.example"),
+        ]
+    )
+    func settings(document: SettingsDocument, file: String) throws {
+        let text = try Self.contents(file)
+        if document == .markdown {
+            #expect(text.contains("\n\n\(document.text)\n"))
+        } else {
+            #expect(text == document.text)
         }
-        #expect(names.sorted() == (SettingKey.allCases.map(\.environmentName) + ["POSTGRES_PASSWORD"]).sorted())
-        // Compose passes .env, the operator's copy of the file, to the server.
-        let compose = try Self.contents("docker-compose.yml")
-        #expect(compose.contains("env_file: .env\n"))
     }
+
+    @Test("Compose passes .env, the operator's copy of .env.example, to the server")
+    func compose() throws {
+        #expect(try Self.contents("docker-compose.yml").contains("env_file: .env\n"))
+        let example = try Self.contents(".env.example")
+        for setting in Settings.declarations {
+            let line = "\(setting.environmentName)="
+            #expect(example.contains("\n\(line)") != example.contains("\n# \(line)"), "\(setting.name)")
+        }
+    }
+
+    @Test("The settings file is valid with all settings uncommented")
+    func yaml() throws {
+        let lines = SettingsDocument.yaml.text.split(separator: "\n").map { line in
+            let text = String(line)
+            return text.firstMatch(of: /^  # [a-z_.]+:( |$)/) == nil
+                ? text : text.replacing("  # ", with: "  ", maxReplacements: 1)
+        }
+        let file = try SettingsFile(yaml: lines.joined(separator: "\n"), path: "file")
+        let names = Set(
+            file.entries.keys.map { $0.hasSuffix("_file") && !Self.isName($0) ? String($0.dropLast(5)) : $0 }
+        )
+        let withValue = Settings.declarations.filter { !$0.example.isEmpty }.map(\.name)
+        #expect(names == Set(withValue))
+    }
+
+    private static func isName(_ name: String) -> Bool { Settings.declarations.contains { $0.name == name } }
 
     @Test("The image runs as a numeric user other than root, and a crash report contains no registers")
     func image() throws {

@@ -15,7 +15,7 @@ extension Journal {
                 logger: logger
             )
         } catch {
-            throw SettingsError(place: SettingKey.journalDirectory.rawValue, message: "Unusable directory: \(error).")
+            throw SettingsError(place: "journal.directory", message: "Unusable directory: \(error).")
         }
     }
 }

@@ -18,7 +18,7 @@ struct MachineChecks {
 
     /// Checks that the journal's directory is writable. A missing one is created by `serve`.
     private func journal() -> Finding {
-        let setting = SettingKey.journalDirectory.rawValue
+        let setting = "journal.directory"
         guard let directory = settings.journal.directory else {
             return Finding(.skipped, setting, "not set: calls from Kakao are lost while PostgreSQL is unavailable")
         }

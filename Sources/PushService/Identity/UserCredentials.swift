@@ -68,7 +68,7 @@ final class UserCredentials: Sendable {
         case .file(let path):
             guard let set = FileContents.read(path).flatMap({ KeySet(json: $0) }), !set.isEmpty else {
                 throw SettingsError(
-                    place: SettingKey.identityJWTKeysFile.rawValue,
+                    place: "identity.jwt.keys_file",
                     message:
                         "\(path) is unreadable or has no usable key. Use a JSON Web Key Set with an RSA or P-256 key that has a kid."
                 )

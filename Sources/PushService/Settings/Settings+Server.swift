@@ -22,15 +22,15 @@ extension Settings {
     /// Reads certificate and key from their files. Returns `nil` for plain HTTP.
     func tlsContext() throws -> TLSContext? {
         guard let certificateFile, let privateKeyFile else { return nil }
-        func contents(_ path: String, _ key: SettingKey) throws -> [UInt8] {
+        func contents(_ path: String, _ setting: String) throws -> [UInt8] {
             guard let bytes = FileContents.read(path) else {
-                throw SettingsError(place: key.rawValue, message: "The file \(path) cannot be read.")
+                throw SettingsError(place: setting, message: "The file \(path) cannot be read.")
             }
             return bytes
         }
         return try TLSContext(
-            certificateChain: contents(certificateFile, .httpTLSCertificateFile),
-            privateKey: contents(privateKeyFile, .httpTLSPrivateKeyFile)
+            certificateChain: contents(certificateFile, "http.tls.certificate_file"),
+            privateKey: contents(privateKeyFile, "http.tls.private_key_file")
         )
     }
 }

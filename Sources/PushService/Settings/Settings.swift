@@ -10,6 +10,7 @@ package struct Settings: Sendable {
     package var certificateFile: String?
     package var privateKeyFile: String?
     package var publicURL: PublicURL?
+    var givenPublicURL: String?
     /// The URL of the PostgreSQL database.
     package var databaseURL: Secret
     package var migratesOnStart = true
@@ -22,6 +23,7 @@ package struct Settings: Sendable {
     package var pushRetentionDays = 30
     package var renewDaysBeforeExpiry = 7
     package var deviceUserIDs = UserIDs.kakao
+    var givenUserIDs: UserIDs?
     package var activeWithinDays = 90
     /// The limit of requests of each user to the device endpoints; `nil` for no limit.
     package var requestsPerMinutePerUser: Int? = 60
@@ -94,6 +96,7 @@ package struct Settings: Sendable {
         package var acceptsKakaoIDTokens = false
         /// The service's own backend; `nil` if its tokens are not accepted.
         package var backend: Backend?
+        var given = Given()
         /// The minimum time between two fetches of an issuer's keys.
         package var keyFetchInterval = Duration.seconds(60)
         /// The time after which an issuer's keys are fetched again. A withdrawn key is trusted no longer than that.
@@ -162,138 +165,11 @@ package struct Settings: Sendable {
     ) throws {
         let file = try yaml.map { try SettingsFile(yaml: $0, path: path) }
         let reader = SettingsReader(environment: environment, file: file, readFile: readFile)
-        func required(_ key: SettingKey, atLeast length: Int = 1) throws -> Secret {
-            guard let secret = try reader.secret(key, atLeast: length) else { throw reader.error(key, "is required.") }
-            return secret
-        }
-        self.init(
-            databaseURL: try required(.databaseURL),
-            operatorKey: try required(.operatorKey, atLeast: 32),
-            adminKey: try required(.kakaoAdminKey)
-        )
-        try readHTTP(reader)
-        try readKakao(reader)
-        try readIdentity(reader)
-        if let migrates = try reader.boolean(.databaseMigrate) { migratesOnStart = migrates }
-        feedbackSecret = try reader.secret(.feedbackSecret, atLeast: 16)
-        if let secret = feedbackSecret?.revealed, !secret.utf8.allSatisfy(Self.isUnreserved) {
-            throw reader.error(.feedbackSecret, "may contain only letters, digits, - and _: it is part of a URL.")
-        }
-        userIDArgument = try reader.text(.callbacksUserIDArgument)
-        pushRetentionDays = try reader.integer(.pushesRetentionDays, in: 1...3650) ?? pushRetentionDays
-        pruneAfterFailures = try reader.integer(.devicesPruneAfterFailures, in: 1...1000) ?? pruneAfterFailures
-        renewDaysBeforeExpiry = try reader.integer(.devicesRenewDaysBeforeExpiry, in: 1...365) ?? renewDaysBeforeExpiry
-        activeWithinDays = try reader.integer(.devicesActiveWithinDays, in: 1...3650) ?? activeWithinDays
-        let acceptsKakaoTokens = identity.acceptsKakaoAccessTokens || identity.acceptsKakaoIDTokens
-        let userIDs = kakao.appID != nil || acceptsKakaoTokens ? UserIDs.kakao : .own
-        deviceUserIDs = try reader.choice(.devicesUserIDs, UserIDs.self) ?? userIDs
-        guard deviceUserIDs == .kakao || !acceptsKakaoTokens else {
-            throw reader.error(
-                .devicesUserIDs,
-                "cannot be own while Kakao's tokens are accepted, which name users by Kakao's ids: set identity.kakao_access_token and identity.kakao_id_token to false."
-            )
-        }
-        requestsPerMinutePerUser = try reader.limit(.devicesRequestsPerMinutePerUser) ?? requestsPerMinutePerUser
-        requestsPerMinutePerAddress =
-            try reader.limit(.devicesRequestsPerMinutePerAddress) ?? requestsPerMinutePerAddress
-        journal.directory = try reader.text(.journalDirectory)
-        journal.maximumBytes = try reader.integer(.journalMaxBytes, in: (1 << 20)...(1 << 40)) ?? journal.maximumBytes
-        logLevel = try reader.choice(.logLevel, Logger.Level.self) ?? logLevel
-        logFormat = try reader.choice(.logFormat, LogFormat.self) ?? logFormat
+        self = .initial
+        for setting in Self.declarations { try setting.read(reader, &self) }
+        try validate(reader)
     }
 
-    private mutating func readHTTP(_ reader: SettingsReader) throws {
-        http.host = try reader.text(.httpHost) ?? http.host
-        http.port = try reader.integer(.httpPort, in: 0...65_535) ?? http.port
-        publicURL = try reader.url(.httpPublicURL).map { .given($0) }
-        certificateFile = try reader.text(.httpTLSCertificateFile)
-        privateKeyFile = try reader.text(.httpTLSPrivateKeyFile)
-        guard (certificateFile == nil) == (privateKeyFile == nil) else {
-            let missing: SettingKey = certificateFile == nil ? .httpTLSCertificateFile : .httpTLSPrivateKeyFile
-            throw reader.error(missing, "is required: set the certificate and its private key together.")
-        }
-        http.maximumBodyBytes = try reader.integer(.httpMaxBodyBytes, in: 1024...(1 << 30)) ?? http.maximumBodyBytes
-        let headerBytes = try reader.integer(.httpMaxHeaderBytes, in: 1024...(1 << 20))
-        http.headLimits.headerBytes = headerBytes ?? http.headLimits.headerBytes
-        http.headerTimeout = try reader.seconds(.httpHeaderTimeout, default: 10)
-        http.bodyTimeout = try reader.seconds(.httpBodyTimeout, default: 30)
-        http.idleTimeout = try reader.seconds(.httpIdleTimeout, default: 75)
-        let slowest = try reader.integer(.httpMinBytesPerSecond, in: 1...1_000_000)
-        http.minimumBytesPerSecond = slowest ?? http.minimumBytesPerSecond
-        http.maximumConnectionsPerAddress =
-            try reader.integer(.httpMaxConnectionsPerAddress, in: 1...1_000_000) ?? http.maximumConnectionsPerAddress
-        http.maximumConnections = try reader.integer(.httpMaxConnections, in: 1...1_000_000) ?? http.maximumConnections
-        if let text = try reader.text(.httpTrustedProxies) {
-            guard let proxies = TrustedProxies(text) else {
-                throw reader.error(
-                    .httpTrustedProxies,
-                    "must be a comma-separated list of addresses and networks: 127.0.0.1, 10.0.0.0/8, 2001:db8::/32."
-                )
-            }
-            http.trustedProxies = proxies
-        }
-    }
-
-    private mutating func readKakao(_ reader: SettingsReader) throws {
-        kakao.appID = try reader.integer(.kakaoAppID, in: 1...Int.max).map(Int64.init)
-        kakao.restAPIKey = try reader.text(.kakaoRESTAPIKey)
-        kakao.nativeAppKey = try reader.text(.kakaoNativeAppKey)
-        kakao.javaScriptKey = try reader.text(.kakaoJavaScriptKey)
-        kakao.apiURL = try reader.url(.kakaoAPIURL) ?? kakao.apiURL
-        kakao.authURL = try reader.url(.kakaoAuthURL) ?? kakao.authURL
-        kakao.caCertificateFile = try reader.text(.kakaoCACertificateFile)
-        kakao.pushVersion = try reader.choice(.kakaoPushVersion, PushVersion.self) ?? kakao.pushVersion
-        let concurrent = try reader.integer(.kakaoMaxConcurrentRequests, in: 1...1000)
-        kakao.maximumConcurrentRequests = concurrent ?? kakao.maximumConcurrentRequests
-        kakao.requestsPerSecond = try reader.integer(.kakaoRequestsPerSecond, in: 1...100_000)
-    }
-
-    private mutating func readIdentity(_ reader: SettingsReader) throws {
-        identity.acceptsKakaoAccessTokens = try reader.boolean(.identityKakaoAccessToken) ?? (kakao.appID != nil)
-        guard !identity.acceptsKakaoAccessTokens || kakao.appID != nil else {
-            throw reader.error(.identityKakaoAccessToken, "needs kakao.app_id: a token must belong to this app.")
-        }
-        identity.acceptsKakaoIDTokens = try reader.boolean(.identityKakaoIDToken) ?? !kakao.loginKeys.isEmpty
-        guard !identity.acceptsKakaoIDTokens || !kakao.loginKeys.isEmpty else {
-            throw reader.error(
-                .identityKakaoIDToken,
-                "needs kakao.native_app_key, kakao.rest_api_key or kakao.javascript_key: a token's audience is one of them."
-            )
-        }
-        identity.backend = try Self.backend(reader, kakao)
-    }
-
-    private static func backend(_ reader: SettingsReader, _ kakao: Kakao) throws -> Identity.Backend? {
-        let audience = try reader.text(.identityJWTAudience)
-        let secret = try reader.secret(.identityJWTSecret, atLeast: 32)
-        let url = try reader.url(.identityJWTKeysURL)
-        let file = try reader.text(.identityJWTKeysFile)
-        let keys: [Identity.Backend.Keys] = [
-            secret.map { .secret($0) }, url.map { .url($0) }, file.map { .file($0) },
-        ].compactMap(\.self)
-        guard let issuer = try reader.text(.identityJWTIssuer) else {
-            guard audience == nil, keys.isEmpty else {
-                throw reader.error(.identityJWTIssuer, "is required with the other settings of identity.jwt.")
-            }
-            return nil
-        }
-        guard issuer != kakao.authURL else {
-            throw reader.error(.identityJWTIssuer, "must not be Kakao's issuer: use identity.kakao_id_token.")
-        }
-        guard let audience else { throw reader.error(.identityJWTAudience, "is required with identity.jwt.issuer.") }
-        guard let key = keys.first, keys.count == 1 else {
-            throw reader.error(
-                .identityJWTIssuer,
-                "needs exactly one of identity.jwt.secret, identity.jwt.keys_url and identity.jwt.keys_file."
-            )
-        }
-        return Identity.Backend(issuer: issuer, audience: audience, keys: key)
-    }
-
-    private static func isUnreserved(_ octet: UInt8) -> Bool {
-        switch octet {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): true
-        default: false
-        }
-    }
+    /// The defaults, without the settings that every server needs.
+    static let initial = Settings(databaseURL: Secret(""), operatorKey: Secret(""), adminKey: Secret(""))
 }

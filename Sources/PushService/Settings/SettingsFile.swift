@@ -103,9 +103,11 @@ struct SettingsFile {
 
     /// Returns whether `name` is the name of a setting, or of the file that contains a secret.
     private static func isSetting(_ name: String) -> Bool {
-        SettingKey(rawValue: name) != nil
-            || name.hasSuffix("_file") && SettingKey(rawValue: String(name.dropLast(5)))?.isSecret == true
+        settings[name] != nil
+            || name.hasSuffix("_file") && settings[String(name.dropLast(5))]?.isSecret == true
     }
+
+    private static let settings = Dictionary(uniqueKeysWithValues: Settings.declarations.map { ($0.name, $0) })
 
     private func error(_ line: Int, _ message: String) -> SettingsError {
         SettingsError(place: place(line: line), message: message)
@@ -113,8 +115,8 @@ struct SettingsFile {
 
     /// The names of all sections, such as `http`, `http.tls` and `database`.
     private static let sections: Set<String> = Set(
-        SettingKey.allCases.flatMap { key in
-            let parts = key.rawValue.split(separator: ".").dropLast()
+        Settings.declarations.flatMap { setting in
+            let parts = setting.name.split(separator: ".").dropLast()
             return parts.indices.map { parts[...$0].joined(separator: ".") }
         }
     )

@@ -1,0 +1,150 @@
+/// A setting, declared once: the reader, the table of `docs/settings.md`, `config/push-server.yaml` and `.env.example`
+/// follow from the declaration. ``Settings/declarations`` lists all settings.
+///
+/// The environment overrides the file: `http.port` is `HTTP_PORT`. A secret may also come from a file, named by
+/// `OPERATOR_KEY_FILE` or `operator.key_file`.
+struct Setting: Sendable {
+    /// The name in `config/push-server.yaml`: `http.port`.
+    let name: String
+    /// Whether the setting is never printed and may come from a file.
+    let isSecret: Bool
+    let isRequired: Bool
+    /// The allowed values, in words: `0 to 65535`.
+    let allowed: String
+    /// The default in words: `8080`, `1 MiB`, `none`.
+    let defaultText: String
+    /// The value that the commented files show: the default, or an example.
+    let example: String
+    /// What the setting does, in Markdown, without a full stop.
+    let description: String
+    /// Reads the value, if it is given.
+    let read: @Sendable (SettingsReader, inout Settings) throws -> Void
+
+    /// The name of the environment variable, such as `HTTP_PORT` for `http.port`.
+    var environmentName: String { Self.environmentName(name) }
+
+    static func environmentName(_ name: String) -> String {
+        String(name.map { $0 == "." ? "_" : Character($0.uppercased()) })
+    }
+
+    /// A setting with a default, which is the value that ``Settings`` begins with.
+    init<Value: Sendable>(
+        _ name: String,
+        _ path: any WritableKeyPath<Settings, Value> & Sendable,
+        _ kind: SettingKind<Value>,
+        example: String? = nil,
+        _ description: String
+    ) {
+        let value = Settings.initial[keyPath: path]
+        self.init(
+            name: name,
+            isSecret: kind.isSecret,
+            isRequired: false,
+            allowed: kind.allowed,
+            defaultText: kind.shown(value),
+            example: example ?? kind.text(value),
+            description: description,
+            read: { reader, settings in
+                if let value = try reader.value(name, kind) { settings[keyPath: path] = value }
+            }
+        )
+    }
+
+    /// A setting that may be absent.
+    ///
+    /// - Parameter defaultText: What its absence means, if it is more than `none`.
+    init<Value: Sendable>(
+        _ name: String,
+        _ path: any WritableKeyPath<Settings, Value?> & Sendable,
+        optional kind: SettingKind<Value>,
+        default defaultText: String = "none",
+        example: String = "",
+        _ description: String
+    ) {
+        self.init(
+            name: name,
+            isSecret: kind.isSecret,
+            isRequired: false,
+            allowed: kind.allowed,
+            defaultText: defaultText,
+            example: example,
+            description: description,
+            read: { reader, settings in
+                if let value = try reader.value(name, kind) { settings[keyPath: path] = value }
+            }
+        )
+    }
+
+    /// A secret that every server needs.
+    static func required(
+        _ name: String,
+        _ path: any WritableKeyPath<Settings, Secret> & Sendable,
+        _ kind: SettingKind<Secret>,
+        example: String,
+        _ description: String
+    ) -> Setting {
+        Setting(
+            name: name,
+            isSecret: true,
+            isRequired: true,
+            allowed: kind.allowed,
+            defaultText: "required",
+            example: example,
+            description: description,
+            read: { reader, settings in
+                guard let value = try reader.value(name, kind) else { throw reader.error(name, "is required.") }
+                settings[keyPath: path] = value
+            }
+        )
+    }
+
+    private init(
+        name: String,
+        isSecret: Bool,
+        isRequired: Bool,
+        allowed: String,
+        defaultText: String,
+        example: String,
+        description: String,
+        read: @escaping @Sendable (SettingsReader, inout Settings) throws -> Void
+    ) {
+        self.name = name
+        self.isSecret = isSecret
+        self.isRequired = isRequired
+        self.allowed = allowed
+        self.defaultText = defaultText
+        self.example = example
+        self.description = description
+        self.read = read
+    }
+}
+
+/// A kind of setting: how its text is read, and how a value is shown.
+struct SettingKind<Value: Sendable>: Sendable {
+    /// The allowed values, in words: `0 to 65535`.
+    let allowed: String
+    let isSecret: Bool
+    /// The problem of an invalid text, in words that follow the name of the setting.
+    let problem: String
+    let parse: @Sendable (String) -> Value?
+    /// The text of a value.
+    let text: @Sendable (Value) -> String
+    /// The text of a value for people: `1 MiB`.
+    let shown: @Sendable (Value) -> String
+
+    init(
+        _ allowed: String,
+        isSecret: Bool = false,
+        problem: String,
+        parse: @escaping @Sendable (String) -> Value?,
+        text: @escaping @Sendable (Value) -> String,
+        shown: (@Sendable (Value) -> String)? = nil
+    ) {
+        self.allowed = allowed
+        self.isSecret = isSecret
+        self.problem = problem
+        self.parse = parse
+        self.text = text
+        self.shown = shown ?? { "`\(text($0))`" }
+    }
+}
