@@ -67,7 +67,7 @@ struct ServerContext: Sendable {
         }
         identity = try ServerIdentity(settings, logger: logger)
         mask = SecretMask(
-            secrets: settings.feedbackSecret.map { [$0.revealed] } ?? [],
+            secrets: settings.callbacks.feedbackSecret.map { [$0.revealed] } ?? [],
             prefixes: [FeedbackRoutes.path, DeviceRoutes.path]
         )
         journal = try Journal(settings.journal, logger: logger)

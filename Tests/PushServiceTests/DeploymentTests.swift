@@ -29,7 +29,7 @@ import Testing
     func compose() throws {
         #expect(try Self.contents("docker-compose.yml").contains("env_file: .env\n"))
         let example = try Self.contents(".env.example")
-        for setting in Settings.declarations {
+        for setting in Settings.all {
             let line = "\(setting.environmentName)="
             #expect(example.contains("\n\(line)") != example.contains("\n# \(line)"), "\(setting.name)")
         }
@@ -46,11 +46,11 @@ import Testing
         let names = Set(
             file.entries.keys.map { $0.hasSuffix("_file") && !Self.isName($0) ? String($0.dropLast(5)) : $0 }
         )
-        let withValue = Settings.declarations.filter { !$0.example.isEmpty }.map(\.name)
+        let withValue = Settings.all.filter { !$0.example.isEmpty }.map(\.name)
         #expect(names == Set(withValue))
     }
 
-    private static func isName(_ name: String) -> Bool { Settings.declarations.contains { $0.name == name } }
+    private static func isName(_ name: String) -> Bool { Settings.all.contains { $0.name == name } }
 
     @Test("The image runs as a numeric user other than root, and a crash report contains no registers")
     func image() throws {

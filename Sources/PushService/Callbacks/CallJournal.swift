@@ -5,7 +5,7 @@ extension Journal {
     /// Opens the journal of calls from Kakao; `nil` without `journal.directory`. Blocks.
     ///
     /// - Throws: ``SettingsError`` for an unusable directory.
-    convenience init?(_ settings: Settings.Journal, logger: Logger) throws {
+    convenience init?(_ settings: JournalSettings, logger: Logger) throws {
         guard let directory = settings.directory else { return nil }
         do {
             try self.init(

@@ -15,7 +15,7 @@ struct CallbackFeature: Feature {
             CallbackUsers(
                 events: EventStore(pool: loop.pool),
                 callbacks: LinkCallbackStore(pool: loop.pool),
-                userIDArgument: server.settings.userIDArgument
+                userIDArgument: server.settings.callbacks.userIDArgument
             )
         }
     }
@@ -39,7 +39,7 @@ struct CallbackFeature: Feature {
                 intake: intake
             )
         )
-        routes.add(FeedbackRoutes(isOffered: server.settings.feedbackSecret != nil, intake: intake))
+        routes.add(FeedbackRoutes(isOffered: server.settings.callbacks.feedbackSecret != nil, intake: intake))
     }
 
     var services: [any Service] {

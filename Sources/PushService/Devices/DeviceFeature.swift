@@ -23,7 +23,7 @@ struct DeviceFeature: Feature {
         server.lifecycle.register { [self] loop in
             DeviceUsers(
                 registrar: registrar(loop, .requests),
-                pruneAfterFailures: server.settings.pruneAfterFailures,
+                pruneAfterFailures: server.settings.devices.pruneAfterFailures,
                 logger: server.logger
             )
         }
@@ -34,12 +34,12 @@ struct DeviceFeature: Feature {
             store: DeviceStore(pool: loop.pool),
             kakao: loop.kakao(budget),
             renewal: renewal,
-            hasKakaoUserIDs: server.settings.deviceUserIDs == .kakao,
+            hasKakaoUserIDs: server.settings.devices.userIDs == .kakao,
             signal: registrationSignal
         )
     }
 
-    private var renewal: RenewalTime { RenewalTime(daysBeforeExpiry: server.settings.renewDaysBeforeExpiry) }
+    private var renewal: RenewalTime { RenewalTime(daysBeforeExpiry: server.settings.devices.renewDaysBeforeExpiry) }
 
     func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let registrar = registrar(loop, .requests)
@@ -63,7 +63,7 @@ struct DeviceFeature: Feature {
             PendingDeviceWorker(registrar: registrar, logger: logger).worker(on: loop.loop, pace: server.pace),
             registrar.renewer(
                 on: loop.loop,
-                activeWithinDays: server.settings.activeWithinDays,
+                activeWithinDays: server.settings.devices.activeWithinDays,
                 pace: server.pace,
                 logger: logger
             ),

@@ -126,7 +126,7 @@ package struct Doctor: Sendable {
     /// No text is built from a secret, but some quote the responses of other servers.
     private func masked(_ text: String) -> String {
         var secrets = [settings.operatorKey, settings.kakao.adminKey, settings.databaseURL]
-        secrets += [settings.feedbackSecret, accessToken].compactMap(\.self)
+        secrets += [settings.callbacks.feedbackSecret, accessToken].compactMap(\.self)
         if case .secret(let secret) = settings.identity.backend?.keys { secrets.append(secret) }
         return secrets.reduce(text) { text, secret in
             secret.revealed.utf8.count < Self.shortestMasked

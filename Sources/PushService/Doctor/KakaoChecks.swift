@@ -6,7 +6,7 @@ internal import KakaoAPI
 
 /// Checks that Kakao is reachable, that it accepts the Admin key, and that the app id is right.
 struct KakaoChecks: Sendable {
-    let settings: Settings.Kakao
+    let settings: KakaoSettings
     let accessToken: Secret?
     let client: HTTPClient
 
@@ -172,7 +172,7 @@ struct KakaoChecks: Sendable {
     }
 }
 
-extension Settings.Kakao {
+extension KakaoSettings {
     /// The remedy when Kakao's certificate is not trusted.
     var certificateRemedy: String {
         caCertificateFile == nil

@@ -32,7 +32,7 @@ struct KeyChecks {
 
     private func feedbackSecret() -> Finding {
         let subject = "feedback.secret"
-        guard let secret = settings.feedbackSecret else {
+        guard let secret = settings.callbacks.feedbackSecret else {
             return Finding(.skipped, subject, "not set: Kakao cannot report failed tokens")
         }
         guard !settings.operatorKey.matches(secret.revealed), !settings.kakao.adminKey.matches(secret.revealed) else {

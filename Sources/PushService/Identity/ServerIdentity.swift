@@ -13,8 +13,8 @@ struct ServerIdentity: Sendable {
     init(_ settings: Settings, logger: Logger) throws {
         users = try UserCredentials(settings, logger: logger)
         limits = DeviceRequestLimits(
-            perUser: settings.requestsPerMinutePerUser,
-            perAddress: settings.requestsPerMinutePerAddress,
+            perUser: settings.devices.requestsPerMinutePerUser,
+            perAddress: settings.devices.requestsPerMinutePerAddress,
             logger: logger
         )
     }
@@ -24,7 +24,7 @@ struct ServerIdentity: Sendable {
         Authenticator(
             operatorKey: settings.operatorKey,
             adminKey: settings.kakao.adminKey,
-            feedbackSecret: settings.feedbackSecret,
+            feedbackSecret: settings.callbacks.feedbackSecret,
             operators: operators,
             keys: OperatorKeyStore(pool: loop.pool),
             users: users,

@@ -40,7 +40,7 @@ final class UserCredentials: Sendable {
 
     private static func publishedKeys(
         _ url: String,
-        _ identity: Settings.Identity,
+        _ identity: IdentitySettings,
         _ logger: Logger
     ) -> TokenVerifier.Keys {
         .published(
@@ -55,8 +55,8 @@ final class UserCredentials: Sendable {
 
     /// Returns the verifier of tokens that the service's own backend issues.
     private static func backend(
-        _ backend: Settings.Identity.Backend,
-        _ identity: Settings.Identity,
+        _ backend: IdentitySettings.Backend,
+        _ identity: IdentitySettings,
         _ logger: Logger
     ) throws -> TokenVerifier {
         let keys: TokenVerifier.Keys

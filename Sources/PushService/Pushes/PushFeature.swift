@@ -64,7 +64,7 @@ struct PushFeature: Feature {
         let housekeeper = PushHousekeeper(
             store: HousekeepingStore(pool: background.pool),
             audiences: AudienceStore(pool: background.pool),
-            retentionDays: settings.pushRetentionDays,
+            retentionDays: settings.pushes.retentionDays,
             logger: server.logger
         )
         return [

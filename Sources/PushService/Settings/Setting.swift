@@ -1,9 +1,9 @@
 /// A setting, declared once: the reader, the table of `docs/settings.md`, `config/push-server.yaml` and `.env.example`
-/// follow from the declaration. ``Settings/declarations`` lists all settings.
+/// follow from the declaration. ``Settings/all`` lists all settings.
 ///
 /// The environment overrides the file: `http.port` is `HTTP_PORT`. A secret may also come from a file, named by
 /// `OPERATOR_KEY_FILE` or `operator.key_file`.
-struct Setting: Sendable {
+struct Setting<Group: SettingsGroup>: Sendable {
     /// The name in `config/push-server.yaml`: `http.port`.
     let name: String
     /// Whether the setting is never printed and may come from a file.
@@ -18,24 +18,20 @@ struct Setting: Sendable {
     /// What the setting does, in Markdown, without a full stop.
     let description: String
     /// Reads the value, if it is given.
-    let read: @Sendable (SettingsReader, inout Settings) throws -> Void
+    let read: @Sendable (SettingsReader, inout Group) throws -> Void
 
     /// The name of the environment variable, such as `HTTP_PORT` for `http.port`.
-    var environmentName: String { Self.environmentName(name) }
-
-    static func environmentName(_ name: String) -> String {
-        String(name.map { $0 == "." ? "_" : Character($0.uppercased()) })
-    }
+    var environmentName: String { SettingsReader.environmentName(name) }
 
     /// A setting with a default, which is the value that ``Settings`` begins with.
     init<Value: Sendable>(
         _ name: String,
-        _ path: any WritableKeyPath<Settings, Value> & Sendable,
+        _ path: any WritableKeyPath<Group, Value> & Sendable,
         _ kind: SettingKind<Value>,
         example: String? = nil,
         _ description: String
     ) {
-        let value = Settings.initial[keyPath: path]
+        let value = Group()[keyPath: path]
         self.init(
             name: name,
             isSecret: kind.isSecret,
@@ -55,7 +51,7 @@ struct Setting: Sendable {
     /// - Parameter defaultText: What its absence means, if it is more than `none`.
     init<Value: Sendable>(
         _ name: String,
-        _ path: any WritableKeyPath<Settings, Value?> & Sendable,
+        _ path: any WritableKeyPath<Group, Value?> & Sendable,
         optional kind: SettingKind<Value>,
         default defaultText: String = "none",
         example: String = "",
@@ -78,7 +74,7 @@ struct Setting: Sendable {
     /// A secret that every server needs.
     static func required(
         _ name: String,
-        _ path: any WritableKeyPath<Settings, Secret> & Sendable,
+        _ path: any WritableKeyPath<Group, Secret> & Sendable,
         _ kind: SettingKind<Secret>,
         example: String,
         _ description: String
@@ -98,7 +94,21 @@ struct Setting: Sendable {
         )
     }
 
-    private init(
+    /// Returns this setting as one of the group that contains its group.
+    func of<Root>(_ path: any WritableKeyPath<Root, Group> & Sendable) -> Setting<Root> {
+        Setting<Root>(
+            name: name,
+            isSecret: isSecret,
+            isRequired: isRequired,
+            allowed: allowed,
+            defaultText: defaultText,
+            example: example,
+            description: description,
+            read: { reader, root in try read(reader, &root[keyPath: path]) }
+        )
+    }
+
+    fileprivate init(
         name: String,
         isSecret: Bool,
         isRequired: Bool,
@@ -106,7 +116,7 @@ struct Setting: Sendable {
         defaultText: String,
         example: String,
         description: String,
-        read: @escaping @Sendable (SettingsReader, inout Settings) throws -> Void
+        read: @escaping @Sendable (SettingsReader, inout Group) throws -> Void
     ) {
         self.name = name
         self.isSecret = isSecret
@@ -117,6 +127,14 @@ struct Setting: Sendable {
         self.description = description
         self.read = read
     }
+}
+
+/// Settings that belong together, usually those of one feature: the values, and the declarations beside them.
+protocol SettingsGroup: Sendable {
+    static var settings: [Setting<Self>] { get }
+
+    /// The defaults.
+    init()
 }
 
 /// A kind of setting: how its text is read, and how a value is shown.

@@ -3,7 +3,7 @@ internal import HTTPServer
 extension Settings {
     /// Returns the URL at which Kakao reports failed tokens; `nil` if Kakao cannot reach the server.
     func returnURL(port: Int) -> String? {
-        guard let publicURL, let feedbackSecret else { return nil }
+        guard let publicURL, let feedbackSecret = callbacks.feedbackSecret else { return nil }
         let base: String =
             switch publicURL {
             case .given(let url): url

@@ -1,45 +1,26 @@
 package import HTTPServer
-package import Journal
-package import KakaoAPI
 package import LogOutput
 package import Logging
 
 /// The settings of a server. `docs/settings.md` has a table of them.
-package struct Settings: Sendable {
+package struct Settings: SettingsGroup {
     package var http = HTTPServerSettings()
     package var certificateFile: String?
     package var privateKeyFile: String?
     package var publicURL: PublicURL?
     var givenPublicURL: String?
     /// The URL of the PostgreSQL database.
-    package var databaseURL: Secret
+    package var databaseURL = Secret("")
     package var migratesOnStart = true
-    package var operatorKey: Secret
-    package var kakao: Kakao
-    package var identity = Identity()
-    package var feedbackSecret: Secret?
-    package var pruneAfterFailures = 3
-    package var userIDArgument: String?
-    package var pushRetentionDays = 30
-    package var renewDaysBeforeExpiry = 7
-    package var deviceUserIDs = UserIDs.kakao
-    var givenUserIDs: UserIDs?
-    package var activeWithinDays = 90
-    /// The limit of requests of each user to the device endpoints; `nil` for no limit.
-    package var requestsPerMinutePerUser: Int? = 60
-    /// The limit of requests from each address to the device endpoints; `nil` for no limit.
-    package var requestsPerMinutePerAddress: Int? = 600
-    package var journal = Journal()
+    package var operatorKey = Secret("")
+    package var kakao = KakaoSettings()
+    package var identity = IdentitySettings()
+    package var callbacks = CallbackSettings()
+    package var pushes = PushSettings()
+    package var devices = DeviceSettings()
+    package var journal = JournalSettings()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
-
-    /// Whose user ids devices have.
-    package enum UserIDs: String, CaseIterable, Sendable {
-        /// Kakao's: an unlink withdraws the user's devices.
-        case kakao
-        /// The service's own.
-        case own
-    }
 
     /// The URL at which Kakao reaches the server.
     package enum PublicURL: Sendable {
@@ -48,94 +29,18 @@ package struct Settings: Sendable {
         case own
     }
 
-    /// The settings of the journal, which stores Kakao's calls while PostgreSQL is unavailable.
-    package struct Journal: Sendable {
-        /// The directory of the journal; `nil` for no journal.
-        package var directory: String?
-        package var maximumBytes = 1 << 30
-        /// The file operations, which tests replace to simulate failing disks.
-        package var fileOperations = FileOperations.system
-    }
-
-    /// The settings of the app at Kakao and of the calls to Kakao.
-    package struct Kakao: Sendable {
-        package var adminKey: Secret
-        package var appID: Int64?
-        package var restAPIKey: String?
-        package var nativeAppKey: String?
-        package var javaScriptKey: String?
-        package var apiURL = "https://kapi.kakao.com"
-        package var authURL = "https://kauth.kakao.com"
-        package var caCertificateFile: String?
-        package var pushVersion = PushVersion.v1
-        package var maximumConcurrentRequests = 32
-        package var requestsPerSecond: Int?
-
-        /// The app keys with which a user may have logged in. ID tokens and account events have one as their audience.
-        var loginKeys: Set<String> { Set([restAPIKey, nativeAppKey, javaScriptKey].compactMap(\.self)) }
-
-        /// The URL of the keys with which Kakao signs ID tokens.
-        var keysURL: String { authURL + "/.well-known/jwks.json" }
-
-        /// The settings of the client of Kakao's REST API.
-        var api: KakaoAPISettings {
-            KakaoAPISettings(
-                apiURL: apiURL,
-                authURL: authURL,
-                adminKey: AdminKey(adminKey.revealed),
-                pushVersion: pushVersion
-            )
-        }
-    }
-
-    /// The kinds of tokens with which users' apps may authenticate.
-    package struct Identity: Sendable {
-        /// Whether access tokens of Kakao Login are accepted. Requires ``Kakao/appID``.
-        package var acceptsKakaoAccessTokens = false
-        /// Whether ID tokens of Kakao are accepted. Requires one of the app's keys.
-        package var acceptsKakaoIDTokens = false
-        /// The service's own backend; `nil` if its tokens are not accepted.
-        package var backend: Backend?
-        var given = Given()
-        /// The minimum time between two fetches of an issuer's keys.
-        package var keyFetchInterval = Duration.seconds(60)
-        /// The time after which an issuer's keys are fetched again. A withdrawn key is trusted no longer than that.
-        package var keyRefreshInterval = Duration.seconds(3600)
-
-        /// An issuer of JSON Web Tokens for the service's users.
-        package struct Backend: Sendable {
-            package var issuer: String
-            package var audience: String
-            package var keys: Keys
-
-            /// The source of the keys that verify the backend's tokens.
-            package enum Keys: Sendable {
-                case secret(Secret)
-                case url(String)
-                case file(String)
-            }
-
-            package init(issuer: String, audience: String, keys: Keys) {
-                self.issuer = issuer
-                self.audience = audience
-                self.keys = keys
-            }
-
-            /// Whether the backend signs with a shared secret.
-            var isSecret: Bool {
-                guard case .secret = keys else { return false }
-                return true
-            }
-        }
+    /// The defaults, without the settings that every server needs.
+    package init() {
+        http.port = 8080
+        http.maximumConnectionsPerAddress = 1000
     }
 
     /// Creates settings from the required ones, with the defaults for all others.
     package init(databaseURL: Secret, operatorKey: Secret, adminKey: Secret) {
+        self.init()
         self.databaseURL = databaseURL
         self.operatorKey = operatorKey
-        kakao = Kakao(adminKey: adminKey)
-        http.port = 8080
-        http.maximumConnectionsPerAddress = 1000
+        kakao.adminKey = adminKey
     }
 
     /// The URL at which this machine reaches the server. A wildcard host is replaced by the loopback address.
@@ -165,11 +70,141 @@ package struct Settings: Sendable {
     ) throws {
         let file = try yaml.map { try SettingsFile(yaml: $0, path: path) }
         let reader = SettingsReader(environment: environment, file: file, readFile: readFile)
-        self = .initial
-        for setting in Self.declarations { try setting.read(reader, &self) }
+        self.init()
+        for setting in Self.all { try setting.read(reader, &self) }
         try validate(reader)
     }
 
-    /// The defaults, without the settings that every server needs.
-    static let initial = Settings(databaseURL: Secret(""), operatorKey: Secret(""), adminKey: Secret(""))
+    /// Checks the rules between settings, and sets the defaults that depend on others.
+    private mutating func validate(_ reader: SettingsReader) throws {
+        publicURL = givenPublicURL.map { .given($0) }
+        guard (certificateFile == nil) == (privateKeyFile == nil) else {
+            let missing = certificateFile == nil ? "http.tls.certificate_file" : "http.tls.private_key_file"
+            throw reader.error(missing, "is required: set the certificate and its private key together.")
+        }
+        try identity.validate(reader, kakao)
+        try devices.validate(reader, kakao, identity)
+    }
+}
+
+// MARK: Declarations
+
+extension Settings {
+    /// All settings, in the order of the documents.
+    static let all: [Setting<Settings>] =
+        settings + KakaoSettings.settings.map { $0.of(\.kakao) } + IdentitySettings.settings.map { $0.of(\.identity) }
+        + CallbackSettings.settings.map { $0.of(\.callbacks) } + PushSettings.settings.map { $0.of(\.pushes) }
+        + DeviceSettings.settings.map { $0.of(\.devices) } + JournalSettings.settings.map { $0.of(\.journal) }
+        + log
+
+    static let settings: [Setting<Settings>] = [
+        Setting("http.host", \.http.host, .text, "the numeric address to listen on"),
+        Setting("http.port", \.http.port, .port, "the port; 0 for any free port"),
+        Setting(
+            "http.public_url",
+            \.givenPublicURL,
+            optional: .url,
+            example: "https://push.example.com",
+            "the public URL at which Kakao reaches the server; with `feedback.secret`, each push names it as `return_url`"
+        ),
+        Setting(
+            "http.tls.certificate_file",
+            \.certificateFile,
+            optional: .path,
+            example: "/etc/push-server/certificate.pem",
+            "the certificate chain (PEM): enables HTTPS without a proxy"
+        ),
+        Setting(
+            "http.tls.private_key_file",
+            \.privateKeyFile,
+            optional: .path,
+            example: "/etc/push-server/key.pem",
+            "the certificate's private key (PEM); required with the certificate"
+        ),
+        Setting(
+            "http.max_body_bytes",
+            \.http.maximumBodyBytes,
+            .bytes(1024...1 << 30),
+            "the maximum size of a request body; beyond it 413. Requests of phones and Kakao are limited to 64 KiB ([limits](http.md#limits))"
+        ),
+        Setting(
+            "http.max_header_bytes",
+            \.http.headLimits.headerBytes,
+            .bytes(1024...1 << 20),
+            "the maximum size of a request head; beyond it 431"
+        ),
+        Setting(
+            "http.header_timeout_seconds",
+            \.http.headerTimeout,
+            .seconds,
+            "time limit from the first byte of a request to its last header"
+        ),
+        Setting(
+            "http.body_timeout_seconds",
+            \.http.bodyTimeout,
+            .seconds,
+            "time limit for receiving a body, and for the peer to read a response; extended by the same time for a peer that keeps up `http.min_bytes_per_second`"
+        ),
+        Setting(
+            "http.min_bytes_per_second",
+            \.http.minimumBytesPerSecond,
+            .integer(1...1_000_000),
+            "the minimum average rate over that time at which a peer must send a body or read a response"
+        ),
+        Setting(
+            "http.idle_timeout_seconds",
+            \.http.idleTimeout,
+            .seconds,
+            "time limit between two requests on a connection"
+        ),
+        Setting(
+            "http.max_connections",
+            \.http.maximumConnections,
+            .integer(1...1_000_000),
+            "concurrent connections; further ones wait"
+        ),
+        Setting(
+            "http.max_connections_per_address",
+            \.http.maximumConnectionsPerAddress,
+            .limitedInteger(1...1_000_000),
+            "concurrent connections from one IPv4 address or IPv6 /64. At the limit the connection that has been idle longest is closed; if none is idle, the new one. Connections of trusted proxies and of Kakao are not counted"
+        ),
+        Setting(
+            "http.trusted_proxies",
+            \.http.trustedProxies,
+            .proxies,
+            example: "127.0.0.1, 10.0.0.0/8",
+            "proxies whose `X-Forwarded-For` is trusted. **Set it behind a proxy**: otherwise all phones count as one address ([rate limits](#rate-limits))"
+        ),
+        .required(
+            "database.url",
+            \.databaseURL,
+            .secret(),
+            example: "postgres://push:secret@localhost:5432/push",
+            "the database, `postgres://user:password@host:5432/name`. It contains a password: prefer the environment or a file to the settings file"
+        ),
+        Setting(
+            "database.migrate",
+            \.migratesOnStart,
+            .boolean,
+            "whether `serve` applies pending migrations at start; otherwise it refuses to start until `push-server migrate` has run"
+        ),
+        .required(
+            "operator.key",
+            \.operatorKey,
+            .secret(atLeast: 32),
+            example: "/run/secrets/operator_key",
+            "the initial operator key, for example from `openssl rand -hex 32`; it has all scopes"
+        ),
+    ]
+
+    private static let log: [Setting<Settings>] = [
+        Setting("log.level", \.logLevel, .choice, "the lowest level to log"),
+        Setting(
+            "log.format",
+            \.logFormat,
+            .choice,
+            "`text` for people, `json` for programs; one line an event, on standard error"
+        ),
+    ]
 }

@@ -19,7 +19,7 @@ package enum SettingsDocument: String, CaseIterable, Sendable {
     // MARK: docs/settings.md
 
     private static var table: String {
-        let rows = Settings.declarations.map { setting in
+        let rows = Settings.all.map { setting in
             let required = setting.isRequired ? "required" : setting.defaultText
             return "| `\(setting.name)` | \(setting.allowed) | \(required) | \(setting.description) |\n"
         }
@@ -36,7 +36,7 @@ package enum SettingsDocument: String, CaseIterable, Sendable {
 
             """
         var section: Substring = ""
-        for setting in Settings.declarations {
+        for setting in Settings.all {
             let parts = setting.name.split(separator: ".", maxSplits: 1)
             if parts[0] != section {
                 section = parts[0]
@@ -66,11 +66,11 @@ package enum SettingsDocument: String, CaseIterable, Sendable {
             POSTGRES_PASSWORD=
 
             """
-        let required = Settings.declarations.filter { $0.isRequired && ofCompose[$0.name] == nil }
+        let required = Settings.all.filter { $0.isRequired && ofCompose[$0.name] == nil }
         for setting in required {
             text += Self.comment(Self.sentence(of: setting), indentation: "") + "\(setting.environmentName)=\n"
         }
-        for setting in Settings.declarations where !required.contains(where: { $0.name == setting.name }) {
+        for setting in Settings.all where !required.contains(where: { $0.name == setting.name }) {
             let value = ofCompose[setting.name]?.0 ?? (setting.isSecret ? "" : setting.example)
             let sentence = Self.sentence(of: setting, default: ofCompose[setting.name]?.1)
             text += "\n" + Self.comment(sentence, indentation: "") + "# \(setting.environmentName)=\(value)\n"
@@ -83,7 +83,7 @@ package enum SettingsDocument: String, CaseIterable, Sendable {
     /// Returns a description without Markdown, with the allowed values and the default.
     ///
     /// - Parameter other: The default, if it is another one than that of the declaration.
-    private static func sentence(of setting: Setting, default other: String? = nil) -> String {
+    private static func sentence(of setting: Setting<Settings>, default other: String? = nil) -> String {
         var text = setting.description
         // References to other pages are of no use in a file.
         text.replace(/\s*\(\[[^\]]*\]\([^)]*\)\)/, with: "")

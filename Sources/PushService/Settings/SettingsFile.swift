@@ -107,7 +107,7 @@ struct SettingsFile {
             || name.hasSuffix("_file") && settings[String(name.dropLast(5))]?.isSecret == true
     }
 
-    private static let settings = Dictionary(uniqueKeysWithValues: Settings.declarations.map { ($0.name, $0) })
+    private static let settings = Dictionary(uniqueKeysWithValues: Settings.all.map { ($0.name, $0) })
 
     private func error(_ line: Int, _ message: String) -> SettingsError {
         SettingsError(place: place(line: line), message: message)
@@ -115,7 +115,7 @@ struct SettingsFile {
 
     /// The names of all sections, such as `http`, `http.tls` and `database`.
     private static let sections: Set<String> = Set(
-        Settings.declarations.flatMap { setting in
+        Settings.all.flatMap { setting in
             let parts = setting.name.split(separator: ".").dropLast()
             return parts.indices.map { parts[...$0].joined(separator: ".") }
         }

@@ -12,6 +12,11 @@ struct SettingsReader {
         self.readFile = readFile
     }
 
+    /// Returns the name of a setting's environment variable: `HTTP_PORT` for `http.port`.
+    static func environmentName(_ name: String) -> String {
+        String(name.map { $0 == "." ? "_" : Character($0.uppercased()) })
+    }
+
     /// Returns the value of a setting, or `nil` if it is not set.
     ///
     /// - Throws: ``SettingsError`` if it is invalid, or if the file of a secret cannot be read.
@@ -22,7 +27,7 @@ struct SettingsReader {
     }
 
     private func text(_ name: String) -> String? {
-        environment[Setting.environmentName(name)] ?? file?.entries[name]?.value
+        environment[Self.environmentName(name)] ?? file?.entries[name]?.value
     }
 
     /// Returns the contents of the file that has the secret, without the line end that editors and `echo` append.
@@ -39,7 +44,7 @@ struct SettingsReader {
 
     /// Returns the place of a setting, for error messages.
     private func place(of name: String) -> String {
-        let variable = Setting.environmentName(name)
+        let variable = Self.environmentName(name)
         for suffix in ["", "_FILE"] where environment[variable + suffix] != nil {
             return "\(variable)\(suffix) in the environment"
         }

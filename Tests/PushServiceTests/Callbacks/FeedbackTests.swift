@@ -96,7 +96,7 @@ import Testing
 
     @Test("The number of failures is configurable")
     func setting() async throws {
-        let adjust = { (settings: inout Settings) in settings.pruneAfterFailures = 1 }
+        let adjust = { (settings: inout Settings) in settings.devices.pruneAfterFailures = 1 }
         try await withService(adjust) { service in
             _ = try await service.api.register(1, "token")
             _ = try await Self.report(service, 1, "token", at: Self.registeredAt(service))
@@ -113,7 +113,7 @@ import Testing
                 #expect(status == 404, "\(path)")
             }
         }
-        let adjust = { (settings: inout Settings) in settings.feedbackSecret = nil }
+        let adjust = { (settings: inout Settings) in settings.callbacks.feedbackSecret = nil }
         try await withService(adjust) { service in
             #expect(try await Self.report(service, 1, "token", at: 1) == 404)
             _ = try await service.api.register(1, "token")

@@ -69,7 +69,7 @@ private struct Withdrawal: UserObserver {
     func ownUserIDs() async throws {
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
-            settings.deviceUserIDs = .own
+            settings.devices.userIDs = .own
         }
         try await withService(adjust) { service in
             _ = try await service.api.register(1, "android")

@@ -17,7 +17,7 @@ import Testing
 
     @Test("A token's renewal time is the configured number of days before its expiry, or up to a day earlier")
     func time() async throws {
-        func adjust(_ settings: inout Settings) { settings.renewDaysBeforeExpiry = 10 }
+        func adjust(_ settings: inout Settings) { settings.devices.renewDaysBeforeExpiry = 10 }
         try await withService(adjust) { service in
             _ = try await service.api.register(1, "token")
             let inTime = "renew_at BETWEEN now() + interval '18.9 days' AND now() + interval '20 days'"
@@ -101,7 +101,7 @@ import Testing
     func inactive() async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-            settings.activeWithinDays = 10
+            settings.devices.activeWithinDays = 10
             try await Self.registerFive(settings)
             try await database.pool.write(
                 """

@@ -23,7 +23,7 @@ import Testing
                 settings.kakao.authURL = settings.kakao.apiURL
                 settings.kakao.nativeAppKey = nativeKey
                 settings.identity.acceptsKakaoIDTokens = true
-                settings.identity.backend = Settings.Identity.Backend(
+                settings.identity.backend = IdentitySettings.Backend(
                     issuer: issuer,
                     audience: "push",
                     keys: .secret(Secret(backendSecret))

@@ -91,7 +91,7 @@ import Testing
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
             settings.identity.acceptsKakaoAccessTokens = true
-            settings.requestsPerMinutePerAddress = 1
+            settings.devices.requestsPerMinutePerAddress = 1
         }
         try await withService(adjust) { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))

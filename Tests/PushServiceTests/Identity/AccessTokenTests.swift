@@ -228,7 +228,7 @@ import Testing
     @Test("A flood of invalid tokens from one address causes few lookups, and its valid users are still accepted")
     func flood() async throws {
         let adjust = { (settings: inout Settings) in
-            settings.requestsPerMinutePerAddress = nil
+            settings.devices.requestsPerMinutePerAddress = nil
             settings.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
         }
         try await Self.withIdentity(adjust) { service in
@@ -262,7 +262,7 @@ import Testing
 
     @Test("Valid tokens are verified without delay, even if many share an address")
     func carrier() async throws {
-        let adjust = { (settings: inout Settings) in settings.requestsPerMinutePerAddress = nil }
+        let adjust = { (settings: inout Settings) in settings.devices.requestsPerMinutePerAddress = nil }
         try await Self.withIdentity(adjust) { service in
             let tokens = try (1...300).map { try #require(service.kakao.sandbox.accessToken(of: $0)) }
             // An address may have 32 unknown tokens verified at a time, and a token waits for its turn for at most 2 s. On

@@ -13,13 +13,13 @@ import Testing
 
     /// - Parameter keys: The backend's keys; `nil` for those that the sandbox publishes.
     private static func withBackend(
-        _ keys: Settings.Identity.Backend.Keys?,
+        _ keys: IdentitySettings.Backend.Keys?,
         _ body: (TestService) async throws -> Void
     ) async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
             // The sandbox's keys serve as those of a backend, whose issuer is not Kakao.
-            settings.identity.backend = Settings.Identity.Backend(
+            settings.identity.backend = IdentitySettings.Backend(
                 issuer: kakao.sandbox.url,
                 audience: "push",
                 keys: keys ?? .url(kakao.sandbox.url + "/.well-known/jwks.json")

@@ -23,8 +23,8 @@ import Testing
             settings.kakao.appID = 123_456
             settings.identity.acceptsKakaoAccessTokens = true
             settings.http.trustedProxies = proxies.flatMap { TrustedProxies($0) } ?? .none
-            settings.requestsPerMinutePerUser = perUser
-            settings.requestsPerMinutePerAddress = perAddress
+            settings.devices.requestsPerMinutePerUser = perUser
+            settings.devices.requestsPerMinutePerAddress = perAddress
         }
         try await withService(adjust, body)
     }

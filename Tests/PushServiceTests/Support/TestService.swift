@@ -90,7 +90,7 @@ extension Settings {
         )
         settings.http.port = 0
         settings.kakao.apiURL = kakao
-        settings.feedbackSecret = Secret(Keys.feedback)
+        settings.callbacks.feedbackSecret = Secret(Keys.feedback)
         settings.publicURL = .own
         return settings
     }
