@@ -39,7 +39,12 @@ def make_valid(case):
     case.query.pop("cursor", None)
     # A key may be used for one request only.
     case.headers.pop("Idempotency-Key", None)
-    if case.operation.schema.raw_schema["paths"][case.path][case.method.lower()]["security"][-1:] == [{"userToken": []}]:
+    callers = case.operation.schema.raw_schema["paths"][case.path][case.method.lower()]["security"][-1:]
+    if callers == [{"kakaoToken": []}]:
+        # An operator names the user of a relayed call.
+        fields = case.query if case.method in ("GET", "DELETE") else body
+        fields |= {"target_id_type": "user_id", "target_id": 1}
+    if callers == [{"userToken": []}]:
         # An operator names the user, in one place.
         if case.method == "POST" and not body:
             case.body = body = {}
