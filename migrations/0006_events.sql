@@ -30,7 +30,8 @@ CREATE INDEX events_stored_at ON events USING brin (stored_at);
 -- A registration that was authorized before its user left the app must not survive, however late it or the notice is
 -- stored.
 
--- Returns whether an event means that its user has left the app: the types for which `KakaoEvent.effect` is `userGone`.
+-- Returns whether an event means that its user has left the app: the types for which
+-- `KakaoEvent.userEventKind` is `left`.
 CREATE FUNCTION is_departure(event_type text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 SET search_path FROM CURRENT

@@ -9,8 +9,8 @@ struct Destination: Hashable {
     }
 }
 
-/// The requests to one destination: the number in flight, the first-come, first-served queue for a connection, and the idle
-/// connections.
+/// The requests to one destination: the number in flight, the first-come, first-served queue for a connection, and the
+/// idle connections.
 struct HostQueue {
     /// The number of requests that have a connection or for which one is being established.
     private(set) var activeCount = 0

@@ -34,6 +34,8 @@ final class Transfer: @unchecked Sendable {
     private(set) var uploadBytesLeft: Int
     /// Whether everything that was read of the request has left, so that more of the upload may be read.
     private var wantsUpload = false
+    /// Whether the upload was read, or is being read.
+    private var hasBegunUpload = false
     /// The task that reads the upload, while it waits for ``wantsUpload``.
     private var uploadReader: CheckedContinuation<Bool, Never>?
 
@@ -50,7 +52,7 @@ final class Transfer: @unchecked Sendable {
     /// Whether the request may be sent again. GET and HEAD without a body are harmless to repeat. An upload can be read
     /// only once.
     var mayBeSentAgain: Bool {
-        guard uploadBytesLeft == request.upload?.length ?? 0 else { return false }
+        guard !hasBegunUpload else { return false }
         return !mayHaveLeft || request.isIdempotent
             || (request.body.isEmpty && (request.method == .get || request.method == .head))
     }
@@ -68,7 +70,7 @@ final class Transfer: @unchecked Sendable {
 
     /// Lets the next piece of the upload be read.
     func requestUpload() {
-        wantsUpload = true
+        (wantsUpload, hasBegunUpload) = (true, true)
         wakeUploadReader()
     }
 

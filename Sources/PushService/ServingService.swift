@@ -87,6 +87,8 @@ struct ServingService: Service {
     /// - Parameter background: The task of the work in the background; `nil` if it was not started.
     private func stop(_ listener: PostgresListener, _ background: Task<Void, Never>?) async {
         logger.notice("Shutting down")
+        // Without a graceful shutdown, nobody else tells the work to end.
+        if Task.isCancelled { background?.cancel() }
         context.gate.beginShutdown()
         await listener.shutdown()
         let patience = Task(executorPreference: context.sending.loop) { [context] in

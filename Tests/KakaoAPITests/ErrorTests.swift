@@ -44,7 +44,8 @@ import Testing
         arguments: [
             (401, #"{"msg":"this access token does not exist","code":-401}"#, Disposition.logIn), (401, "", .logIn),
             (403, #"{"msg":"insufficient scopes.","code":-402,"required_scopes":["friends"]}"#, .consent),
-            (400, #"{"msg":"said","code":-10}"#, .wait), (403, #"{"msg":"said","code":-5}"#, .halt),
+            (401, #"{"msg":"said","code":-406}"#, .fail), (400, #"{"msg":"said","code":-10}"#, .wait),
+            (403, #"{"msg":"said","code":-5}"#, .halt),
         ]
     )
     func userToken(status: Int, body: String, disposition: Disposition) async throws {

@@ -25,7 +25,8 @@ extension KakaoError {
         default: break
         }
         switch status {
-        case 401: return .halt
+        // Other reasons why Kakao rejects a user, such as the age (-406), are not the app's either.
+        case 401: return credential == .userToken ? .fail : .halt
         case 429: return .wait
         // Without a code, only the status is known; 400 is the status of an invalid parameter.
         case 400 where code == nil: return .invalid

@@ -13,6 +13,7 @@ struct CallbackFeature: Feature {
         self.server = server
         server.lifecycle.register { loop in
             CallbackUsers(
+                hasKakaoUserIDs: server.settings.devices.userIDs == .kakao,
                 events: EventStore(pool: loop.pool),
                 callbacks: LinkCallbackStore(pool: loop.pool),
                 userIDArgument: server.settings.callbacks.userIDArgument

@@ -88,24 +88,45 @@ actor JournalReplayer {
     /// - Throws: The error that kept some records from being stored. All records are then retried, without effect on
     ///   those already stored.
     private func store(_ records: [JournalRecord]) async throws -> [Int] {
-        try await withThrowingTaskGroup(of: Int?.self) { group in
-            for (index, record) in records.enumerated() {
-                group.addTask(executorPreference: loop) { [store, logger] in
-                    do {
-                        try await store.store(ReceivedCall(record: record.payload))
-                        return nil
-                    } catch let error as PostgresError where error.isRejection {
-                        logger.error("Journal record rejected", metadata: ["error": "\(String(reflecting: error))"])
-                        return index
-                    } catch let error as ReceivedCall.UnknownRecord {
-                        logger.error("Journal record rejected", metadata: ["error": "\(error)"])
-                        return index
-                    }
-                }
+        var rejected: [Int] = []
+        var calls: [(index: Int, call: ReceivedCall)] = []
+        for (index, record) in records.enumerated() {
+            do {
+                calls.append((index, try ReceivedCall(record: record.payload)))
+            } catch {
+                logger.error("Journal record rejected", metadata: ["error": "\(error)"])
+                rejected.append(index)
             }
-            var rejected: [Int] = []
-            for try await index in group { if let index { rejected.append(index) } }
-            return rejected.sorted()
         }
+        // Events are stored one after the other, since each may be a transaction, for which there are few connections.
+        let (events, others) = (calls.filter(\.call.isEvents), calls.filter { !$0.call.isEvents })
+        rejected += try await withThrowingTaskGroup(of: Int?.self) { group in
+            for (index, call) in others {
+                group.addTask(executorPreference: loop) { try await self.store(call) ? nil : index }
+            }
+            var indices: [Int] = []
+            for try await index in group { if let index { indices.append(index) } }
+            return indices
+        }
+        for (index, call) in events where !(try await store(call)) { rejected.append(index) }
+        return rejected.sorted()
+    }
+
+    /// Stores a call. Returns `false` if the database rejects it.
+    private func store(_ call: ReceivedCall) async throws -> Bool {
+        do {
+            try await store.store(call)
+            return true
+        } catch let error as PostgresError where error.isRejection {
+            logger.error("Journal record rejected", metadata: ["error": "\(String(reflecting: error))"])
+            return false
+        }
+    }
+}
+
+extension ReceivedCall {
+    fileprivate var isEvents: Bool {
+        guard case .events = self else { return false }
+        return true
     }
 }

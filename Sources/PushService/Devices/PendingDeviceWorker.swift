@@ -19,6 +19,7 @@ struct PendingDeviceWorker: Sendable {
             on: loop,
             every: Self.pollInterval,
             signal: registrar.signal,
+            retryAfter: .seconds(1),
             pace: pace,
             failure: "Pending devices not claimed",
             logger: logger

@@ -53,7 +53,9 @@ struct UserRoutes: RouteCollection {
     /// Deletes the data of a user. Responds 204, or 202 if a call to Kakao is pending.
     @Sendable private func delete(_ call: Call) async throws -> Response {
         let userID = try call[Self.uuid]
-        return try await users.deleteData(ofUser: userID) ? Response(.noContent) : .pending
+        // A client that gives up must not leave a part of the data.
+        let isDone = try await call.request.uninterrupted { [users] in try await users.deleteData(ofUser: userID) }
+        return isDone ? Response(.noContent) : .pending
     }
 
     private static let reconciling = Operation(

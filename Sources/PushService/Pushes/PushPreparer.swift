@@ -22,6 +22,7 @@ struct PushPreparer: Sendable {
             every: .seconds(3600),
             firstAfter: .seconds(3600),
             signal: notices.preparing,
+            retryAfter: .seconds(1),
             pace: nil,
             failure: "Preparer pass failed",
             level: .warning,

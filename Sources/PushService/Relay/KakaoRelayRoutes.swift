@@ -10,10 +10,11 @@ internal import ServiceKit
 /// Kakao's calls on behalf of users, with Kakao's paths, parameters and responses, so that clients written for Kakao's
 /// API work after a change of their host. The server adds the credential, which no client has to keep.
 ///
-/// The operations follow from the declarations in ``KakaoCalls``. Calls of the Push API have endpoints of their own.
+/// The operations follow from the declarations in ``KakaoCalls``. Calls of the Push API have endpoints of their own, and
+/// so do calls that this relay cannot carry out (``KakaoOperation/isRelayed``).
 struct KakaoRelayRoutes: RouteCollection {
     static let title = "Calls on behalf of users, as in Kakao's API"
-    static let operations: [Operation<KakaoRelayRoutes>] = KakaoCalls.all.filter { $0.family != .push }.flatMap {
+    static let operations: [Operation<KakaoRelayRoutes>] = KakaoCalls.all.filter { $0.isRelayed }.flatMap {
         operations(of: $0)
     }
 
@@ -77,7 +78,7 @@ struct KakaoRelayRoutes: RouteCollection {
             }
             return .userToken(call.bearerToken)
         }
-        guard operation.isOfUser else { return operation.credentials[0] == .appKey ? .appKey : .adminKey }
+        guard operation.isOfUser else { return .adminKey }
         guard let target else {
             throw Problem.field(targetID.name, "the id of the user, with target_id_type=user_id")
         }
@@ -99,7 +100,7 @@ struct KakaoRelayRoutes: RouteCollection {
 }
 
 extension KakaoCall {
-    fileprivate static var family: KakaoFamily { operation.family }
+    fileprivate static var isRelayed: Bool { operation.isRelayed }
 }
 
 extension KakaoOperation {
@@ -107,6 +108,14 @@ extension KakaoOperation {
     fileprivate var id: String {
         let words = name.split(separator: "_")
         return words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.capitalized }
+    }
+
+    /// Whether the relay can carry out the call: one of `kapi.kakao.com` for a user or for the app, without files, whose
+    /// parameters are in the query or the form.
+    fileprivate var isRelayed: Bool {
+        let supported: Set<KakaoCredential.Kind> = [.adminKey, .adminKeyForUser, .userToken]
+        return family != .push && host == .api && uploadPart == nil && supported.isSuperset(of: credentials)
+            && !path.contains("{")
     }
 
     /// Whether the call concerns one user, rather than the app.
@@ -159,7 +168,7 @@ extension Response {
     fileprivate init(relaying response: HTTPClientResponse) {
         let headerFields = response.headerFields
         self.init(
-            HTTPResponse.Status(code: response.status),
+            HTTPResponse.Status(integerLiteral: response.status),
             contentType: headerFields[.contentType] ?? "application/json;charset=UTF-8",
             body: response.body
         )
@@ -205,12 +214,11 @@ extension Problem {
     /// - Parameter isIdempotent: Whether the caller may repeat the call without knowing its outcome.
     fileprivate init(relaying error: KakaoError, isIdempotent: Bool) {
         switch error.kind {
+        case .unreachable(let cause) where cause.code == .responseTooLarge || cause.code == .badResponse:
+            self.init(of: .badGateway, "Kakao's response is too large, or is not HTTP.")
         case .unreachable:
             guard isIdempotent || !error.bodyBytesLeft else {
-                self.init(
-                    of: .outcomeUnknown,
-                    "Kakao did not respond, and may or may not have carried out the call. Find out before you repeat it."
-                )
+                self = .outcomeUnknown
                 return
             }
             self = .kakaoUnavailable(error)
@@ -237,7 +245,7 @@ extension Problem {
             case (.halt, 401): self.init(of: .badGateway, "Kakao rejected this server's key. An operator must act.")
             case (_, 400..<500):
                 self.init(
-                    HTTPResponse.Status(code: status),
+                    HTTPResponse.Status(integerLiteral: status),
                     code: code?.rawValue,
                     kind: ProblemKind.refusedByKakao.name,
                     "Kakao rejected the call\(words)"
@@ -245,9 +253,23 @@ extension Problem {
                 if let retryAfter = error.retryAfter {
                     headerFields[.retryAfter] = String(retryAfter.components.seconds)
                 }
+            case (_, 300..<400):
+                self.init(
+                    of: .badGateway,
+                    "Kakao responded with status \(status), which its documentation does not describe."
+                )
+            // A gateway does not say whether Kakao has the request.
+            case _ where code == nil && !isIdempotent: self = .outcomeUnknown
             default: self = .kakaoUnavailable(error)
             }
         }
+    }
+
+    private static var outcomeUnknown: Problem {
+        Problem(
+            of: .outcomeUnknown,
+            "Kakao did not respond, and may or may not have carried out the call. Find out before you repeat it."
+        )
     }
 
     private static func kakaoUnavailable(_ error: KakaoError) -> Problem {

@@ -7,7 +7,14 @@ internal import ServiceLifecycle
 /// after a failure.
 ///
 /// ```swift
-/// BackgroundWorker("renew-devices", on: loop, every: .seconds(60), failure: "Token renewals not scheduled") { _ in
+/// BackgroundWorker(
+///     "renew-devices",
+///     on: loop,
+///     every: .seconds(60),
+///     pace: pace,
+///     failure: "Token renewals not scheduled",
+///     logger: logger
+/// ) { _ in
 ///     if try await store.renew() > 0 { signal.send() }
 ///     return nil
 /// }
@@ -17,6 +24,9 @@ package final class BackgroundWorker: Service {
     ///
     /// - Returns: The time until the next step; `nil` for the worker's interval, zero to continue at once.
     package typealias Step = @Sendable (BackgroundWorker) async throws -> Duration?
+
+    /// The time for a step after the stop.
+    private static let lastStepTime = Duration.seconds(1)
 
     package let name: String
     /// The loop on which the steps run.
@@ -40,8 +50,8 @@ package final class BackgroundWorker: Service {
     ///   - interval: The time between two steps without a signal.
     ///   - firstWait: The time before the first step; zero for none.
     ///   - signal: Wakes the worker when there is work to do.
-    ///   - retryInterval: The time after a step that failed, whatever is signalled.
-    ///   - stepsAfterStop: Whether a last step runs after the stop.
+    ///   - retryInterval: The time after a step that failed, whatever is signalled; `nil` for `interval`.
+    ///   - stepsAfterStop: Whether a last step runs after the stop, for up to a second.
     ///   - pace: Limits how often the workers of a server look for work after `interval`, without a signal; `nil` for
     ///     work that costs no transaction.
     ///   - failure: The message of the log line for a step that failed.
@@ -51,7 +61,7 @@ package final class BackgroundWorker: Service {
         every interval: Duration,
         firstAfter firstWait: Duration = .zero,
         signal: Signal? = nil,
-        retryAfter retryInterval: Duration = .seconds(1),
+        retryAfter retryInterval: Duration? = nil,
         stepsAfterStop: Bool = false,
         pace: PollPace?,
         failure: Logger.Message,
@@ -63,7 +73,7 @@ package final class BackgroundWorker: Service {
         self.loop = loop
         self.interval = interval
         self.firstWait = firstWait
-        self.retryInterval = retryInterval
+        self.retryInterval = retryInterval ?? interval
         self.stepsAfterStop = stepsAfterStop
         self.pace = pace
         self.failure = (level, failure)
@@ -95,12 +105,13 @@ package final class BackgroundWorker: Service {
     }
 
     private func repeatStep() async {
-        var wait = firstWait > .zero ? paced(firstWait) : .zero
+        var slot: UInt64?
+        var wait = firstWait > .zero ? paced(firstWait, &slot) : .zero
         while !isStopping {
             if wait > .zero { await signal.wait(atMost: wait) }
             if isStopping { break }
             do {
-                wait = try await step(self) ?? paced(interval)
+                wait = try await step(self) ?? paced(interval, &slot)
             } catch {
                 log(error)
                 if !isStopping { await stopping.wait(atMost: retryInterval) }
@@ -109,13 +120,15 @@ package final class BackgroundWorker: Service {
         }
         guard stepsAfterStop else { return }
         do {
-            _ = try await step(self)
+            _ = try await loop.run(within: Self.lastStepTime) { try await self.step(self) }
         } catch {
             log(error)
         }
     }
 
-    private func paced(_ wait: Duration) -> Duration { pace?.reserve(after: wait) ?? wait }
+    private func paced(_ wait: Duration, _ slot: inout UInt64?) -> Duration {
+        pace?.reserve(after: wait, in: &slot) ?? wait
+    }
 
     private func log(_ error: any Error) {
         guard !(error is CancellationError) else { return }

@@ -7,19 +7,24 @@ package final class PollPace: Sendable {
     /// The time between two looks, in milliseconds.
     private static let slot: UInt64 = 2000
 
-    /// The slots that are taken, as multiples of ``slot``.
+    /// The slots that are taken, as multiples of ``slot``. Each worker has at most one.
     private let taken = Locked<Set<UInt64>>([])
 
     package init() {}
 
     /// Takes the first free slot after `wait`, and returns the time until then.
-    func reserve(after wait: Duration) -> Duration {
+    ///
+    /// - Parameter own: The slot that the worker has taken before, which is given back; then the new one.
+    func reserve(after wait: Duration, in own: inout UInt64?) -> Duration {
         let now = EventLoop.milliseconds()
-        return taken.withLock { taken in
-            taken = taken.filter { $0 * Self.slot >= now }
-            var slot = (now + wait.wholeMilliseconds) / Self.slot + 1
+        let first = (now + wait.wholeMilliseconds) / Self.slot + 1
+        let slot = taken.withLock { [own] taken in
+            if let own { taken.remove(own) }
+            var slot = first
             while !taken.insert(slot).inserted { slot += 1 }
-            return .milliseconds(Int(slot * Self.slot - now))
+            return slot
         }
+        own = slot
+        return .milliseconds(Int(slot * Self.slot - now))
     }
 }
