@@ -13,8 +13,8 @@ protocol Feature: Sendable {
     /// Adds the operations of a loop.
     func addRoutes(to routes: inout Routes, _ loop: LoopServices)
 
-    /// The work in the background. It starts when the database is ready, and stops with the last requests.
-    var services: [any Service] { get }
+    /// Makes the work in the background, once. It starts when the database is ready, and stops with the last requests.
+    func makeServices() -> [any Service]
 
     /// The channels of PostgreSQL on which other servers notify the feature.
     var channels: [String] { get }
@@ -24,7 +24,7 @@ protocol Feature: Sendable {
 }
 
 extension Feature {
-    var services: [any Service] { [] }
+    func makeServices() -> [any Service] { [] }
     var channels: [String] { [] }
     func receive(_ event: PostgresListener.Event) {}
 }

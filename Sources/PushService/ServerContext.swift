@@ -8,7 +8,7 @@ internal import Logging
 internal import Postgres
 internal import ServiceKit
 
-/// What the features of a server share.
+/// The parts of a server that its features share.
 struct ServerContext: Sendable {
     let settings: Settings
     let logger: Logger
@@ -25,7 +25,7 @@ struct ServerContext: Sendable {
     let journal: Journal?
     let gate: StartupGate
     let pace = PollPace()
-    /// What follows when something happens to users. Features register it.
+    /// The features' reactions to events of users. Features register them.
     let lifecycle = UserLifecycle()
     /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.
     let returnURL = Locked<String?>(nil)

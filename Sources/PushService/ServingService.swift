@@ -78,7 +78,7 @@ struct ServingService: Service {
     /// Runs the work in the background, which ends when the server shuts down.
     private func work() async {
         await withDiscardingTaskGroup { group in
-            for service in features.flatMap(\.services) {
+            for service in features.flatMap({ $0.makeServices() }) {
                 group.addTask { try? await service.run() }
             }
         }

@@ -58,16 +58,16 @@ extension Kind where Value == Double {
 extension Kind where Value == [Int64] {
     /// Ids of users: an array, or the text of a JSON array.
     package static func userIDs(count: ClosedRange<Int>) -> Kind {
-        let id = Kind<Int64>.userID
+        let ids = Kind<Int64>.userID.array
         return Kind(
-            .array(of: id.input, count: count),
-            output: .array(of: id.output),
+            .array(of: Kind<Int64>.userID.input, count: count),
+            output: ids.output,
             allowed: "an array of \(count.lowerBound) to \(count.upperBound) integers from 1 to 9223372036854775807",
             read: { value throws(InvalidValue) in
                 guard let ids = UserID.read(try value.structured(), count: count) else { throw InvalidValue() }
                 return ids
             },
-            write: { id.array.write($0, &$1) }
+            write: ids.write
         )
     }
 }

@@ -31,7 +31,7 @@ import Testing
 
     private static func check<Call: KakaoCall>(_: Call.Type, _ fixture: Fixture) async throws {
         let operation = Call.operation
-        let call = try operation.parameters.read(fixture.parameters(operation.path))
+        let call = try operation.parameters.read(fixture.parameters(operation.parameters(inPath: fixture.path)))
         let (result, calls) = try await withKakao(answering: answer(fixture.status, fixture.body)) { kakao in
             try await kakao.call(call, as: fixture.credential)
         }
@@ -75,13 +75,10 @@ import Testing
         }
 
         /// Returns all parameters, including those in the path.
-        func parameters(_ pattern: String) -> JSONObject {
+        func parameters(_ inPath: [(name: String, text: String)]) -> JSONObject {
             var parameters = query
             for (name, value) in fields.members { parameters[name] = value }
-            for (part, segment) in zip(pattern.split(separator: "/"), path.split(separator: "/"))
-            where part.hasPrefix("{") {
-                parameters[String(part.dropFirst().dropLast())] = .string(String(segment))
-            }
+            for (name, text) in inPath { parameters[name] = .string(text) }
             return parameters
         }
 

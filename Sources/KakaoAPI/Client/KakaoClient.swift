@@ -1,6 +1,6 @@
 internal import EventLoop
 package import HTTPClient
-internal import HTTPTypes
+package import HTTPTypes
 
 /// Kakao's REST API, called on one loop.
 ///
@@ -30,8 +30,9 @@ package struct KakaoClient: Sendable {
         self.client = client
         self.onCall = onCall
         self.budget = budget
-        apiURL = settings.apiURL.hasSuffix("/") ? String(settings.apiURL.dropLast()) : settings.apiURL
-        authURL = settings.authURL.hasSuffix("/") ? String(settings.authURL.dropLast()) : settings.authURL
+        func withoutSlash(_ url: String) -> String { url.hasSuffix("/") ? String(url.dropLast()) : url }
+        apiURL = withoutSlash(settings.apiURL)
+        authURL = withoutSlash(settings.authURL)
         adminForm = [
             .authorization: "KakaoAK \(settings.adminKey.unmasked)",
             .contentType: FormBody.contentType,
@@ -181,8 +182,8 @@ package struct KakaoClient: Sendable {
 
 extension HTTPField.Name {
     /// Kakao's description of the SDK and the app that call.
-    fileprivate static var ka: HTTPField.Name {
+    package static let ka: HTTPField.Name = {
         guard let name = HTTPField.Name("KA") else { preconditionFailure("KA is the name of a header field") }
         return name
-    }
+    }()
 }

@@ -3,7 +3,7 @@
 ///
 /// ``KakaoCalls/all`` lists all calls. `docs/contributing.md` shows how one is added.
 package protocol KakaoCall: Sendable {
-    /// What Kakao returns if the call succeeds.
+    /// The response to a call that succeeds.
     associatedtype Answer: Sendable
     static var operation: KakaoOperation<Self> { get }
 }

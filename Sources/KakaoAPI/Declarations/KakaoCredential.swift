@@ -2,7 +2,7 @@
 package enum KakaoCredential: Sendable {
     /// The Admin key, for the app as a whole.
     case adminKey
-    /// The Admin key, for one of the app's users, whom the parameters `target_id_type` and `target_id` name.
+    /// The Admin key, for one of the app's users. The parameters `target_id_type` and `target_id` name the user.
     case adminKeyForUser(Int64)
     /// An access token that Kakao Login issued to a user. Visible ASCII characters only.
     case userToken(String)

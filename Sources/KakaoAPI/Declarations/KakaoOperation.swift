@@ -110,6 +110,13 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         }
     }
 
+    /// Returns the parameters in a path of ``paths``.
+    package func parameters(inPath path: String) -> [(name: String, text: String)] {
+        zip(self.path.split(separator: "/"), path.split(separator: "/")).compactMap { pattern, segment in
+            pattern.hasPrefix("{") ? (String(pattern.dropFirst().dropLast()), String(segment)) : nil
+        }
+    }
+
     /// Returns the parameters of a request, encoded for a query or a form.
     func form(of call: Call) -> FormBody {
         if let encodeForm { return encodeForm(call) }

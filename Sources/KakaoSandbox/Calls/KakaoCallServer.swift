@@ -24,7 +24,7 @@ struct KakaoCallServer {
 
     /// The caller of a call, as its credential says.
     struct Caller {
-        /// The user of the access token, or the user whom a call with the Admin key names.
+        /// The user of the access token, or the one in `target_id` of a call with the Admin key.
         let userID: Int64?
         /// The grant of the access token, if there is one.
         let grant: AccessTokens.Grant?
@@ -130,10 +130,7 @@ struct KakaoCallServer {
         } catch {
             throw .badParameter("the form cannot be read: \(error.message)")
         }
-        for (pattern, segment) in zip(operation.path.split(separator: "/"), path.split(separator: "/"))
-        where pattern.hasPrefix("{") {
-            values[String(pattern.dropFirst().dropLast())] = .string(String(segment))
-        }
+        for (name, text) in operation.parameters(inPath: path) { values[name] = .string(text) }
         return values
     }
 
@@ -185,8 +182,4 @@ struct KakaoCallServer {
         }
         throw .unauthorized("wrong appKey")
     }
-}
-
-extension HTTPField.Name {
-    fileprivate static let ka = unvalidated("KA")
 }

@@ -43,7 +43,7 @@ struct CallbackFeature: Feature {
         routes.add(FeedbackRoutes(isOffered: server.settings.callbacks.feedbackSecret != nil, intake: intake))
     }
 
-    var services: [any Service] {
+    func makeServices() -> [any Service] {
         guard let journal = server.journal else { return [] }
         let replayer = JournalReplayer(
             journal: journal,
@@ -51,7 +51,7 @@ struct CallbackFeature: Feature {
             loop: server.background.loop,
             logger: server.logger
         )
-        return [replayer.worker]
+        return [replayer.worker()]
     }
 
     private func store(_ loop: LoopServices) -> ReceivedCallStore {

@@ -10,7 +10,7 @@ struct EventStore: Sendable {
     ///
     /// A duplicate event changes nothing, since its user may have returned.
     ///
-    /// - Parameter users: What follows from the events.
+    /// - Parameter users: The reactions to the events.
     func insert(_ events: [KakaoEvent], _ users: UserLifecycle.Users) async throws {
         let statement = InsertEvents(events: events, now: Date())
         guard events.contains(where: { $0.userEventKind != nil }) else {

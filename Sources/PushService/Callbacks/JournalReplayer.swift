@@ -31,7 +31,7 @@ actor JournalReplayer {
         self.logger = logger
     }
 
-    nonisolated var worker: BackgroundWorker {
+    nonisolated func worker() -> BackgroundWorker {
         let signal = Signal(loop: loop)
         journal.whenAppended { signal.send() }
         return BackgroundWorker(

@@ -56,7 +56,7 @@ struct DeviceFeature: Feature {
         routes.add(UserRoutes(registrar: registrar, users: server.lifecycle.users(loop)))
     }
 
-    var services: [any Service] {
+    func makeServices() -> [any Service] {
         let (loop, logger) = (server.background, server.logger)
         let registrar = registrar(loop, .background)
         return [

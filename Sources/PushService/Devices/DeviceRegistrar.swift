@@ -43,7 +43,7 @@ struct DeviceRegistrar: Sendable {
     /// - Throws: ``Problem`` with Kakao's error text if Kakao rejects the registration; ``PostgresError``.
     func register(_ registration: DeviceRegistration) async throws -> TokenLifetime? {
         var registration = registration
-        // Events of Kakao's users say nothing about users whom the service numbers itself.
+        // Kakao's events have Kakao's user ids, so they say nothing about users with ids of the service's own.
         if !hasKakaoUserIDs { registration.authorizedAt = nil }
         var pending: ArraySlice<PendingDevice>
         if let repetition = try await store.registerAgain(registration) {
@@ -178,19 +178,7 @@ extension DeviceRegistrar {
 }
 
 extension ProblemKind {
-    static let badGateway = ProblemKind(
-        .badGateway,
-        "bad-gateway",
-        "Kakao returned a response that its documentation does not describe."
-    )
-    static let kakaoUnavailable = ProblemKind(.serviceUnavailable, "kakao-unavailable", "Kakao is unavailable.")
     static let conflict = ProblemKind(.conflict, "conflict", "A concurrent request has changed the object.")
-    fileprivate static let refusedByKakao = ProblemKind(
-        .badRequest,
-        "refused-by-kakao",
-        "Kakao rejected the registration.",
-        hasKakaoStatus: true
-    )
 }
 
 extension Problem {
@@ -199,11 +187,6 @@ extension Problem {
         guard case .refused(let status, let code, let message) = error.kind else {
             return Problem(of: .badGateway, "The call to Kakao failed.")
         }
-        return Problem(
-            HTTPResponse.Status(integerLiteral: (400..<500).contains(status) ? status : 400),
-            code: code?.rawValue,
-            kind: ProblemKind.refusedByKakao.name,
-            message.isEmpty ? "Kakao rejected the registration." : "Kakao rejected the registration: \(message)"
-        )
+        return .refusedByKakao("the registration", status: status, code, message)
     }
 }

@@ -3,7 +3,7 @@ internal import Logging
 internal import Postgres
 internal import ServiceKit
 
-/// What happens to the devices of users who leave the app, whose tokens fail, or who are erased.
+/// Withdraws devices when their user leaves the app or is erased, or when their tokens fail.
 struct DeviceUsers: UserObserver {
     let registrar: DeviceRegistrar
     /// The setting `devices.prune_after_failures`.

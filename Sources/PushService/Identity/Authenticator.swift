@@ -171,31 +171,3 @@ struct Authenticator: Authorizer {
         )
     }
 }
-
-/// The credential in `Authorization`.
-private struct Credential {
-    enum Scheme: String, CaseIterable {
-        case bearer = "Bearer "
-        /// Kakao's own scheme.
-        case kakaoAK = "KakaoAK "
-    }
-
-    let scheme: Scheme
-    /// The key or the token.
-    let text: String
-
-    /// `nil` without one of these schemes, which are case-insensitive (RFC 9110 §11.1).
-    init?(_ request: Request) {
-        guard let field = request[.authorization] else { return nil }
-        for scheme in Scheme.allCases {
-            let name = scheme.rawValue.utf8
-            guard zip(field.utf8, name).allSatisfy({ $0 | 0x20 == $1 | 0x20 }), field.utf8.count > name.count else {
-                continue
-            }
-            self.scheme = scheme
-            text = String(field.utf8.dropFirst(name.count)) ?? ""
-            return
-        }
-        return nil
-    }
-}

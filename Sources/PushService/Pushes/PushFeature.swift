@@ -40,7 +40,7 @@ struct PushFeature: Feature {
         routes.add(AudienceRoutes(store: AudienceStore(pool: loop.pool), uploads: uploads))
     }
 
-    var services: [any Service] {
+    func makeServices() -> [any Service] {
         let (sending, background, settings) = (server.sending, server.background, server.settings)
         let sender = BatchSender(
             loop: sending.loop,

@@ -10,8 +10,8 @@ internal import ServiceKit
 /// Kakao's calls on behalf of users, with Kakao's paths, parameters and responses, so that clients written for Kakao's
 /// API work after a change of their host. The server adds the credential, which no client has to keep.
 ///
-/// The operations follow from the declarations in ``KakaoCalls``. Calls of the Push API have endpoints of their own, and
-/// so do calls that this relay cannot carry out (``KakaoOperation/isRelayed``).
+/// The operations follow from the declarations in ``KakaoCalls``. Calls of the Push API, and calls that this relay cannot
+/// carry out (``KakaoOperation/isRelayed``), need endpoints of their own.
 struct KakaoRelayRoutes: RouteCollection {
     static let title = "Calls on behalf of users, as in Kakao's API"
     static let operations: [Operation<KakaoRelayRoutes>] = KakaoCalls.all.filter { $0.isRelayed }.flatMap {
@@ -72,11 +72,9 @@ struct KakaoRelayRoutes: RouteCollection {
     ) throws -> KakaoCredential {
         let target = try call[targetID]
         _ = try call[targetIDType]
-        if case .user(let user) = call.caller {
-            guard target == nil || target == user.id else {
-                throw Problem(of: .anotherUser, "target_id must be the user of the access token.")
-            }
-            return .userToken(call.bearerToken)
+        if call.caller.user != nil, let credential = Credential(call.request) {
+            if let target { try call.caller.require([target], targetID.name) }
+            return .userToken(credential.text)
         }
         guard operation.isOfUser else { return .adminKey }
         guard let target else {
@@ -154,13 +152,6 @@ extension KakaoAnswer {
 
 extension Record.Member: FieldDeclaration {}
 
-extension Call {
-    /// The access token of the caller, which was verified.
-    fileprivate var bearerToken: String {
-        request[.authorization].map { String($0.drop { $0 != " " }.drop { $0 == " " }) } ?? ""
-    }
-}
-
 // MARK: Responses
 
 extension Response {
@@ -177,12 +168,6 @@ extension Response {
 }
 
 extension ProblemKind {
-    fileprivate static let refusedByKakao = ProblemKind(
-        .badRequest,
-        "refused-by-kakao",
-        "Kakao rejected the call.",
-        hasKakaoStatus: true
-    )
     fileprivate static let loginRequired = ProblemKind(
         .unauthorized,
         "login-required",
@@ -244,12 +229,7 @@ extension Problem {
             // The key is this server's, so the caller cannot do anything about it.
             case (.halt, 401): self.init(of: .badGateway, "Kakao rejected this server's key. An operator must act.")
             case (_, 400..<500):
-                self.init(
-                    HTTPResponse.Status(integerLiteral: status),
-                    code: code?.rawValue,
-                    kind: ProblemKind.refusedByKakao.name,
-                    "Kakao rejected the call\(words)"
-                )
+                self = .refusedByKakao("the call", status: status, code, message)
                 if let retryAfter = error.retryAfter {
                     headerFields[.retryAfter] = String(retryAfter.components.seconds)
                 }

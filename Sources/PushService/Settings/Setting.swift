@@ -15,7 +15,7 @@ struct Setting<Group: SettingsGroup>: Sendable {
     let defaultText: String
     /// The value that the commented files show: the default, or an example.
     let example: String
-    /// What the setting does, in Markdown, without a full stop.
+    /// The purpose of the setting, in Markdown, without a full stop.
     let description: String
     /// Reads the value, if it is given.
     let read: @Sendable (SettingsReader, inout Group) throws -> Void

@@ -43,7 +43,7 @@ package struct TokenFailure: Sendable {
     }
 }
 
-/// What a feature does when something happens to users.
+/// The reactions of a feature to events of users.
 package protocol UserObserver: Sendable {
     /// Carries out the effects of events in the transaction that stores them, in which no event comes twice.
     ///

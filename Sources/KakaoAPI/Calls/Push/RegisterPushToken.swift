@@ -9,7 +9,7 @@ package struct RegisterPushToken: KakaoCall {
     package typealias Answer = TokenLifetime
 
     package let version: PushVersion
-    /// The user, whom the service numbers: 1 to 2^63-1.
+    /// The user's number, which the service chooses: 1 to 2^63-1.
     package let userID: Int64
     /// Identifies the device among the user's devices; at most 64 characters.
     package let deviceID: String
