@@ -19,6 +19,15 @@ func target(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .target(name: name, dependencies: dependencies, swiftSettings: settings)
 }
 
+/// Returns a target of a feature: it depends on the engine and on `ServiceKit`, but never on another feature.
+func feature(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    let common: [Target.Dependency] = [
+        "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas", "ServiceKit",
+        httpTypes, logging, serviceLifecycle,
+    ]
+    return target(name, common + dependencies)
+}
+
 func executable(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(name: name, dependencies: dependencies, swiftSettings: settings)
 }
@@ -69,6 +78,7 @@ let package = Package(
         target("Journal", ["EventLoop", "Locking", logging]),
         target("LogOutput", ["Locking", logging]),
         target("PrometheusMetrics", ["Locking", coreMetrics]),
+        target("Crypto", ["CLibssl"]),
         target("HTTPServer", ["EventLoop", "CLinux", "CLibssl", "JSON", "Locking", httpTypes, logging]),
         target("HTTPClient", ["EventLoop", "CLibcurl", httpTypes]),
         target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
@@ -79,19 +89,28 @@ let package = Package(
         target(
             "ServiceKit",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas",
-                httpTypes, logging, serviceLifecycle,
+                "CLibyaml", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI", "Locking",
+                "Postgres", "PrometheusMetrics", "Schemas", coreMetrics, httpTypes, logging, serviceLifecycle,
             ]
         ),
+        // The features, which do not know each other.
+        feature("Devices", []),
+        feature("Pushes", ["Crypto", deque]),
+        feature("Callbacks", ["Journal"]),
+        feature("Relay", []),
+        feature("Operations", ["Journal", "PrometheusMetrics"]),
         target(
             "PushService",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI", "Locking", "LogOutput",
-                "Postgres", "PrometheusMetrics", "Schemas", "ServiceKit", "CLibssl", "CLibyaml",
-                coreMetrics, deque,
-                httpTypes,
-                logging,
-                serviceLifecycle,
+                "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal", "Locking",
+                "LogOutput", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", logging, serviceLifecycle,
+            ]
+        ),
+        target(
+            "Doctor",
+            [
+                "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI",
+                "Postgres", "PushService", "ServiceKit", httpTypes, logging,
             ]
         ),
         target(
@@ -105,8 +124,8 @@ let package = Package(
         executable(
             "push-server",
             [
-                "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres", "PrivatePostgres", "PushService",
-                "ServiceKit",
+                "Crypto", "Doctor", "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres", "PrivatePostgres",
+                "Pushes", "PushService", "Schemas", "ServiceKit",
                 argumentParser, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
@@ -121,7 +140,7 @@ let package = Package(
             "delivery-proof",
             [
                 "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput", "Postgres",
-                "PrivatePostgres", "PushService", argumentParser, deque, httpTypes, logging, serviceLifecycle,
+                "PrivatePostgres", "Pushes", "PushService", argumentParser, deque, httpTypes, logging, serviceLifecycle,
                 subprocess, systemPackage, unixSignals,
             ]
         ),
@@ -154,10 +173,9 @@ let package = Package(
         tests(
             "PushServiceTests",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "Journal", "KakaoAPI", "KakaoSandbox",
-                "Locking",
-                "LogOutput",
-                "Postgres", "PrivatePostgres", "PrometheusMetrics", "PushService", "Schemas", "ServiceKit",
+                "Callbacks", "CLibssl", "Crypto", "Devices", "Doctor", "EventLoop", "HTTPClient", "HTTPServer", "JSON",
+                "Journal", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Operations", "Postgres",
+                "PrivatePostgres", "PrometheusMetrics", "Pushes", "PushService", "Relay", "Schemas", "ServiceKit",
                 "push-server",
                 argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]

@@ -1,14 +1,21 @@
+internal import Callbacks
+internal import Crypto
+internal import Devices
 internal import Dispatch
 internal import EventLoop
 internal import HTTPServer
+internal import Journal
 internal import Locking
 package import Logging
-internal import Postgres
+internal import Operations
+package import Postgres
 internal import ServiceKit
 internal import ServiceLifecycle
 
 /// The complete server: the features, and the order of startup and shutdown.
 package final class PushServer: Service {
+    private let settings: Settings
+    private let database: PostgresSettings
     private let logger: Logger
     private let loops: EventLoopGroup
     private let context: ServerContext
@@ -21,7 +28,6 @@ package final class PushServer: Service {
     /// - Parameters:
     ///   - migrations: The folder of the SQL files.
     ///   - loopCount: The number of event loops, each with connections of its own.
-    ///   - senderIntervals: The intervals of the delivery of pushes.
     ///   - onListening: Called once, when the server is ready.
     /// - Throws: ``SettingsError`` for unusable files; ``SystemError`` when the server cannot listen on the address.
     package init(
@@ -29,7 +35,6 @@ package final class PushServer: Service {
         migrations: String,
         logger: Logger,
         loopCount: Int = EventLoopGroup.coreCount,
-        senderIntervals: SenderIntervals = SenderIntervals(),
         onListening: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
         self.logger = logger
@@ -37,23 +42,29 @@ package final class PushServer: Service {
         loops = try EventLoopGroup(count: loopCount)
         let database = try PostgresSettings(url: settings.databaseURL.revealed)
         let context = try ServerContext(
-            settings: settings,
-            senderIntervals: senderIntervals,
+            kakao: settings.kakao,
+            identity: settings.identity,
+            document: .service,
             migrator: Migrator(directory: migrations),
             database: database,
+            journal: Journal(settings.journal, logger: logger),
             loops: loops.loops,
+            secretPaths: [CallbackFeature.feedbackPath, DeviceFeature.devicePath],
+            openPaths: OperationsFeature.openPaths,
             logger: logger
         )
         self.context = context
-        let features = PushService.features.map { $0.init(context) }
+        self.settings = settings
+        self.database = database
+        let features = PushService.features.map { $0.make(context, settings) }
         self.features = features
         http = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) { loop in
             guard let own = context.loops.first(where: { $0.loop === loop }) else {
                 preconditionFailure("each loop has services")
             }
-            var routes = Routes(context.identity.authenticator(own, settings))
+            var routes = Routes(context.identity.authenticator(own))
             for feature in features { feature.addRoutes(to: &routes, own) }
-            let accessLog = AccessLog(logger: logger, quietPaths: HealthRoutes.quietPaths, mask: context.mask)
+            let accessLog = AccessLog(logger: logger, quietPaths: OperationsFeature.quietPaths, mask: context.mask)
             return Application(router: routes.router, middleware: [accessLog, context.gate], logger: logger)
         }
         context.returnURL.withLock { [http] in $0 = settings.returnURL(port: http.port) }
@@ -64,7 +75,7 @@ package final class PushServer: Service {
 
     /// Returns the maximum number of connections to PostgreSQL that a server opens: those of each event loop, and the
     /// listener's.
-    static func maximumDatabaseConnections(
+    package static func maximumDatabaseConnections(
         _ settings: PostgresSettings,
         loopCount: Int = EventLoopGroup.coreCount
     ) -> Int {
@@ -75,8 +86,7 @@ package final class PushServer: Service {
     /// in use, and the log says why.
     package func reloadCertificate() async {
         do {
-            let settings = context.settings
-            let certificate = try await withCheckedThrowingContinuation { continuation in
+            let certificate = try await withCheckedThrowingContinuation { [settings] continuation in
                 EventLoop.blocking.async {
                     continuation.resume(with: Result { try settings.tlsContext() })
                 }
@@ -98,13 +108,14 @@ package final class PushServer: Service {
     /// - Throws: ``PostgresError`` when the migrations do not match the database; ``SettingsError`` when migrations are
     ///   pending that the server is not to apply.
     package func run() async throws {
-        let background = context.background
-        let keyUses = context.identity.operators.useWriter(
-            OperatorKeyStore(pool: background.pool),
-            on: background.loop,
-            logger: logger
-        )
-        let serving = ServingService(context: context, features: features, http: http, loops: loops) { [self] in
+        let keyUses = context.identity.keyUseWriter(context.background, logger: logger)
+        let serving = ServingService(
+            context: context,
+            settings: settings,
+            database: database,
+            features: features,
+            http: http
+        ) { [self] in
             try onListening(self)
         }
         // They stop in the reverse order: each when the next one has ended.

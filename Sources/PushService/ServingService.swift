@@ -17,9 +17,10 @@ struct ServingService: Service {
     private static let drainTime = Duration.seconds(7)
 
     let context: ServerContext
+    let settings: Settings
+    let database: PostgresSettings
     let features: [any Feature]
     let http: HTTPServer
-    let loops: EventLoopGroup
     /// Called once, when the server is ready.
     let onReady: @Sendable () throws -> Void
 
@@ -30,7 +31,7 @@ struct ServingService: Service {
         let listening = Signal(loop: context.sending.loop)
         let listener = listener(listening)
         http.start()
-        logger.notice("Listening", metadata: ["address": "\(context.settings.http.host):\(http.port)"])
+        logger.notice("Listening", metadata: ["address": "\(settings.http.host):\(http.port)"])
         if context.journal == nil {
             logger.warning(
                 "No journal configured: calls from Kakao are lost while PostgreSQL is unavailable",
@@ -65,7 +66,7 @@ struct ServingService: Service {
     /// notification, since earlier ones may be lost.
     private func listener(_ listening: Signal) -> PostgresListener {
         PostgresListener(
-            settings: context.database,
+            settings: database,
             channels: features.flatMap(\.channels),
             loop: context.sending.loop,
             logger: logger
@@ -118,7 +119,7 @@ struct ServingService: Service {
     }
 
     private func applyMigrations() async throws {
-        guard context.settings.migratesOnStart else {
+        guard settings.migratesOnStart else {
             let pending = try await context.migrator.pending(context.sending.pool)
             guard pending.isEmpty else {
                 throw SettingsError(
@@ -128,6 +129,6 @@ struct ServingService: Service {
             }
             return
         }
-        _ = try await context.migrator.migrate(settings: context.database, loop: context.sending.loop, logger: logger)
+        _ = try await context.migrator.migrate(settings: database, loop: context.sending.loop, logger: logger)
     }
 }

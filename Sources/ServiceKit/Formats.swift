@@ -140,3 +140,10 @@ extension Kind where Value == Date {
         )
     }
 }
+
+extension Duration {
+    /// The number of seconds.
+    package var inSeconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) / 1e18
+    }
+}

@@ -5,6 +5,7 @@ internal import Glibc
 internal import LogOutput
 internal import Logging
 internal import PushService
+internal import Pushes
 internal import ServiceLifecycle
 internal import UnixSignals
 
@@ -30,7 +31,7 @@ struct ServeUnderTest: AsyncParsableCommand {
     // Off the main actor: tasks that are started from the main actor run slowly.
     @concurrent
     func run() async throws {
-        let settings = try Settings(
+        var settings = try Settings(
             environment: ProcessInfo.processInfo.environment,
             yaml: nil,
             path: "",
@@ -41,11 +42,10 @@ struct ServeUnderTest: AsyncParsableCommand {
         let logger = Logger(label: "push-server") {
             _ in LineLogHandler(sink: sink, format: settings.logFormat, level: settings.logLevel)
         }
-        var intervals = SenderIntervals()
         if let leaseMilliseconds {
-            intervals = SenderIntervals(lease: .milliseconds(leaseMilliseconds))
+            settings.pushes.intervals = SenderIntervals(lease: .milliseconds(leaseMilliseconds))
             // Otherwise the wait after a rate limit would be most of the run's duration.
-            intervals.quotaWait = intervals.lease * 0.2
+            settings.pushes.intervals.quotaWait = settings.pushes.intervals.lease * 0.2
         }
         let server = try PushServer(
             settings: settings,
@@ -53,7 +53,6 @@ struct ServeUnderTest: AsyncParsableCommand {
             logger: logger,
             // One loop runs the same code as two, with fewer connections to PostgreSQL.
             loopCount: leaseMilliseconds == nil ? EventLoopGroup.coreCount : 1,
-            senderIntervals: intervals,
             onListening: { server in
                 print("\(Self.readyPrefix)\(server.port)")
                 fflush(nil)

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import Crypto
 internal import FoundationEssentials
 internal import Glibc
 internal import LogOutput
@@ -6,6 +7,7 @@ internal import Logging
 internal import Postgres
 internal import PrivatePostgres
 internal import PushService
+internal import ServiceKit
 
 struct DevCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,9 +1,12 @@
 internal import ArgumentParser
+internal import Crypto
+internal import Doctor
 internal import EventLoop
 internal import FoundationEssentials
 internal import JSON
 internal import PushService
 internal import Schemas
+internal import ServiceKit
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

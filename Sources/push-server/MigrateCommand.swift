@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import Crypto
 internal import EventLoop
 internal import LogOutput
 internal import Logging

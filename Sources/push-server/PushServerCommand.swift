@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import PushService
+internal import ServiceKit
 
 @main
 struct PushServerCommand: AsyncParsableCommand {

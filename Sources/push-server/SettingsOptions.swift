@@ -4,6 +4,7 @@ internal import Glibc
 internal import LogOutput
 internal import Logging
 internal import PushService
+internal import ServiceKit
 
 /// The options for the settings file and the migrations, shared by all commands that need them.
 struct SettingsOptions: ParsableArguments {

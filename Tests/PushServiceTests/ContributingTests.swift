@@ -9,10 +9,8 @@ import Testing
         let examples = page.split(separator: "```").filter { $0.hasPrefix("swift\n") }.map {
             Self.normalized($0.dropFirst(6))
         }
-        #expect(examples.count == 7)
-        let files = try ["Sources/KakaoAPI", "Sources/PushService", "Tests/PushServiceTests"].flatMap(
-            TestFiles.swiftFiles
-        )
+        #expect(examples.count == 8)
+        let files = try ["Sources", "Tests/PushServiceTests"].flatMap { try TestFiles.swiftFiles(in: $0) }
         let code = files.map { Self.normalized($0[...]) }.joined()
         for example in examples { #expect(code.contains(example)) }
     }

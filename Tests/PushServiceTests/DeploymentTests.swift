@@ -2,6 +2,7 @@ import FoundationEssentials
 import Testing
 
 @testable import PushService
+@testable import ServiceKit
 
 /// Tests of the files for the container image and compose.
 @Suite(.timeLimit(.minutes(5))) struct DeploymentTests {
@@ -42,7 +43,11 @@ import Testing
             return text.firstMatch(of: /^  # [a-z_.]+:( |$)/) == nil
                 ? text : text.replacing("  # ", with: "  ", maxReplacements: 1)
         }
-        let file = try SettingsFile(yaml: lines.joined(separator: "\n"), path: "file")
+        let file = try SettingsFile(
+            yaml: lines.joined(separator: "\n"),
+            path: "file",
+            names: SettingNames(Settings.all)
+        )
         let names = Set(
             file.entries.keys.map { $0.hasSuffix("_file") && !Self.isName($0) ? String($0.dropLast(5)) : $0 }
         )

@@ -2,6 +2,7 @@ import FoundationEssentials
 import JSON
 import KakaoSandbox
 import PushService
+import ServiceKit
 import Subprocess
 import SystemPackage
 import TestSupport

@@ -1,15 +1,18 @@
-internal import HTTPServer
+internal import Callbacks
+internal import Crypto
+package import HTTPServer
+internal import ServiceKit
 
 extension Settings {
     /// Returns the URL at which Kakao reports failed tokens; `nil` if Kakao cannot reach the server.
     func returnURL(port: Int) -> String? {
-        guard let publicURL, let feedbackSecret = callbacks.feedbackSecret else { return nil }
+        guard let publicURL, let feedbackSecret = identity.feedbackSecret else { return nil }
         let base: String =
             switch publicURL {
             case .given(let url): url
             case .own: "\(http.tls == nil && certificateFile == nil ? "http" : "https")://\(http.host):\(port)"
             }
-        return base + FeedbackRoutes.path + feedbackSecret.revealed
+        return base + CallbackFeature.feedbackPath + feedbackSecret.revealed
     }
 
     /// Returns the HTTP settings, with the certificate read.
@@ -20,7 +23,7 @@ extension Settings {
     }
 
     /// Reads certificate and key from their files. Returns `nil` for plain HTTP.
-    func tlsContext() throws -> TLSContext? {
+    package func tlsContext() throws -> TLSContext? {
         guard let certificateFile, let privateKeyFile else { return nil }
         func contents(_ path: String, _ setting: String) throws -> [UInt8] {
             guard let bytes = FileContents.read(path) else {

@@ -1,6 +1,11 @@
+package import Callbacks
+package import Crypto
+package import Devices
 package import HTTPServer
 package import LogOutput
 package import Logging
+package import Pushes
+package import ServiceKit
 
 /// The settings of a server. `docs/settings.md` has a table of them.
 package struct Settings: SettingsGroup {
@@ -12,7 +17,6 @@ package struct Settings: SettingsGroup {
     /// The URL of the PostgreSQL database.
     package var databaseURL = Secret("")
     package var migratesOnStart = true
-    package var operatorKey = Secret("")
     package var kakao = KakaoSettings()
     package var identity = IdentitySettings()
     package var callbacks = CallbackSettings()
@@ -39,7 +43,7 @@ package struct Settings: SettingsGroup {
     package init(databaseURL: Secret, operatorKey: Secret, adminKey: Secret) {
         self.init()
         self.databaseURL = databaseURL
-        self.operatorKey = operatorKey
+        identity.operatorKey = operatorKey
         kakao.adminKey = adminKey
     }
 
@@ -68,7 +72,7 @@ package struct Settings: SettingsGroup {
         path: String,
         readFile: @escaping (String) throws -> String
     ) throws {
-        let file = try yaml.map { try SettingsFile(yaml: $0, path: path) }
+        let file = try yaml.map { try SettingsFile(yaml: $0, path: path, names: SettingNames(Self.all)) }
         let reader = SettingsReader(environment: environment, file: file, readFile: readFile)
         self.init()
         for setting in Self.all { try setting.read(reader, &self) }
@@ -83,21 +87,24 @@ package struct Settings: SettingsGroup {
             throw reader.error(missing, "is required: set the certificate and its private key together.")
         }
         try identity.validate(reader, kakao)
-        try devices.validate(reader, kakao, identity)
     }
 }
 
 // MARK: Declarations
 
 extension Settings {
-    /// All settings, in the order of the documents.
-    static let all: [Setting<Settings>] =
-        settings + KakaoSettings.settings.map { $0.of(\.kakao) } + IdentitySettings.settings.map { $0.of(\.identity) }
-        + CallbackSettings.settings.map { $0.of(\.callbacks) } + PushSettings.settings.map { $0.of(\.pushes) }
-        + DeviceSettings.settings.map { $0.of(\.devices) } + JournalSettings.settings.map { $0.of(\.journal) }
-        + log
+    /// All settings, in the order of the documents: those of a section follow each other, whatever declares them.
+    static let all: [Setting<Settings>] = {
+        let all =
+            settings + IdentitySettings.settings.map { $0.of(\.identity) }
+            + KakaoSettings.settings.map { $0.of(\.kakao) } + features.flatMap(\.settings)
+            + JournalSettings.settings.map { $0.of(\.journal) } + log
+        let sections = Dictionary(grouping: all, by: \.section)
+        var known: Set<Substring> = []
+        return all.filter { known.insert($0.section).inserted }.flatMap { sections[$0.section] ?? [] }
+    }()
 
-    static let settings: [Setting<Settings>] = [
+    package static let settings: [Setting<Settings>] = [
         Setting("http.host", \.http.host, .text, "the numeric address to listen on"),
         Setting("http.port", \.http.port, .port, "the port; 0 for any free port"),
         Setting(
@@ -188,13 +195,6 @@ extension Settings {
             \.migratesOnStart,
             .boolean,
             "whether `serve` applies pending migrations at start; otherwise it refuses to start until `push-server migrate` has run"
-        ),
-        .required(
-            "operator.key",
-            \.operatorKey,
-            .secret(atLeast: 32),
-            example: "/run/secrets/operator_key",
-            "the initial operator key, for example from `openssl rand -hex 32`; it has all scopes"
         ),
     ]
 

@@ -1,3 +1,5 @@
+internal import ServiceKit
+
 /// The documents that describe the settings, written from their declarations.
 package enum SettingsDocument: String, CaseIterable, Sendable {
     /// The table of `docs/settings.md`.
@@ -37,14 +39,14 @@ package enum SettingsDocument: String, CaseIterable, Sendable {
             """
         var section: Substring = ""
         for setting in Settings.all {
-            let parts = setting.name.split(separator: ".", maxSplits: 1)
-            if parts[0] != section {
-                section = parts[0]
+            if setting.section != section {
+                section = setting.section
                 text += "\n\(section):\n"
             }
             text += Self.comment(Self.sentence(of: setting), indentation: "  ")
             let isFile = setting.isSecret && setting.example.hasPrefix("/")
-            text += "  # \(parts[1])\(isFile ? "_file" : ""):\(setting.example.isEmpty ? "" : " \(setting.example)")\n"
+            text +=
+                "  # \(setting.name.dropFirst(section.count + 1))\(isFile ? "_file" : ""):\(setting.example.isEmpty ? "" : " \(setting.example)")\n"
         }
         return text
     }

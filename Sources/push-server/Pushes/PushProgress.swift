@@ -1,4 +1,5 @@
 internal import PushService
+internal import Pushes
 internal import Schemas
 
 /// The rate in users per second at which a push is sent, over the last seconds. Pure.

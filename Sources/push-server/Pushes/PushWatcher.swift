@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import EventLoop
 internal import FoundationEssentials
 internal import PushService
+internal import Pushes
 internal import UnixSignals
 
 /// Shows the progress of a push until it has ended, is paused or halted, or Ctrl-C is pressed.

@@ -2,7 +2,9 @@ internal import ArgumentParser
 internal import FoundationEssentials
 internal import JSON
 internal import PushService
+internal import Pushes
 internal import Schemas
+internal import ServiceKit
 
 extension PushesCommand {
     struct Send: AsyncParsableCommand {

@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import FoundationEssentials
 internal import JSON
 internal import PushService
+internal import Pushes
 internal import Schemas
 
 extension PushesCommand {

@@ -3,6 +3,7 @@ internal import EventLoop
 internal import FoundationEssentials
 internal import HTTPClient
 internal import PushService
+internal import ServiceKit
 
 /// The options for the server to call and its key, shared by all commands that call a server.
 ///

@@ -1,5 +1,6 @@
 internal import JSON
 internal import PushService
+internal import Pushes
 internal import Schemas
 
 /// A push, parsed from the server's JSON. Pure.

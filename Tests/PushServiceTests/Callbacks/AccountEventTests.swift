@@ -5,6 +5,7 @@ import JSON
 import KakaoSandbox
 import Postgres
 import PushService
+import ServiceKit
 import TestSupport
 import Testing
 

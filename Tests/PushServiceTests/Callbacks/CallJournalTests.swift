@@ -11,6 +11,7 @@ import Logging
 import Postgres
 import PrivatePostgres
 import PushService
+import ServiceKit
 import Subprocess
 import TestSupport
 import Testing

@@ -1,7 +1,9 @@
+import Devices
 import HTTPClient
 import JSON
 import KakaoSandbox
 import PushService
+import ServiceKit
 import TestSupport
 import Testing
 
@@ -113,7 +115,7 @@ import Testing
                 #expect(status == 404, "\(path)")
             }
         }
-        let adjust = { (settings: inout Settings) in settings.callbacks.feedbackSecret = nil }
+        let adjust = { (settings: inout Settings) in settings.identity.feedbackSecret = nil }
         try await withService(adjust) { service in
             #expect(try await Self.report(service, 1, "token", at: 1) == 404)
             _ = try await service.api.register(1, "token")

@@ -3,7 +3,7 @@ import Postgres
 import ServiceKit
 import Testing
 
-@testable import PushService
+@testable import Callbacks
 
 /// The encoding of calls as journal records.
 struct ReceivedCallTests {

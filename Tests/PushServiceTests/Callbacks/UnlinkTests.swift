@@ -8,6 +8,8 @@ import ServiceKit
 import TestSupport
 import Testing
 
+@testable import Callbacks
+@testable import Devices
 @testable import PushService
 
 /// The effect of a departure on devices, without the calls to Kakao.
@@ -69,7 +71,7 @@ private struct Withdrawal: UserObserver {
     func ownUserIDs() async throws {
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
-            settings.devices.userIDs = .own
+            settings.identity.userIDs = .own
         }
         try await withService(adjust) { service in
             _ = try await service.api.register(1, "android")

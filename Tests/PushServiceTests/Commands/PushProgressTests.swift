@@ -1,6 +1,7 @@
 import ArgumentParser
 import JSON
 import PushService
+import Pushes
 import Schemas
 import TestSupport
 import Testing

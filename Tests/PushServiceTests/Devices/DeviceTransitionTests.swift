@@ -6,7 +6,7 @@ import ServiceKit
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Devices
 
 /// The state machine of a device, as ``DeviceEvent`` describes it, against the statements and the database.
 @Suite struct DeviceTransitionTests {

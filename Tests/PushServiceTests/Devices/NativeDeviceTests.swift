@@ -1,3 +1,4 @@
+import Crypto
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes

@@ -1,9 +1,11 @@
+import Callbacks
 import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
 import PushService
+import ServiceKit
 import TestSupport
 import Testing
 

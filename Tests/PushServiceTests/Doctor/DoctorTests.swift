@@ -4,10 +4,12 @@ import HTTPServer
 import JSON
 import KakaoSandbox
 import Postgres
+import ServiceKit
 import Subprocess
 import TestSupport
 import Testing
 
+@testable import Doctor
 @testable import PushService
 
 /// Tests of `push-server doctor` as a process, against a real database and the sandbox as Kakao.

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import PushService
+@testable import Doctor
 
 /// Tests that addresses which Kakao can call are distinguished from others.
 @Suite struct WebAddressTests {

@@ -124,15 +124,15 @@ extension Exposition {
     func outcomes() {
         func outcome(_ code: HTTPClientError.Code) -> String {
             let error = HTTPClientError(code: code, bodyBytesLeft: true, message: "m")
-            return ServerMetrics.KakaoOutcome(KakaoError(kind: .unreachable(error))).label
+            return KakaoOutcome(KakaoError(kind: .unreachable(error))).label
         }
         #expect(outcome(.timedOut) == "timeout")
         #expect([.cannotResolve, .cannotConnect, .tls, .connectionLost].allSatisfy { outcome($0) == "unreachable" })
         #expect([.responseTooLarge, .badResponse].allSatisfy { outcome($0) == "bad_answer" })
         #expect([.canceled, .overloaded, .shutDown, .internalFailure].allSatisfy { outcome($0) == "given_up" })
         #expect([.invalidRequest, .invalidSettings].allSatisfy { outcome($0) == "halt" })
-        #expect(ServerMetrics.KakaoOutcome(KakaoError(kind: .badAnswer)).label == "bad_answer")
-        #expect(ServerMetrics.KakaoOutcome(nil).label == "ok")
+        #expect(KakaoOutcome(KakaoError(kind: .badAnswer)).label == "bad_answer")
+        #expect(KakaoOutcome(nil).label == "ok")
     }
 
     @Test("While a quota is exhausted, the sender and its batches are waiting, and the batches' age grows")

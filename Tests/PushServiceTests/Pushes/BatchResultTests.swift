@@ -2,7 +2,7 @@ import HTTPClient
 import KakaoAPI
 import Testing
 
-@testable import PushService
+@testable import Pushes
 
 /// Tests of the results of batches by Kakao's response, which `docs/delivery.md` has as a table.
 struct BatchResultTests {

@@ -4,7 +4,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Pushes
 
 /// Tests of writes about batches that share a row, by servers that lose responses or leases.
 @Suite(.timeLimit(.minutes(5))) struct BatchStoreTests {

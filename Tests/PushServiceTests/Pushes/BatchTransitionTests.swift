@@ -4,7 +4,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Pushes
 
 /// The state machine of a batch, as ``BatchEvent`` describes it, against the statements and the database.
 @Suite struct BatchTransitionTests {

@@ -3,6 +3,7 @@ import JSON
 import KakaoSandbox
 import Logging
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 

@@ -6,10 +6,12 @@ import KakaoSandbox
 import Logging
 import Postgres
 import PrivatePostgres
+import ServiceKit
 import TestSupport
 import Testing
 
 @testable import PushService
+@testable import Pushes
 
 /// Tests of a lease's guarantees when responses are lost, servers stall or the database is unavailable.
 /// `scripts/delivery` proves them statement by statement.
@@ -77,8 +79,9 @@ import Testing
             try await TestKakao.with { kakao in
                 var settings = Settings.test(url, kakao: kakao.sandbox.url)
                 settings.kakao.maximumConcurrentRequests = 8
+                settings.pushes.intervals = Self.intervals
                 let log = CollectedLog()
-                try await RunningServer.with(settings, intervals: Self.intervals, log: log) { api in
+                try await RunningServer.with(settings, log: log) { api in
                     let pool = try await Shared.pool(url)
                     try await TestDatabase(url: url, pool: pool).addPhones(1...2000)
                     await pool.shutdown()

@@ -4,11 +4,13 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
+import ServiceKit
 import Subprocess
 import TestSupport
 import Testing
 
 @testable import PushService
+@testable import Pushes
 
 /// Tests of the expansion of audiences of any size into batches, by several servers, and after a server is killed.
 @Suite(.timeLimit(.minutes(5))) struct PreparationTests {

@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import PushService
+@testable import Pushes
 
 /// Tests of pause, resume, cancel and retry, and of the lists of pushes and batches.
 @Suite(.timeLimit(.minutes(5))) struct PushControlTests {

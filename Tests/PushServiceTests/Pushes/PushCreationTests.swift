@@ -9,6 +9,7 @@ import TestSupport
 import Testing
 
 @testable import PushService
+@testable import Pushes
 
 /// Tests of `POST /v1/pushes`: valid and invalid requests, and their responses.
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {

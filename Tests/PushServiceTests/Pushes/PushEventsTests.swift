@@ -6,8 +6,6 @@ import Postgres
 import TestSupport
 import Testing
 
-@testable import PushService
-
 /// Tests of `GET /v1/pushes/{id}/events`, most of them with `curl -N`.
 @Suite(.timeLimit(.minutes(5))) struct PushEventsTests {
     /// The response that `curl` has received so far.

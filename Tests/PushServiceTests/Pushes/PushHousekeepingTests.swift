@@ -6,7 +6,7 @@ import ServiceKit
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Pushes
 
 /// Tests of the removal of pushes after their retention time.
 @Suite(.timeLimit(.minutes(5))) struct PushHousekeepingTests {

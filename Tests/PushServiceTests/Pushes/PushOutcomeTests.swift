@@ -4,6 +4,8 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
+import Pushes
+import ServiceKit
 import Subprocess
 import TestSupport
 import Testing
@@ -209,9 +211,9 @@ import Testing
                 #expect(await process.ended() == .signaled(SIGKILL))
                 try await database.endLeases()
                 kakao.sandbox.removeFaults()
-                let intervals = SenderIntervals(lease: .seconds(2))
-                try await RunningServer.with(.test(database.url, kakao: kakao.sandbox.url), intervals: intervals) {
-                    api in
+                var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+                settings.pushes.intervals = SenderIntervals(lease: .seconds(2))
+                try await RunningServer.with(settings) { api in
                     for push in pushes { try await api.waitUntilDone(push, within: .seconds(60)) }
                     #expect(try await api.users(pushes[0]) == counts(1, uncertain: 1))
                     #expect(try await api.users(pushes[1]) == counts(1, sent: 1))

@@ -4,7 +4,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Pushes
 
 /// The state machine of a push, as ``PushEvent`` describes it, against the statements and the database.
 @Suite struct PushTransitionTests {

@@ -4,6 +4,7 @@ import JSON
 import KakaoAPI
 import KakaoSandbox
 import PushService
+import ServiceKit
 import Testing
 
 /// Tests of `/v1/push/send`, `/v2/push/send` and `GET /v1/pushes/{id}` while everything works.

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import PushService
+@testable import Pushes
 
 /// Tests of when a server may send under its lease, and when it may reclaim other servers' batches.
 @Suite struct SenderLeaseTests {

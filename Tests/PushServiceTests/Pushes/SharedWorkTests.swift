@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import JSON
 import KakaoSandbox
+import ServiceKit
 import TestSupport
 import Testing
 

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import PushService
+@testable import Pushes
 
 @Suite struct UserIDBytesTests {
     @Test("Ids are encoded in as many bytes as the largest needs, and decoded to the same values")

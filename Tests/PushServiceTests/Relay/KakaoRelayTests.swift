@@ -3,11 +3,10 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import PushService
 import ServiceKit
 import TestSupport
 import Testing
-
-@testable import PushService
 
 /// Kakao's calls on behalf of users.
 @Suite(.timeLimit(.minutes(5))) struct KakaoRelayTests {

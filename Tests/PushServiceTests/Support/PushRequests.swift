@@ -9,8 +9,6 @@ import ServiceKit
 import TestSupport
 import Testing
 
-@testable import PushService
-
 /// Returns a message for Android with a marker, by which the sandbox distinguishes pushes.
 func gcm(_ marker: String = "m") -> JSONValue { ["for_gcm": ["custom_field": ["marker": .string(marker)]]] }
 

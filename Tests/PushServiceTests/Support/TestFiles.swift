@@ -10,11 +10,13 @@ enum TestFiles {
     }()
     static let migrations = "\(repository)/migrations"
 
-    /// Returns the texts of the Swift files in a folder of the repository and in the folders below it.
-    static func swiftFiles(in folder: String) throws -> [String] {
+    /// Returns the texts of the Swift files in a folder of the repository and in the folders below it, except some of
+    /// these.
+    static func swiftFiles(in folder: String, except others: [String] = []) throws -> [String] {
         let root = "\(repository)/\(folder)"
         let files = try #require(try? FileManager.default.subpathsOfDirectory(atPath: root))
-        return try files.filter { $0.hasSuffix(".swift") }.map {
+        let ours = files.filter { file in file.hasSuffix(".swift") && !others.contains { file.hasPrefix("\($0)/") } }
+        return try ours.map {
             try String(contentsOfFile: "\(root)/\($0)", encoding: .utf8)
         }
     }

@@ -1,9 +1,12 @@
+import Crypto
 import EventLoop
 import HTTPClient
 import HTTPServer
 import KakaoSandbox
 import Logging
 import PushService
+import Pushes
+import ServiceKit
 import ServiceLifecycle
 import TestSupport
 
@@ -23,12 +26,10 @@ final class RunningServer: Sendable {
     ///
     /// - Parameters:
     ///   - settings: The settings of the server.
-    ///   - intervals: The intervals of its sender.
     ///   - log: The destination of the server's log.
     ///   - awaitsDatabase: Whether to wait until the server is ready; else it only listens.
     static func start(
         _ settings: Settings,
-        intervals: SenderIntervals = SenderIntervals(),
         log: CollectedLog,
         awaitsDatabase: Bool = true
     ) async throws -> RunningServer {
@@ -38,8 +39,7 @@ final class RunningServer: Sendable {
             settings: settings,
             migrations: TestFiles.migrations,
             logger: log.logger,
-            loopCount: 2,
-            senderIntervals: intervals
+            loopCount: 2
         ) { _ in continuation.yield() }
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(services: [server], logger: quietLogger)
@@ -65,11 +65,10 @@ final class RunningServer: Sendable {
     /// Runs `body` with a server, and stops the server afterwards.
     static func with(
         _ settings: Settings,
-        intervals: SenderIntervals = SenderIntervals(),
         log: CollectedLog = CollectedLog(),
         _ body: (Caller) async throws -> Void
     ) async throws {
-        let server = try await start(settings, intervals: intervals, log: log)
+        let server = try await start(settings, log: log)
         do {
             try await body(Caller(url: server.url))
         } catch {
@@ -90,7 +89,7 @@ extension Settings {
         )
         settings.http.port = 0
         settings.kakao.apiURL = kakao
-        settings.callbacks.feedbackSecret = Secret(Keys.feedback)
+        settings.identity.feedbackSecret = Secret(Keys.feedback)
         settings.publicURL = .own
         return settings
     }
@@ -139,9 +138,10 @@ func withService(
 ) async throws {
     try await withDatabaseAndKakao(sandbox: sandbox) { database, kakao in
         var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+        settings.pushes.intervals = intervals
         adjust(&settings)
         let log = CollectedLog()
-        try await RunningServer.with(settings, intervals: intervals, log: log) { api in
+        try await RunningServer.with(settings, log: log) { api in
             kakao.sandbox.sendCallbacks(to: api.url)
             // A remaining fault would delay the server's shutdown.
             defer { kakao.sandbox.removeFaults() }

@@ -1,0 +1,130 @@
+internal import EventLoop
+internal import HTTPServer
+internal import Journal
+internal import Logging
+internal import Postgres
+internal import ServiceKit
+
+/// The intake of calls from Kakao, which waits 3 seconds and does not call again. Each call is stored, or appended to
+/// the journal while PostgreSQL is unavailable.
+///
+/// There is one instance for each event loop.
+final class CallIntake: @unchecked Sendable {
+    // `timeouts` and `nextProbe` are accessed on the event loop only, which `isStalled` and `record(_:)` check.
+
+    /// The time limit for PostgreSQL to store a call.
+    private static let storeLimit = Duration.seconds(2)
+    /// The time limit for the response to Kakao, counted from the arrival of the request's head.
+    private static let answerLimit = Duration.milliseconds(2700)
+    /// The part of ``answerLimit`` that is reserved for the journal.
+    private static let journalLimit = Duration.milliseconds(500)
+    /// The number of consecutive timeouts after which PostgreSQL counts as stalled. A single statement may have waited
+    /// for a lock.
+    private static let stalledAfter = 4
+    /// How often a stalled PostgreSQL is tried again.
+    private static let probeInterval = Duration.seconds(1)
+
+    private let store: ReceivedCallStore
+    private let journal: Journal?
+    private let gate: StartupGate
+    private let loop: EventLoop
+    private let logger: Logger
+
+    private var timeouts = 0
+    /// When a stalled PostgreSQL is tried next, by the event loop's clock.
+    private var nextProbe: UInt64 = 0
+
+    /// - Parameters:
+    ///   - store: The store of `loop`.
+    ///   - journal: The journal. Without one, calls are rejected while PostgreSQL is unavailable.
+    init(store: ReceivedCallStore, journal: Journal?, gate: StartupGate, loop: EventLoop, logger: Logger) {
+        self.store = store
+        self.journal = journal
+        self.gate = gate
+        self.loop = loop
+        self.logger = logger
+    }
+
+    /// Stores a call. When this returns, the call is committed or in the journal, even if the client has disconnected.
+    ///
+    /// - Throws: ``Problem`` 503 when neither is possible; ``PostgresError`` when the database rejects the call.
+    func keep(_ call: ReceivedCall, _ request: Request) async throws {
+        guard let journal else { return try await request.uninterrupted { [store] in try await store.store(call) } }
+        // The limit is not positive if the request itself arrived slowly.
+        let limit = min(Self.storeLimit, remaining(request) - Self.journalLimit)
+        if gate.isOpen, limit > .zero, !isStalled {
+            do {
+                try await store(call, within: limit)
+                return record(isTimeout: false)
+            } catch let error as PostgresError where !error.isRejection {
+                record(isTimeout: error.code == .timedOut)
+            }
+        }
+        try await append(call, to: journal, request)
+    }
+
+    /// - Throws: ``PostgresError``, with ``PostgresError/Code/timedOut`` after `limit`.
+    private func store(_ call: ReceivedCall, within limit: Duration) async throws {
+        if case .linkCallback(let callback) = call {
+            // Thousands of link callbacks may arrive in a second, so none gets a task of its own.
+            return try await store.callbacks.insert(callback, within: limit)
+        }
+        let stored: Void? = try await loop.run(within: limit) { [store] in try await store.store(call) }
+        if stored == nil { throw PostgresError(.timedOut) }
+    }
+
+    private func append(_ call: ReceivedCall, to journal: Journal, _ request: Request) async throws {
+        let record = JournalRecord(time: call.receivedAt, payload: call.record)
+        let (loop, logger, id) = (loop, logger, request.id)
+        // A hanging disk must not delay the response to Kakao.
+        try await Promise.uninterruptedValue(
+            on: loop,
+            within: max(remaining(request), Self.journalLimit),
+            timeout: PostgresError(.unavailable).problem
+        ) { promise in
+            journal.append(record) { result in
+                let answer = result.mapError { error -> any Error in
+                    // The journal logs its own failure once.
+                    logger.debug("Call not journaled", metadata: ["request_id": "\(id)", "error": "\(error)"])
+                    return PostgresError(.unavailable, detail: error.description).problem
+                }
+                loop.execute { promise.complete(answer) }
+            }
+        }
+    }
+
+    /// Returns the time left until Kakao must have a response.
+    private func remaining(_ request: Request) -> Duration {
+        Self.answerLimit - .milliseconds(loop.now - min(request.startedAt, loop.now))
+    }
+
+    /// Whether PostgreSQL is stalled and this call is not the one that tries it again.
+    private var isStalled: Bool {
+        loop.preconditionOnLoop()
+        guard timeouts >= Self.stalledAfter else { return false }
+        guard loop.now >= nextProbe else { return true }
+        nextProbe = loop.now + Self.probeInterval.wholeMilliseconds
+        return false
+    }
+
+    private func record(isTimeout: Bool) {
+        loop.preconditionOnLoop()
+        timeouts = isTimeout ? timeouts + 1 : 0
+        if timeouts == Self.stalledAfter { nextProbe = loop.now + Self.probeInterval.wholeMilliseconds }
+    }
+}
+
+extension PostgresError {
+    /// Whether the database was unable to execute any statement: no connection, timeout, overload, or one of the
+    /// SQLSTATE classes connection exception (08), insufficient resources (53) and operator intervention (57), or
+    /// SQLSTATE 25006 (read-only transaction). Deadlocks (40) count too, since they are transient.
+    var isOutage: Bool {
+        isTransient || ["08", "40", "53", "57"].contains(sqlStateClass) || sqlState == "25006"
+    }
+
+    /// Whether another attempt to store the same values would fail as well: data exception (22), constraint (23),
+    /// program limit (54), trigger (P0), or values that cannot be sent.
+    var isRejection: Bool {
+        code == .invalidParameter || code == .server && ["22", "23", "54", "P0"].contains(sqlStateClass)
+    }
+}

@@ -1,0 +1,86 @@
+internal import EventLoop
+internal import KakaoAPI
+package import ServiceKit
+package import ServiceLifecycle
+
+/// The devices of users: registration, import and export, renewal.
+package struct DeviceFeature: Feature {
+    package static let collections: [any RouteCollection.Type] = [
+        KakaoDeviceRoutes.self, DeviceRoutes.self, DeviceTransferRoutes.self, UserRoutes.self,
+    ]
+
+    /// The start of the paths that contain push tokens.
+    package static let devicePath = DeviceRoutes.path
+
+    private let server: ServerContext
+    private let settings: DeviceSettings
+    private let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
+    /// Signalled when an import has ended.
+    private let importSignal: Signal
+    /// Wakes the worker that calls Kakao.
+    private let registrationSignal: Signal
+
+    package init(_ server: ServerContext, _ settings: DeviceSettings) {
+        self.server = server
+        self.settings = settings
+        importSignal = Signal(loop: server.background.loop)
+        registrationSignal = Signal(loop: server.background.loop)
+        server.lifecycle.register { [self] loop in
+            DeviceUsers(
+                registrar: registrar(loop, .requests),
+                pruneAfterFailures: settings.pruneAfterFailures,
+                logger: server.logger
+            )
+        }
+        let metrics = DeviceMetrics(pool: server.background.pool)
+        server.monitoring.register(metrics: metrics.read)
+    }
+
+    private func registrar(_ loop: LoopServices, _ budget: KakaoBudget) -> DeviceRegistrar {
+        DeviceRegistrar(
+            store: DeviceStore(pool: loop.pool),
+            kakao: loop.kakao(budget),
+            renewal: renewal,
+            hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
+            signal: registrationSignal
+        )
+    }
+
+    private var renewal: RenewalTime { RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry) }
+
+    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
+        let registrar = registrar(loop, .requests)
+        routes.add(KakaoDeviceRoutes(registrar: registrar))
+        routes.add(DeviceRoutes(registrar: registrar))
+        routes.add(
+            DeviceTransferRoutes(
+                imports: DeviceImportStore(pool: loop.pool, renewal: renewal),
+                exports: DeviceExportStore(pool: loop.pool),
+                uploads: imports,
+                importSignal: importSignal
+            )
+        )
+        routes.add(UserRoutes(registrar: registrar, users: server.lifecycle.users(loop)))
+    }
+
+    package func makeServices() -> [any Service] {
+        let (loop, logger) = (server.background, server.logger)
+        let registrar = registrar(loop, .background)
+        return [
+            PendingDeviceWorker(registrar: registrar, logger: logger).worker(on: loop.loop, pace: server.pace),
+            registrar.renewer(
+                on: loop.loop,
+                activeWithinDays: settings.activeWithinDays,
+                pace: server.pace,
+                logger: logger
+            ),
+            DeviceImportStore(pool: loop.pool, renewal: renewal).pacer(
+                on: loop.loop,
+                signal: importSignal,
+                registrationSignal: registrationSignal,
+                pace: server.pace,
+                logger: logger
+            ),
+        ]
+    }
+}

@@ -1,0 +1,42 @@
+internal import Postgres
+internal import ServiceKit
+
+/// The metrics of devices.
+struct DeviceMetrics: Sendable {
+    private static let unsettled = Metric(
+        "kakao_push_devices_unsettled",
+        .gauge,
+        "Devices with changes pending at Kakao, counted up to \(Backlog.limit)."
+    )
+
+    private let pendingDevices: CachedQuery<Int64>
+
+    init(pool: PostgresPool) {
+        pendingDevices = CachedQuery(pool) { try await $0.read(CountPendingDevices(limit: Backlog.limit))[0] }
+    }
+
+    func read() async -> [Metric.Reading] {
+        guard let count = await pendingDevices.value() else { return [] }
+        return [Self.unsettled.reading(Double(count))]
+    }
+}
+
+/// Counts the devices with a change that is pending at Kakao, up to a limit. Reads a partial index, which contains no
+/// other devices.
+struct CountPendingDevices: PostgresStatement {
+    static let sql: SQL = """
+        SELECT count(*)
+        FROM (
+            SELECT
+            FROM devices
+            WHERE kakao_revision < revision
+            ORDER BY next_attempt_at
+            LIMIT $1
+        ) AS unsettled
+        """
+
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+}

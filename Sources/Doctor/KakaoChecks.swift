@@ -1,0 +1,185 @@
+internal import Crypto
+internal import EventLoop
+internal import FoundationEssentials
+internal import HTTPClient
+internal import HTTPTypes
+internal import KakaoAPI
+internal import ServiceKit
+
+/// Checks that Kakao is reachable, that it accepts the Admin key, and that the app id is right.
+struct KakaoChecks: Sendable {
+    let settings: KakaoSettings
+    let accessToken: Secret?
+    let client: HTTPClient
+
+    func findings() async -> [Finding] {
+        let begin = Date()
+        let response: HTTPClientResponse
+        do throws(HTTPClientError) {
+            response = try await client.send(HTTPClientRequest(url: settings.apiURL + "/"))
+        } catch {
+            return [Finding(.wrong, "kakao.api_url", error.remedy(certificate: settings.certificateRemedy))]
+                + ["clock.kakao", "kakao.admin_key", "kakao.app_id"].map {
+                    Finding(.skipped, $0, "kakao.api_url is unreachable")
+                }
+        }
+        let end = Date()
+        return [
+            reached(in: .seconds(end.timeIntervalSince(begin))), clock(response, begin, end), await adminKey(),
+            await appID(),
+        ]
+    }
+
+    private func reached(in time: Duration) -> Finding {
+        let text = "\(settings.apiURL) responded in \(time.inMilliseconds), including the connection setup"
+        guard settings.apiURL.hasPrefix("http://"), !WebAddress(settings.apiURL).isLoopback else {
+            return Finding(.ok, "kakao.api_url", text)
+        }
+        return Finding(
+            .warning,
+            "kakao.api_url",
+            "the Admin key is sent unencrypted: use https://"
+        )
+    }
+
+    private func clock(_ response: HTTPClientResponse, _ begin: Date, _ end: Date) -> Finding {
+        let check = ClockCheck(subject: "clock.kakao", other: "Kakao's clock")
+        guard let seconds = response.headerFields[.date].flatMap({ HTTPDate.unixSeconds($0) }) else {
+            return Finding(.skipped, check.subject, "the response of kakao.api_url has no valid Date header")
+        }
+        let date = Date(timeIntervalSince1970: Double(seconds))
+        return check.finding(date...(date + 1), askedAt: begin, answeredAt: end)
+    }
+
+    // MARK: The Admin key
+
+    /// Checks the Admin key by listing the tokens of a user, who need not have any.
+    private func adminKey() async -> Finding {
+        let start = MonotonicTime.now
+        do throws(KakaoError) {
+            let kakao = KakaoClient(settings: settings.api, client: client)
+            _ = try await kakao.call(RetrievePushTokens(version: settings.pushVersion, userIDs: [1]))
+            let time = (MonotonicTime.now - start).inMilliseconds
+            return Finding(
+                .ok,
+                "kakao.admin_key",
+                "Kakao accepts it for the Push API \(settings.pushVersion.rawValue) (\(time))"
+            )
+        } catch {
+            let (state, remedy) = remedy(error)
+            return Finding(state, "kakao.admin_key", remedy)
+        }
+    }
+
+    private func remedy(_ error: KakaoError) -> (Finding.State, String) {
+        let code: KakaoErrorCode?
+        let message: String
+        switch error.kind {
+        case .unreachable(let error): return (.wrong, error.remedy(certificate: settings.certificateRemedy))
+        case .badAnswer: return (.wrong, "the response is not from Kakao's Push API: correct kakao.api_url")
+        case .refused(_, let given, let text): (code, message) = (given, text)
+        }
+        switch (code, error.disposition) {
+        case (.invalidCredential, _):
+            if let address = Self.callerAddress(message) {
+                return (
+                    .wrong,
+                    "Kakao rejects calls from \(address): add it to the app's allowed addresses in Kakao's console"
+                )
+            }
+            return (.wrong, "\(error): \(lookOfAdminKey)copy the app's Admin key from Kakao's console")
+        case (.featureDisabled, _), (.noPermission, _):
+            return (
+                .wrong,
+                "\(error): enable push notifications for the app, and allow this key to send them, in Kakao's console"
+            )
+        case (.apiTerminated, _):
+            return (.wrong, "\(error): set kakao.push_version to \(settings.pushVersion == .v1 ? "v2" : "v1")")
+        case (.invalidParameter, _):
+            return (.wrong, "\(error): set up push for the app in Kakao's console, with its APNs and FCM keys")
+        case (.suspended, _), (.accountBlocked, _):
+            return (.wrong, "\(error): ask Kakao for the reason at devtalk.kakao.com")
+        case (.paidQuotaExceeded, _), (_, .wait):
+            return (.warning, "\(error): pushes wait until Kakao allows more; raise the quota in Kakao's console")
+        case (_, .retry):
+            return (.warning, "\(error), so the key could not be checked: try again later")
+        default:
+            return (.wrong, "\(error): check kakao.api_url and the key")
+        }
+    }
+
+    /// A hint about the form of an Admin key that Kakao refuses; empty if the form is right.
+    private var lookOfAdminKey: String {
+        if settings.loginKeys.contains(settings.adminKey.revealed) { return "it is another key of the app; " }
+        return KeyChecks.isKakaoKey(settings.adminKey.revealed) ? "" : "it is not 32 hexadecimal digits; "
+    }
+
+    /// Returns the caller's address if Kakao refused the call because of it: `ip mismatched! callerIp=203.0.113.7`.
+    ///
+    /// `this machine` stands for an address that the message does not give, and `nil` means that another reason
+    /// applies.
+    private static func callerAddress(_ message: String) -> Substring? {
+        guard message.contains("ip mismatched") else { return nil }
+        guard let name = message.firstRange(of: "callerIp=") else { return "this machine" }
+        let address = message[name.upperBound...].prefix { $0.isHexDigit || $0 == "." || $0 == ":" }
+        // A full stop may follow the address.
+        let end = address.last == "." ? address.dropLast() : address
+        return end.isEmpty ? "this machine" : end
+    }
+
+    // MARK: The app id
+
+    /// Checks the app id with a user's access token. No call with an Admin key returns the app id.
+    private func appID() async -> Finding {
+        let subject = "kakao.app_id"
+        guard let accessToken else {
+            guard let appID = settings.appID else {
+                return Finding(.skipped, subject, "not set: access tokens of Kakao Login and /kakao/unlink are off")
+            }
+            return Finding(
+                .skipped,
+                subject,
+                "\(appID) can be checked only with a user's access token: set KAKAO_ACCESS_TOKEN to one"
+            )
+        }
+        guard KakaoAccessTokens.isToken(accessToken.revealed) else {
+            return Finding(
+                .warning,
+                subject,
+                "the access token is malformed: get one by logging in to the app"
+            )
+        }
+        do throws(KakaoError) {
+            let kakao = KakaoClient(settings: settings.api, client: client)
+            let token = KakaoCredential.userToken(accessToken.revealed)
+            let tokenAppID = try await kakao.call(AccessTokenInfo(), as: token).appID
+            guard let appID = settings.appID else {
+                return Finding(.warning, subject, "not set, but the access token belongs to app \(tokenAppID): set it")
+            }
+            guard appID == tokenAppID else {
+                return Finding(
+                    .wrong,
+                    subject,
+                    "is \(appID), but the access token belongs to app \(tokenAppID): set it to this id if the token is your app's"
+                )
+            }
+            return Finding(.ok, subject, "\(appID), which Kakao confirms for the access token")
+        } catch {
+            return Finding(
+                .warning,
+                subject,
+                "the access token could not be checked: \(error); get a new one by logging in to the app"
+            )
+        }
+    }
+}
+
+extension KakaoSettings {
+    /// The remedy when Kakao's certificate is not trusted.
+    var certificateRemedy: String {
+        caCertificateFile == nil
+            ? "install the system's certificates (ca-certificates) and check the clock; for the sandbox, set "
+                + "kakao.ca_certificate_file"
+            : "kakao.ca_certificate_file, which is for the sandbox, does not trust it; unset this setting for Kakao"
+    }
+}

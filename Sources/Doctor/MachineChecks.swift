@@ -1,0 +1,117 @@
+internal import Crypto
+internal import EventLoop
+internal import Glibc
+internal import HTTPServer
+internal import KakaoAPI
+internal import Postgres
+internal import PushService
+internal import ServiceKit
+
+/// Checks of this machine: the certificate and key files, the limit of file descriptors, and the journal's directory.
+struct MachineChecks {
+    /// The number of days before its expiry from which a certificate is a warning. Automatic renewal happens earlier.
+    private static let warningDays = 14
+
+    let settings: Settings
+
+    func findings() -> [Finding] {
+        [certificate(), descriptors(), journal()]
+    }
+
+    /// Checks that the journal's directory is writable. A missing one is created by `serve`.
+    private func journal() -> Finding {
+        let setting = "journal.directory"
+        guard let directory = settings.journal.directory else {
+            return Finding(.skipped, setting, "not set: calls from Kakao are lost while PostgreSQL is unavailable")
+        }
+        guard access(directory, F_OK) == 0 else {
+            // Finds the nearest parent that exists, where `mkdir -p` would begin.
+            var parts = directory.split(separator: "/")
+            let root = directory.hasPrefix("/") ? "/" : "./"
+            while access(root + parts.joined(separator: "/"), F_OK) != 0, !parts.isEmpty { parts.removeLast() }
+            return access(root + parts.joined(separator: "/"), W_OK | X_OK) == 0
+                ? Finding(.ok, setting, "serve creates it when it starts")
+                : Finding(.wrong, setting, "it cannot be created: \(String(cString: strerror(errno)))")
+        }
+        guard access("\(directory)/", R_OK | W_OK | X_OK) == 0 else {
+            return Finding(.wrong, setting, "it is not readable and writable: \(String(cString: strerror(errno)))")
+        }
+        return Finding(.ok, setting, "it is writable")
+    }
+
+    private func certificate() -> Finding {
+        let subject = "http.tls"
+        do {
+            guard let context = try settings.tlsContext(), let keyFile = settings.privateKeyFile else {
+                return Finding(.skipped, subject, "not set: plain HTTP, for use behind an HTTPS proxy")
+            }
+            guard let validity = context.certificateValidity else {
+                return Finding(.wrong, subject, "the certificate's validity cannot be read: replace it")
+            }
+            let now = time(nil)
+            let end = "expires at \(CivilDate(unixSeconds: validity.upperBound).rfc3339)Z"
+            guard now < validity.upperBound else {
+                return Finding(.wrong, subject, "the certificate has expired: renew it")
+            }
+            guard now >= validity.lowerBound else {
+                return Finding(.wrong, subject, "the certificate is not valid yet: check this machine's clock")
+            }
+            if case .given(let url) = settings.publicURL, !context.certificateNames(WebAddress(url).host) {
+                return Finding(
+                    .warning,
+                    subject,
+                    "the certificate is not for the host of http.public_url: get one for it, unless a proxy serves that host"
+                )
+            }
+            guard validity.upperBound - now > Self.warningDays * 86_400 else {
+                return Finding(.warning, subject, "the certificate \(end): renew it, then send push-server SIGHUP")
+            }
+            guard !Self.isReadableByAll(keyFile) else {
+                return Finding(.warning, subject, "every user of this machine can read \(keyFile): chmod o-r")
+            }
+            return Finding(.ok, subject, "the certificate matches its key and \(end)")
+        } catch {
+            return Finding(.wrong, subject, "\(error)")
+        }
+    }
+
+    private static func isReadableByAll(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
+    }
+
+    /// Checks the limit of open files of this process. A service manager may give the server another limit.
+    private func descriptors() -> Finding {
+        let subject = "http.max_connections"
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+            return Finding(.skipped, subject, "the limit of open files is unknown")
+        }
+        let needed = settings.http.maximumConnections + ownDescriptors
+        guard limit.rlim_cur < UInt(needed) else {
+            return Finding(
+                .ok,
+                subject,
+                "\(settings.http.maximumConnections), which the limit of open files allows (ulimit -n)"
+            )
+        }
+        return Finding(
+            .warning,
+            subject,
+            "\(settings.http.maximumConnections) connections need \(needed) open files, and ulimit -n is \(limit.rlim_cur) here: "
+                + "raise it (LimitNOFILE=), or further connections wait"
+        )
+    }
+
+    /// The number of descriptors that a server needs besides its clients' connections.
+    private var ownDescriptors: Int {
+        // Each loop has connections to Kakao for each purpose, one to Kakao's public keys, epoll, its signal and the
+        // listener. The 32 are for the log, libraries and files that are read.
+        let limit = settings.kakao.maximumConcurrentRequests
+        let ofLoop = KakaoBudget.connectionLimits(limit).values.reduce(5, +)
+        let database = (try? PostgresSettings(url: settings.databaseURL.revealed)).map {
+            PushServer.maximumDatabaseConnections($0)
+        }
+        return EventLoopGroup.coreCount * ofLoop + (database ?? 0) + 32
+    }
+}

@@ -1,0 +1,84 @@
+internal import Journal
+internal import ServiceKit
+
+/// The metrics of the process and of what it depends on. Metrics of the process have their conventional names.
+enum OperationsMetrics {
+    private static let databaseUp = Metric(
+        "kakao_push_database_up",
+        .gauge,
+        "1 if the last query of the database for these metrics succeeded, else 0."
+    )
+    private static let databaseStatements = Metric(
+        "kakao_push_database_statements_total",
+        .counter,
+        "Database statements, except those of migrations."
+    )
+    private static let journalOpen = Metric(
+        "kakao_push_journal_open",
+        .gauge,
+        "1 if calls from Kakao can be written to the journal, else 0."
+    )
+    private static let journalRecords = Metric(
+        "kakao_push_journal_records",
+        .gauge,
+        "Calls from Kakao in the journal that are waiting to be stored."
+    )
+    private static let journalOldestAge = Metric(
+        "kakao_push_journal_oldest_record_age_seconds",
+        .gauge,
+        "Age in seconds of the oldest call waiting in the journal; 0 if none is waiting."
+    )
+    private static let journalRejected = Metric(
+        "kakao_push_journal_rejected_records",
+        .gauge,
+        "Calls that the database rejected, in the journal's folder of rejected records."
+    )
+    private static let journalFailures = Metric(
+        "kakao_push_journal_failures_total",
+        .counter,
+        "Failed journal writes and damaged journal files."
+    )
+    private static let residentMemory = Metric(
+        "process_resident_memory_bytes",
+        .gauge,
+        "Resident memory of the process in bytes."
+    )
+    private static let processorTime = Metric(
+        "process_cpu_seconds_total",
+        .counter,
+        "User and system processor time of the process in seconds."
+    )
+    private static let openDescriptors = Metric(
+        "process_open_fds",
+        .gauge,
+        "Open file descriptors of the process."
+    )
+    private static let startTime = Metric(
+        "process_start_time_seconds",
+        .gauge,
+        "Start time of the process in seconds since 1970."
+    )
+
+    static func database(isUp: Bool, statements: Int) -> [Metric.Reading] {
+        [databaseUp.reading(isUp ? 1 : 0), databaseStatements.reading(Double(statements))]
+    }
+
+    static func journal(_ status: Journal.Status) -> [Metric.Reading] {
+        [
+            journalOpen.reading(status.isOpen ? 1 : 0),
+            journalRecords.reading(Double(status.records)),
+            journalOldestAge.reading(status.oldestSeconds),
+            journalRejected.reading(Double(status.rejected)),
+            journalFailures.reading(Double(status.failures)),
+        ]
+    }
+
+    static func process(_ statistics: ProcessStatistics) -> [Metric.Reading] {
+        [
+            residentMemory.reading(Double(statistics.residentBytes)),
+            processorTime.reading(statistics.processorSeconds),
+            openDescriptors.reading(Double(statistics.openDescriptors)),
+            startTime.reading(statistics.startTime),
+        ]
+    }
+}

@@ -1,0 +1,50 @@
+package import Journal
+internal import Logging
+package import ServiceKit
+
+/// The settings of the journal, which stores Kakao's calls while PostgreSQL is unavailable.
+package struct JournalSettings: SettingsGroup {
+    /// The directory of the journal; `nil` for no journal.
+    package var directory: String?
+    package var maximumBytes = 1 << 30
+    /// The file operations, which tests replace to simulate failing disks.
+    package var fileOperations = FileOperations.system
+
+    package init() {}
+
+    package static let settings: [Setting<JournalSettings>] = [
+        Setting(
+            "journal.directory",
+            \.directory,
+            optional: .path,
+            default: "none; `/var/lib/push-server/journal` in the image, `.local/journal` with `dev`",
+            example: "/var/lib/push-server/journal",
+            "the directory that keeps calls from Kakao while PostgreSQL is unavailable; without it they are lost, and the log has a warning at start ([calls from Kakao](callbacks.md)). Use a local disk that outlives the container"
+        ),
+        Setting(
+            "journal.max_bytes",
+            \.maximumBytes,
+            .bytes(1 << 20...1 << 40),
+            "the maximum size of all files in that directory; beyond it Kakao's calls are answered 503"
+        ),
+    ]
+}
+
+extension Journal {
+    /// Opens the journal of calls from Kakao; `nil` without `journal.directory`. Blocks.
+    ///
+    /// - Throws: ``SettingsError`` for an unusable directory.
+    convenience init?(_ settings: JournalSettings, logger: Logger) throws {
+        guard let directory = settings.directory else { return nil }
+        do {
+            try self.init(
+                path: directory,
+                maximumBytes: settings.maximumBytes,
+                operations: settings.fileOperations,
+                logger: logger
+            )
+        } catch {
+            throw SettingsError(place: "journal.directory", message: "Unusable directory: \(error).")
+        }
+    }
+}

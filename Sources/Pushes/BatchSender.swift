@@ -1,0 +1,445 @@
+internal import DequeModule
+internal import EventLoop
+internal import FoundationEssentials
+internal import KakaoAPI
+internal import Locking
+internal import Logging
+internal import ServiceKit
+internal import ServiceLifecycle
+
+/// Sends batches to Kakao: claims batches that are due, keeps a bounded number of requests in flight, and stores the
+/// result of each.
+///
+/// Any number of servers may send concurrently from one database. A server holds its batches under a lease
+/// (``SenderLease``) that it renews. If a server stops, another one reclaims its batches. Pushes share the requests in
+/// flight evenly, so that a small push does not wait for a large one.
+///
+/// `BatchSender+Leases.swift` keeps the batches that the server tracks consistent with those that are open under its
+/// lease in the database, even if responses are lost. `BatchSender+Sending.swift` sends, `BatchSender+Results.swift`
+/// records results.
+actor BatchSender: Service {
+    /// The number of results waiting to be stored at which sending stops.
+    static let maximumPendingWrites = 4096
+    /// The minimum period in milliseconds over which the request rate is measured. The number of batches claimed ahead
+    /// depends on this rate.
+    static let countingTime: UInt64 = 25
+
+    nonisolated let unownedExecutor: UnownedSerialExecutor
+    let loop: EventLoop
+    let store: BatchStore
+    let kakao: KakaoClient
+    let version: PushVersion
+    let availability: KakaoAvailability
+    private let returnURL: String?
+    /// The maximum number of requests in flight.
+    let limit: Int
+    let intervals: SenderIntervals
+    let logger: Logger
+    let notices: PushNotices
+    let signal: Signal
+    let progress: SenderProgress
+
+    var rateLimit: RateLimit?
+    var pushes: [UUID: OutgoingPush] = [:]
+    /// The pushes with claimed batches that are not sent yet.
+    var ready: [OutgoingPush] = []
+    var inFlight = 0
+    var pendingWrites = 0
+    /// The number of batches that are claimed and not sent yet.
+    var claimed = 0
+    /// The batches that this server has claimed and whose results are not stored.
+    var tracked: Set<BatchID> = []
+    /// Batches that were sent at their first attempt and whose results are not being stored yet.
+    var sent: [BatchClaim] = []
+    var isWritingSent = false
+    var lease: SenderLease?
+    let leaseSignal: Signal
+    private var isStopping = false
+    /// Whether the process is ending: results that cannot be stored at once are left to the server that reclaims the
+    /// batches.
+    var hasNoTime = false
+    private var whenIdle: CheckedContinuation<Void, Never>?
+
+    /// The duration of the next pause when Kakao's quota is exhausted.
+    var quotaWait: Duration
+    // Times in milliseconds of the loop's clock.
+    var pausedUntil: UInt64 = 0
+    var nextRefresh: UInt64 = 0
+    var nextTakeOver: UInt64 = 0
+    var nextReconciliation: UInt64 = 0
+    /// Whether a claim whose response was lost may have been committed.
+    var hasLostClaim = false
+    var nextStorageWarning: UInt64 = 0
+    /// The number of requests begun since `begunSince`, to measure the request rate.
+    private var begun = 0
+    private var begunSince: UInt64 = 0
+    private var begunPerSecond = 0.0
+
+    /// - Parameters:
+    ///   - kakao: The API by which batches are sent.
+    ///   - version: The API version of `kakao`.
+    ///   - returnURL: The URL to which Kakao reports failed tokens; `nil` for no reports.
+    ///   - limit: The maximum number of requests in flight.
+    ///   - requestsPerSecond: The maximum number of requests begun per second; `nil` for no limit.
+    ///   - notices: Signals that there is something to send.
+    ///   - progress: Records whether the sender makes progress.
+    init(
+        loop: EventLoop,
+        store: BatchStore,
+        kakao: KakaoClient,
+        version: PushVersion,
+        availability: KakaoAvailability,
+        returnURL: String?,
+        limit: Int,
+        requestsPerSecond: Int?,
+        intervals: SenderIntervals,
+        notices: PushNotices,
+        progress: SenderProgress,
+        logger: Logger
+    ) {
+        self.loop = loop
+        unownedExecutor = loop.asUnownedSerialExecutor()
+        self.store = store
+        self.kakao = kakao
+        self.version = version
+        self.availability = availability
+        self.returnURL = returnURL
+        self.limit = limit
+        self.intervals = intervals
+        quotaWait = intervals.quotaWait
+        rateLimit = requestsPerSecond.map { RateLimit(perSecond: $0, now: 0) }
+        self.logger = logger
+        self.notices = notices
+        self.progress = progress
+        signal = notices.sending
+        leaseSignal = Signal(loop: loop)
+    }
+
+    // MARK: Life
+
+    /// Runs until the server shuts down, the requests in flight have completed, and their results are stored.
+    ///
+    /// If the task is cancelled, results that cannot be stored at once are left to the server that reclaims the
+    /// batches.
+    func run() async {
+        await withGracefulShutdownHandler {
+            await sendUntilStopped()
+        } onGracefulShutdown: {
+            self.loop.execute { self.assumeIsolated { $0.stop() } }
+        }
+    }
+
+    private func sendUntilStopped() async {
+        await withTaskCancellationHandler {
+            let leasing = Task(executorPreference: loop) { await self.keepLease() }
+            while !isStopping {
+                await work()
+                guard !isStopping else { break }
+                await signal.wait(atMost: waitTime)
+            }
+            for push in pushes.values { release(push) }
+            await becomeIdle()
+            try? await endFinished()
+            leasing.cancel()
+            await leasing.value
+            await releaseLease()
+        } onCancel: {
+            loop.execute { self.assumeIsolated { $0.hasNoTime = true } }
+        }
+    }
+
+    private func stop() {
+        isStopping = true
+        signal.send()
+    }
+
+    private func work() async {
+        do {
+            try await drainNotifications()
+            if lease != nil {
+                if !pushes.isEmpty, loop.now >= nextTakeOver { try await takeOver() }
+                if !pushes.isEmpty, loop.now >= nextReconciliation { try await reconcile() }
+                while !isStopping, try await claim() {}
+            }
+            try await endFinished()
+        } catch {
+            recordFailure(error)
+            // Avoids a busy loop while the database is unavailable.
+            nextRefresh = loop.now + intervals.retry.wholeMilliseconds
+            // The response to a claim may have been lost: nothing more is claimed until the open batches are
+            // reconciled.
+            hasLostClaim = true
+            nextReconciliation = nextRefresh
+            for push in pushes.values { push.idleUntil = max(push.idleUntil, nextRefresh) }
+        }
+    }
+
+    /// Logs a failed pass, and warns once the sender has made no progress for a while.
+    func recordFailure(_ error: any Error) {
+        logger.debug("Sender pass failed", metadata: ["error": "\(String(reflecting: error))"])
+        guard let duration = progress.recordFailure(warningAfter: intervals.stall) else { return }
+        logger.warning(
+            "Sender makes no progress",
+            metadata: ["for": "\(duration.components.seconds) s", "error": "\(String(reflecting: error))"]
+        )
+    }
+
+    /// Releases the lease, and before that the batches of claims whose responses were lost.
+    private func releaseLease() async {
+        // The second attempt is for a claim that was committed during the first one.
+        for _ in 0..<2 {
+            guard let lease, !hasNoTime else { return }
+            do {
+                try await reconcile()
+                await becomeIdle()
+                if try await store.release(lease.id) { return }
+            } catch {
+                // The lease expires by itself.
+                return
+            }
+        }
+    }
+
+    private func becomeIdle() async {
+        if inFlight + pendingWrites > 0 { await withCheckedContinuation { whenIdle = $0 } }
+    }
+
+    func resumeWhenIdle() {
+        guard inFlight + pendingWrites == 0, let continuation = whenIdle else { return }
+        whenIdle = nil
+        continuation.resume()
+    }
+
+    /// The time until there is something to do without a signal.
+    private var waitTime: Duration {
+        var next = min(nextRefresh, loop.now + 3_600_000)
+        if lease != nil, !pushes.isEmpty { next = min(next, nextTakeOver, nextReconciliation) }
+        for push in pushes.values { if let expiry = push.expiry, !push.isExpiring { next = min(next, expiry) } }
+        if loop.now < pausedUntil {
+            next = min(next, pausedUntil)
+        } else {
+            if mayClaim { for push in claimable { next = min(next, push.idleUntil) } }
+            if claimed > 0, let rateLimit { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
+        }
+        return .milliseconds(Int(max(1, next - min(loop.now, next))))
+    }
+
+    // MARK: Active pushes
+
+    private func drainNotifications() async throws {
+        let news = notices.take()
+        let hasUnknown = news.batches.keys.contains { pushes[$0] == nil }
+        if news.hasChange || hasUnknown || loop.now >= nextRefresh { try await refreshActivePushes() }
+        for (id, areLast) in news.batches {
+            guard let push = pushes[id] else { continue }
+            push.idleUntil = 0
+            if areLast { push.isPrepared = true }
+            push.mayBeFinished = true
+        }
+    }
+
+    /// Reads the pushes to send. Further ones are announced by a notification, or found at the next renewal of the
+    /// lease.
+    private func refreshActivePushes() async throws {
+        let start = loop.now
+        nextRefresh = .max
+        let active: BatchStore.ActivePushes
+        do {
+            active = try await store.active(besides: Array(pushes.keys))
+        } catch {
+            nextRefresh = 0
+            throw error
+        }
+        if !active.unprepared.isEmpty { notices.preparing.send() }
+        if let nextStart = active.nextStart { nextRefresh = start + nextStart.wholeMilliseconds + 1 }
+        for push in active.new {
+            let message = push.message.rendered(for: version, returnURL: returnURL)
+            pushes[push.id] = OutgoingPush(push, message: EncodedPushMessage(message))
+        }
+        // A stopped push is removed once its last results are stored.
+        var looksAgain = false
+        defer { if looksAgain { nextRefresh = min(nextRefresh, start + intervals.renewal.wholeMilliseconds) } }
+        for (id, push) in pushes {
+            guard let timeLeft = active.timeLeft[id] else {
+                // The push was stopped: its claimed batches are released.
+                release(push)
+                if push.heldBatches == 0 { pushes[id] = nil } else { looksAgain = true }
+                continue
+            }
+            push.idleUntil = 0
+            push.expiry = timeLeft.map { start + $0.wholeMilliseconds }
+            if !active.unprepared.contains(id) { push.isPrepared = true }
+            // Another server may have stored the last result, or an operator may have resumed a push with nothing left
+            // to send.
+            push.mayBeFinished = true
+        }
+    }
+
+    /// Ends pushes that have nothing left to send or that have expired.
+    private func endFinished() async throws {
+        var candidates: [UUID] = []
+        for (id, push) in pushes {
+            if push.isExpired(at: loop.now) {
+                push.isExpiring = true
+                release(push)
+                try await store.expire(id)
+                nextRefresh = min(nextRefresh, loop.now + intervals.retry.wholeMilliseconds)
+            } else if push.isPrepared, push.mayBeFinished, push.heldBatches == 0 {
+                push.mayBeFinished = false
+                candidates.append(id)
+            }
+        }
+        guard !candidates.isEmpty else { return }
+        do {
+            for id in try await store.finish(candidates) { pushes[id] = nil }
+        } catch {
+            for id in candidates { pushes[id]?.mayBeFinished = true }
+            throw error
+        }
+    }
+
+    // MARK: Claiming
+
+    /// The number of batches to claim ahead: more than are sent while the next claim is in flight.
+    private var target: Int { max(2 * limit, Int(min(begunPerSecond / 5, 1_000_000))) }
+
+    /// Whether batches of any push may be claimed.
+    private var mayClaim: Bool {
+        guard let lease, lease.maySend(at: EventLoop.milliseconds()) else { return false }
+        return !hasLostClaim && claimed < target && pendingWrites < Self.maximumPendingWrites
+    }
+
+    /// The pushes whose batches may be claimed once the push is no longer idle.
+    private var claimable: [OutgoingPush] {
+        let target = target
+        let hasRoom = hasAtMostOnceRoom
+        return pushes.values.filter {
+            $0.claims.count <= target / 2 && !$0.isExpired(at: loop.now) && !$0.isHeld && !$0.isHalting
+                && (hasRoom || $0.push.delivery != .atMostOnce)
+        }
+    }
+
+    /// The number of further at-most-once batches that this server may hold. It is limited, because they become
+    /// uncertain if the server stops.
+    private var atMostOnceRoom: Int {
+        pushes.values.reduce(2 * limit) { $1.push.delivery == .atMostOnce ? $0 - $1.heldBatches : $0 }
+    }
+
+    /// Whether there is room for enough at-most-once batches to be worth a statement.
+    var hasAtMostOnceRoom: Bool { atMostOnceRoom >= max(2, limit) }
+
+    /// Returns the number of batches to claim of each push that is not idle.
+    private func shares(at now: UInt64) -> [(push: OutgoingPush, batches: Int)] {
+        let wanting = claimable.filter { $0.idleUntil <= now }.sorted { $0.heldBatches < $1.heldBatches }
+        guard !wanting.isEmpty else { return [] }
+        let share = max(1, (target - claimed + wanting.count - 1) / wanting.count)
+        var room = atMostOnceRoom
+        // A claim returns up to twice its share.
+        let largest = max(1, room / 2 / max(1, wanting.count { $0.push.delivery == .atMostOnce }))
+        return wanting.compactMap { push in
+            guard push.push.delivery == .atMostOnce else { return (push, share) }
+            guard room >= 2 else { return nil }
+            let batches = min(share, largest)
+            room -= 2 * batches
+            return (push, batches)
+        }
+    }
+
+    /// Claims batches of the pushes that need them. Returns whether there may be more to claim at once.
+    private func claim() async throws -> Bool {
+        let now = loop.now
+        defer { sendClaimed() }
+        guard now >= pausedUntil, mayClaim, let lease else { return false }
+        let shares = shares(at: now)
+        guard !shares.isEmpty else { return false }
+        for (push, _) in shares { push.splitsAtClaim = push.splits }
+        let claimed = try await store.claim(
+            shares.map { BatchStore.Share(pushID: $0.push.push.id, batches: $0.batches) },
+            lease: lease.id
+        )
+        guard take(claimed, under: lease) else { return false }
+        let counts = claimed.batches.reduce(into: [:]) { $0[$1.pushID, default: 0] += 1 }
+        for (push, batches) in shares {
+            let id = push.push.id
+            if let usersPerSecond = push.push.usersPerSecond {
+                // Claims twice in the time that the rate allows for a batch.
+                let perSecond = UInt64(max(1, usersPerSecond))
+                push.idleUntil = loop.now + max(20, 500 * min(perSecond, UInt64(SendPush.maximumUsers)) / perSecond)
+            } else if counts[id, default: 0] < batches, !claimed.cutShort.contains(id) {
+                push.recordNothingToClaim(at: loop.now)
+            }
+        }
+        progress.recordSuccess()
+        return !claimed.batches.isEmpty
+    }
+
+    /// Enqueues claimed batches. Returns whether the lease is still held; if not, the batches belong to another server.
+    private func take(_ claimed: ClaimedBatches, under lease: SenderLease) -> Bool {
+        guard claimed.isLeaseValid, self.lease?.id == lease.id else {
+            leaseSignal.send()
+            return false
+        }
+        for claim in claimed.batches {
+            // Only the loop of passes, which makes this claim, removes pushes.
+            guard let push = pushes[claim.pushID] else { continue }
+            if push.claims.isEmpty { ready.append(push) }
+            push.claims.append(claim)
+            tracked.insert(claim.id)
+            self.claimed += 1
+        }
+        // The message was rejected while these batches were being claimed.
+        for push in ready where push.splits != push.splitsAtClaim && push.isMessageInDoubt { release(push) }
+        return true
+    }
+
+    // MARK: Sending
+
+    /// Sends as many of the claimed batches as may be in flight, and wakes the sender when there are few left.
+    func dispatch() {
+        sendClaimed()
+        if claimed < target / 2 { signal.send() }
+    }
+
+    private func sendClaimed() {
+        while let claim = takeNext() {
+            Task(executorPreference: loop) { await self.send(claim) }
+        }
+    }
+
+    /// Takes the next batch to send, from the push with the fewest requests in flight; `nil` if none may be sent now.
+    func takeNext() -> BatchClaim? {
+        // The clock is read again, because the lease may have expired during a stall.
+        let now = EventLoop.milliseconds()
+        guard let lease, lease.maySend(at: now), now >= pausedUntil, !isStopping else { return nil }
+        while inFlight < limit, pendingWrites < Self.maximumPendingWrites, !ready.isEmpty {
+            if rateLimit?.available(at: now) == 0 { return nil }
+            var index = 0
+            for other in ready.indices.dropFirst() where ready[other].inFlight < ready[index].inFlight { index = other }
+            let push = ready[index]
+            if push.isExpired(at: now) {
+                release(push)
+                signal.send()
+                continue
+            }
+            let claim = push.claims.popFirst()
+            if push.claims.isEmpty { ready.remove(at: index) }
+            guard let claim else { continue }
+            rateLimit?.take(1)
+            claimed -= 1
+            inFlight += 1
+            push.inFlight += 1
+            countRequest()
+            return claim
+        }
+        return nil
+    }
+
+    private func countRequest() {
+        begun += 1
+        let elapsed = loop.now - begunSince
+        guard elapsed >= Self.countingTime else { return }
+        begunPerSecond = Double(begun) * 1000 / Double(elapsed)
+        begun = 0
+        begunSince = loop.now
+    }
+}

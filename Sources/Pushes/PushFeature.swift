@@ -1,0 +1,88 @@
+internal import KakaoAPI
+internal import Locking
+package import Postgres
+package import ServiceKit
+package import ServiceLifecycle
+
+/// Pushes and the audiences that they are sent to.
+package struct PushFeature: Feature {
+    package static let collections: [any RouteCollection.Type] = [PushRoutes.self, AudienceRoutes.self]
+
+    private let server: ServerContext
+    private let settings: PushSettings
+    private let notices: PushNotices
+    private let events = PushEvents()
+    private let progress = SenderProgress()
+    private let dryRuns = UploadLimit(PushRoutes.maximumDryRuns)
+    private let uploads = UploadLimit(AudienceRoutes.maximumUploads)
+
+    package init(_ server: ServerContext, _ settings: PushSettings) {
+        self.server = server
+        self.settings = settings
+        notices = PushNotices(
+            sending: server.sending.loop,
+            preparing: server.background.loop,
+            pool: server.sending.pool
+        )
+        let queue = CachedQuery(server.sending.pool, PushQueue.read)
+        let metrics = PushMetrics(availability: server.availability, progress: progress, queue: queue)
+        server.monitoring.register(metrics: metrics.read)
+        server.monitoring.register(backlog: {
+            await queue.value().map { Backlog(batches: $0.waitingBatches, oldestSeconds: $0.oldestWaitingSeconds) }
+        })
+    }
+
+    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
+        routes.add(
+            PushRoutes(
+                store: PushStore(pool: loop.pool),
+                preparations: PreparationStore(pool: loop.pool),
+                kakao: loop.kakao(.requests),
+                version: server.kakao.pushVersion,
+                returnURL: { [server] in server.returnURL.withLock { $0 } },
+                mask: server.mask,
+                dryRuns: dryRuns,
+                notices: notices,
+                events: events
+            )
+        )
+        routes.add(AudienceRoutes(store: AudienceStore(pool: loop.pool), uploads: uploads))
+    }
+
+    package func makeServices() -> [any Service] {
+        let (sending, background) = (server.sending, server.background)
+        let sender = BatchSender(
+            loop: sending.loop,
+            store: BatchStore(pool: sending.pool, intervals: settings.intervals),
+            kakao: sending.kakao(.pushes),
+            version: server.kakao.pushVersion,
+            availability: server.availability,
+            returnURL: server.returnURL.withLock { $0 },
+            limit: server.kakao.maximumConcurrentRequests,
+            requestsPerSecond: server.kakao.requestsPerSecond,
+            intervals: settings.intervals,
+            notices: notices,
+            progress: progress,
+            logger: server.logger
+        )
+        let preparer = PushPreparer(
+            store: PreparationStore(pool: background.pool),
+            notices: notices,
+            logger: server.logger
+        )
+        let housekeeper = PushHousekeeper(
+            store: HousekeepingStore(pool: background.pool),
+            audiences: AudienceStore(pool: background.pool),
+            retentionDays: settings.retentionDays,
+            logger: server.logger
+        )
+        return [
+            sender, preparer.worker(on: background.loop), housekeeper.worker(on: background.loop, pace: server.pace),
+            notices.worker(logger: server.logger), events,
+        ]
+    }
+
+    package var channels: [String] { [PushNotices.channel] }
+
+    package func receive(_ event: PostgresListener.Event) { notices.receive(event) }
+}

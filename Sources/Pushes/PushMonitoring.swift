@@ -1,0 +1,187 @@
+internal import Postgres
+internal import ServiceKit
+
+/// The numbers of unfinished pushes and of their batches in the database, for all servers together.
+struct PushQueue: Sendable {
+    /// Batches that wait to be sent, of pushes that are not stopped. ``Backlog/limit`` means at least that many, as in
+    /// the count of sending batches.
+    let waitingBatches: Int64
+    /// Batches that a server is sending, or was sending when it stopped.
+    let sendingBatches: Int64
+    /// The seconds for which the oldest due batch has been due; 0 if none is due.
+    let oldestWaitingSeconds: Double
+    /// The number of unfinished pushes in each state.
+    let pushes: [PushState: Int64]
+
+    static func read(_ pool: PostgresPool) async throws -> PushQueue {
+        let depth = try await pool.read(ReadQueueDepth(limit: Backlog.limit))[0]
+        var pushes: [PushState: Int64] = [:]
+        for (state, count) in try await pool.read(CountUnfinishedPushes()) {
+            if let state { pushes[state] = count }
+        }
+        return PushQueue(
+            waitingBatches: depth.waitingBatches,
+            sendingBatches: depth.sendingBatches,
+            oldestWaitingSeconds: depth.oldestWaitingSeconds,
+            pushes: pushes
+        )
+    }
+}
+
+/// The metrics of pushes.
+struct PushMetrics: Sendable {
+    private static let senderState = Metric(
+        "kakao_push_sender_state",
+        .gauge,
+        "Sender state: running, waiting for a quota, or halted because Kakao rejects calls."
+    )
+    private static let senderFailing = Metric(
+        "kakao_push_sender_failing_seconds",
+        .gauge,
+        "Seconds for which each pass of the sender has failed; 0 if it works."
+    )
+    private static let pushes = Metric(
+        "kakao_push_pushes",
+        .gauge,
+        "Unfinished pushes, by state. A halted push waits for an operator."
+    )
+    private static let batches = Metric(
+        "kakao_push_batches",
+        .gauge,
+        "Batches waiting or in flight, of all servers, counted up to \(Backlog.limit)."
+    )
+    private static let oldestWaitingBatchAge = Metric(
+        "kakao_push_oldest_waiting_batch_age_seconds",
+        .gauge,
+        "Seconds by which the most overdue waiting batch is late; 0 if none is due."
+    )
+
+    let availability: KakaoAvailability
+    let progress: SenderProgress
+    let queue: CachedQuery<PushQueue>
+
+    func read() async -> [Metric.Reading] {
+        let state = availability.senderState
+        let sender = [
+            Self.senderState.reading(
+                "state",
+                KakaoAvailability.SenderState.allCases.map { ($0.rawValue, $0 == state ? 1 : 0) }
+            ),
+            Self.senderFailing.reading(progress.failingFor.inSeconds),
+        ]
+        guard let queue = await queue.value() else { return sender }
+        return sender + [
+            Self.pushes.reading(
+                "state",
+                PushState.allCases.filter { !$0.isFinal }.map { ($0.rawValue, Double(queue.pushes[$0] ?? 0)) }
+            ),
+            Self.batches.reading(
+                "state",
+                [("waiting", Double(queue.waitingBatches)), ("sending", Double(queue.sendingBatches))]
+            ),
+            Self.oldestWaitingBatchAge.reading(queue.oldestWaitingSeconds),
+        ]
+    }
+}
+
+// MARK: Statements
+
+/// Counts waiting and sending batches, each up to a limit, and computes for how many seconds the oldest waiting batch
+/// has been due.
+///
+/// Reads only partial indexes, which contain no finished batches. Rows of single batches are read only
+/// up to the limit; parts and claims hold many batches each.
+struct ReadQueueDepth: PostgresStatement {
+    static let sql: SQL = """
+        SELECT
+            LEAST(
+                $1,
+                (
+                    SELECT count(*)
+                    FROM (
+                        SELECT
+                        FROM pushes
+                        JOIN push_batches AS batch ON batch.push_id = pushes.id
+                        WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+                            AND batch.state = 'waiting'
+                        LIMIT $1
+                    ) AS again
+                ) + (
+                    SELECT COALESCE(sum(part.batches - part.claimed), 0)
+                    FROM pushes
+                    JOIN push_parts AS part ON part.push_id = pushes.id
+                    WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+                        AND part.claimed < part.batches
+                )
+            ),
+            LEAST(
+                $1,
+                (
+                    SELECT count(*)
+                    FROM (
+                        SELECT
+                        FROM push_batches
+                        WHERE state = 'sending'
+                        LIMIT $1
+                    ) AS again
+                ) + (
+                    SELECT COALESCE(sum(length(settled) - bit_count(settled)), 0)::bigint
+                    FROM push_claims
+                    WHERE lease IS NOT NULL
+                )
+            ),
+            (
+                SELECT greatest(0, extract(epoch FROM now() - min(first.next_attempt_at)))::float8
+                FROM pushes
+                CROSS JOIN LATERAL (
+                    (
+                        SELECT next_attempt_at
+                        FROM push_batches
+                        WHERE push_id = pushes.id
+                            AND state = 'waiting'
+                        ORDER BY next_attempt_at
+                        LIMIT 1
+                    )
+                    UNION ALL
+                    (
+                        SELECT created_at
+                        FROM push_parts
+                        WHERE push_id = pushes.id
+                            AND claimed < batches
+                        ORDER BY number
+                        LIMIT 1
+                    )
+                ) AS first
+                WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
+            )
+        """
+
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
+    static func decode(
+        _ row: PostgresRow
+    ) throws -> (waitingBatches: Int64, sendingBatches: Int64, oldestWaitingSeconds: Double) {
+        try row.decode(Int64.self, Int64.self, Double.self)
+    }
+}
+
+/// Counts the unfinished pushes of each state. The state is `nil` if this version does not know it.
+struct CountUnfinishedPushes: PostgresStatement {
+    static let sql: SQL = """
+        SELECT state, count(*)
+        FROM pushes
+        WHERE state IN ('scheduled', 'preparing', 'sending')
+        GROUP BY state
+        UNION ALL
+        SELECT state, count(*)
+        FROM pushes
+        WHERE state IN ('paused', 'halted')
+        GROUP BY state
+        """
+
+    static func decode(_ row: PostgresRow) throws -> (state: PushState?, count: Int64) {
+        let (state, count) = try row.decode(String.self, Int64.self)
+        return (PushState(rawValue: state), count)
+    }
+}

@@ -1,0 +1,401 @@
+internal import Crypto
+internal import EventLoop
+internal import FoundationEssentials
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import KakaoAPI
+internal import Postgres
+internal import Schemas
+internal import ServiceKit
+
+/// The operations `/v1/push/send` and `/v2/push/send` in the format of Kakao's API, and `/v1/pushes`, where operators
+/// send to any number of users and follow the progress.
+struct PushRoutes: RouteCollection {
+    static let title = "Pushes"
+    static let operations =
+        [creating, listing, showing, listingBatches, watching] + PushControl.allCases.map(controlling)
+        + PushVersion.allCases.map(sending)
+
+    /// The maximum number of concurrent dry runs of a server. Each may read a whole audience on a connection of its
+    /// own.
+    static let maximumDryRuns = 2
+
+    let store: PushStore
+    let preparations: PreparationStore
+    /// Renders the requests that a dry run shows.
+    let kakao: KakaoClient
+    let version: PushVersion
+    let returnURL: @Sendable () -> String?
+    /// Masks the feedback secret in the messages that a dry run shows. Messages to Kakao contain it.
+    let mask: SecretMask
+    let dryRuns: UploadLimit
+    let notices: PushNotices
+    let events: PushEvents
+
+    private static let idempotencyKey = Field.header(
+        "Idempotency-Key",
+        .token(1...255),
+        "A key of the caller's choice. A request that is repeated with the same key and content has no further effect and gets the "
+            + "first response; one with other content is rejected with 422."
+    )
+
+    // MARK: Sending as with Kakao's API
+
+    private static let uuids = Field.required(
+        "uuids",
+        .userIDs(count: 1...SendPush.maximumUsers),
+        "The users to send to."
+    )
+    private static let pushMessage = Field.required(
+        "push_message",
+        .object,
+        "The message: `for_apns`, and `for_gcm` (version 1) or `for_fcm` (version 2)."
+    )
+    private static let bypass = Field.optional(
+        "bypass",
+        .boolean,
+        default: false,
+        shown: false,
+        "Whether the message contains its push token, which need not be registered."
+    )
+
+    private static func sending(_ version: PushVersion) -> Operation<PushRoutes> {
+        Operation(
+            OperationDeclaration(
+                "sendPush\(version.suffix)",
+                .post,
+                "\(version.path)/send",
+                .operator(.send),
+                "Sends a message to up to a hundred users.",
+                headers: [idempotencyKey],
+                body: .fields([uuids, pushMessage, bypass]),
+                unknownFields: .ignored,
+                answers: [
+                    .empty(.ok, "The push is stored, and is sent even if the server stops.", headers: [.location])
+                ],
+                problems: [.idempotencyKeyInUse]
+            )
+        ) { routes in { try await routes.send($0, version) } }
+    }
+
+    /// Responds 200 with an empty body once the send is stored. From then on it is carried out even if this process
+    /// ends.
+    private func send(_ call: Call, _ version: PushVersion) async throws -> Response {
+        var push = NewPush(
+            audience: .users(try call[Self.uuids]),
+            message: PushMessage(try call[Self.pushMessage], version: version)
+        )
+        push.bypass = try call[Self.bypass]
+        // Kakao may have tokens that were never registered here. As in Kakao's API, users without a token are ignored.
+        push.skipsUnknown = false
+        return try await store(push, call, answer: [], status: .ok, now: Date())
+    }
+
+    // MARK: Creating
+
+    private static let dryRun = Field.optional(
+        "dry_run",
+        .boolean,
+        default: false,
+        shown: false,
+        "Whether to only show what would be sent. Nothing is stored or sent."
+    )
+
+    private static let creating = Operation(
+        OperationDeclaration(
+            "createPush",
+            .post,
+            "/v1/pushes",
+            .operator(.send),
+            "Creates a push.",
+            headers: [idempotencyKey],
+            body: .fields(NewPush.fields + [dryRun]),
+            answers: [
+                .json(.accepted, PushSummary.shape, "The push, which is stored.", headers: [.location]),
+                .json(.ok, DryRun.shape, "The result of a dry run."),
+            ],
+            problems: [.idempotencyKeyInUse, .tooManyDryRuns]
+        ),
+        handler: create
+    )
+
+    @Sendable private func create(_ call: Call) async throws -> Response {
+        let push = try NewPush(call)
+        guard try !call[Self.dryRun] else { return try await preview(push) }
+        // The response contains the time as it is stored, so that it does not change later.
+        let now = Date().asStored
+        return try await store(
+            push,
+            call,
+            answer: PushSummary.shape.json(push.summary(createdAt: now)),
+            status: .accepted,
+            now: now
+        )
+    }
+
+    private func store(
+        _ push: NewPush,
+        _ call: Call,
+        answer: [UInt8],
+        status: HTTPResponse.Status,
+        now: Date
+    ) async throws -> Response {
+        let idempotency = try call[Self.idempotencyKey].map { PushStore.Idempotency(key: $0, call) }
+        var (id, body) = (push.id, answer)
+        switch try await store.create(push, idempotency: idempotency, answer: answer, now: now) {
+        case .created:
+            notices.pushChanged()
+        case .repeated(let pushID, let firstAnswer):
+            (id, body) = (pushID, firstAnswer)
+        case .keyInUse:
+            throw Problem(
+                of: .idempotencyKeyInUse,
+                "This Idempotency-Key was used with a different request. Send each new request with a new key."
+            )
+        case .noSuchAudience:
+            throw Self.noSuchAudience
+        }
+        var response = Response.json(body, status: status)
+        response.headerFields[.location] = "/v1/pushes/\(id.lowercased)"
+        return response
+    }
+
+    private static var noSuchAudience: Problem {
+        Problem.field("audience", "the name of a stored audience. Store it with PUT /v1/audiences/{name}")
+    }
+
+    /// Responds with the number of requests that would be sent to Kakao, and the first of them. Stores and sends
+    /// nothing.
+    private func preview(_ push: NewPush) async throws -> Response {
+        guard dryRuns.take() else {
+            throw Problem(
+                of: .tooManyDryRuns,
+                "This server performs at most \(Self.maximumDryRuns) dry runs at a time. Try again.",
+                headerFields: [.retryAfter: "5"]
+            )
+        }
+        defer { dryRuns.release() }
+        let audience: PushAudience.Source
+        switch push.audience {
+        case .users(let ids): audience = .users(Set(ids).sorted())
+        case .stored(let name):
+            guard let parts = try await preparations.parts(ofAudience: name) else { throw Self.noSuchAudience }
+            audience = .parts(parts)
+        case .tagsAny(let tags): audience = .tagsAny(tags)
+        case .tagsAll(let tags): audience = .tagsAll(tags)
+        case .everyone: audience = .everyone
+        }
+        let preview = try await preparations.preview(
+            audience,
+            platforms: push.platforms,
+            batchUsers: push.batchUsers
+        )
+        let rendered = push.message.rendered(for: version, returnURL: returnURL())
+        let message = EncodedPushMessage(Array(mask.masked(String(decoding: rendered, as: UTF8.self)).utf8))
+        let requests = preview.first.map { userIDs in
+            kakao.shownRequest(
+                of: SendPush(version: version, userIDs: userIDs, message: message, bypass: push.bypass ? true : nil)
+            )
+        }
+        return .json(DryRun.shape.json(DryRun(preview: preview, requests: requests)))
+    }
+
+    // MARK: Showing
+
+    private static let id = Field.path("id", .uuid, "The id of the push.")
+
+    private static let pushState = Field.optional("state", Kind<PushState>.pushState, "Only pushes in this state.")
+
+    private static let listing = Operation(
+        OperationDeclaration(
+            "listPushes",
+            .get,
+            "/v1/pushes",
+            .operator(.read),
+            "Lists pushes, the latest first.",
+            query: [pushState] + Page<UUID>.fields,
+            answers: [.page(of: PushSummary.shape, "The pushes.")]
+        ),
+        handler: list
+    )
+
+    @Sendable private func list(_ call: Call) async throws -> Response {
+        let state = try call[Self.pushState]
+        let page = try Page<UUID>(call)
+        let pushes = try await store.list(state: state, before: page.cursor, limit: page.limit + 1)
+        return page.response(pushes, PushSummary.shape, cursor: \.id)
+    }
+
+    private static let showing = Operation(
+        OperationDeclaration(
+            "getPush",
+            .get,
+            "/v1/pushes/{id}",
+            .operator(.read),
+            "Returns a push with its progress.",
+            path: [id],
+            answers: [.json(.ok, PushSummary.shape, "The push.")],
+            problems: [.notFound]
+        ),
+        handler: show
+    )
+
+    @Sendable private func show(_ call: Call) async throws -> Response {
+        try await summary(Self.id(call))
+    }
+
+    private static let batchState = Field.optional("state", Kind<BatchState>.choice, "Only batches in this state.")
+
+    private static let listingBatches = Operation(
+        OperationDeclaration(
+            "listBatches",
+            .get,
+            "/v1/pushes/{id}/batches",
+            .operator(.read),
+            "Lists the batches of a push, each a request to Kakao.",
+            path: [id],
+            query: [batchState] + Page<Int32>.fields,
+            answers: [.page(of: BatchSummary.shape, "The batches, by their numbers.")],
+            problems: [.notFound]
+        ),
+        handler: batches
+    )
+
+    @Sendable private func batches(_ call: Call) async throws -> Response {
+        let state = try call[Self.batchState]
+        let page = try Page<Int32>(call)
+        let batches = try await store.batches(
+            of: Self.id(call),
+            state: state?.rawValue,
+            after: page.cursor ?? 0,
+            limit: page.limit + 1
+        )
+        guard let batches else { throw Self.notFound }
+        return page.response(batches, BatchSummary.shape, cursor: \.number)
+    }
+
+    private static let watching = Operation(
+        OperationDeclaration(
+            "watchPush",
+            .get,
+            "/v1/pushes/{id}/events",
+            .operator(.read),
+            "Streams the progress of a push as server-sent events.",
+            path: [id],
+            answers: [
+                .media(
+                    .ok,
+                    ["text/event-stream"],
+                    "Events named `push`, whose data is the response of `getPush`: one at once, one each second while "
+                        + "something changes, and the last one when the push has ended.",
+                    schema: .any
+                )
+            ],
+            problems: [.notFound]
+        ),
+        handler: watch
+    )
+
+    @Sendable private func watch(_ call: Call) async throws -> Response {
+        let id = try Self.id(call)
+        guard let push = try await store.summary(id) else { throw Self.notFound }
+        return events.response(push, on: call.request.loop) { try await store.summary(id) }
+    }
+
+    // MARK: Controlling
+
+    private static let uncertain = Field.optional(
+        "uncertain",
+        .boolean,
+        default: false,
+        shown: false,
+        "Whether batches of which it is unknown whether Kakao accepted them are sent again too. Users may be reached twice."
+    )
+
+    private static func controlling(_ control: PushControl) -> Operation<PushRoutes> {
+        Operation(
+            OperationDeclaration(
+                "\(control.rawValue)Push",
+                .post,
+                "/v1/pushes/{id}/\(control.rawValue)",
+                .operator(.send),
+                control.summary,
+                path: [id],
+                body: control == .retry ? .fields([uncertain]) : .none,
+                answers: [.json(.ok, PushSummary.shape, "The push.")],
+                problems: [.notFound, .wrongState]
+            )
+        ) { routes in { try await routes.control($0, control) } }
+    }
+
+    private func control(_ call: Call, _ control: PushControl) async throws -> Response {
+        let id = try Self.id(call)
+        let retriesUncertain = control == .retry ? try call[Self.uncertain] : false
+        guard try await !store.control(id, control, retriesUncertain: retriesUncertain) else {
+            notices.pushChanged()
+            return try await summary(id)
+        }
+        guard let push = try await store.summary(id) else { throw Self.notFound }
+        guard control.event.after.contains(push.state) else {
+            throw Problem(of: .wrongState, "Cannot \(control.rawValue) a push in state `\(push.state.rawValue)`.")
+        }
+        return .json(PushSummary.shape.json(push))
+    }
+
+    /// Returns the id in the path. An invalid id throws 404, since no push can have it.
+    private static func id(_ call: Call) throws -> UUID {
+        try call.identifier(id, orThrow: notFound)
+    }
+
+    private static var notFound: Problem { Problem(of: .notFound, "There is no such push.") }
+
+    private func summary(_ id: UUID) async throws -> Response {
+        guard let push = try await store.summary(id) else { throw Self.notFound }
+        return .json(PushSummary.shape.json(push))
+    }
+}
+
+extension PushControl {
+    /// The summary of the operation in the OpenAPI document.
+    fileprivate var summary: String {
+        switch self {
+        case .pause: "Stops sending a push until it is resumed."
+        case .resume: "Continues a paused or halted push."
+        case .cancel: "Ends a push. What has not been sent is not sent."
+        case .retry: "Sends the failed batches of a finished push again."
+        }
+    }
+}
+
+extension ProblemKind {
+    fileprivate static let idempotencyKeyInUse = ProblemKind(
+        .unprocessableContent,
+        "idempotency-key-in-use",
+        "This `Idempotency-Key` was used with a different request."
+    )
+    fileprivate static let tooManyDryRuns = ProblemKind(
+        .serviceUnavailable,
+        "too-many-dry-runs",
+        "The server is performing as many dry runs as it can."
+    )
+    fileprivate static let wrongState = ProblemKind(
+        .conflict,
+        "wrong-state",
+        "The state of the push does not allow the operation."
+    )
+}
+
+extension PushStore.Idempotency {
+    fileprivate init(key: String, _ call: Call) {
+        var keyID: [UInt8] = []
+        if case .operator(let id) = call.caller { keyID = id }
+        // The digest includes path and query, because equal bodies at different paths are different requests.
+        let query = call.request.head.query.isEmpty ? [] : Array("?".utf8) + call.request.head.query + Array("\n".utf8)
+        self.init(
+            key: key,
+            operatorKeyID: keyID,
+            digest: SHA256Digest.of(Array("\(call.request.path)\n".utf8) + query + call.request.body)
+        )
+    }
+}

@@ -1,0 +1,173 @@
+internal import Crypto
+internal import HTTPClient
+internal import HTTPServer
+internal import HTTPTypes
+internal import KakaoAPI
+
+/// Authentication and authorization of callers.
+struct Authenticator: Authorizer {
+    private let operatorKey: Secret
+    private let adminKey: Secret
+    private let feedbackSecret: Secret?
+    private let operators: OperatorKeys
+    private let keys: OperatorKeyStore
+    private let users: UserCredentials
+    private let limits: DeviceRequestLimits
+    private let monitoring: MonitoringAccess
+    private let kakao: KakaoClient
+    private let client: HTTPClient
+
+    /// - Parameters:
+    ///   - feedbackSecret: The secret in the path of Kakao's feedback, if there is one.
+    ///   - operators: Shared by all event loops, as are `users`, `limits` and `monitoring`.
+    ///   - kakao: The API client of this authenticator's event loop. `keys` and `client` belong to the same event loop.
+    init(
+        operatorKey: Secret,
+        adminKey: Secret,
+        feedbackSecret: Secret?,
+        operators: OperatorKeys,
+        keys: OperatorKeyStore,
+        users: UserCredentials,
+        limits: DeviceRequestLimits,
+        monitoring: MonitoringAccess,
+        kakao: KakaoClient,
+        client: HTTPClient
+    ) {
+        self.operatorKey = operatorKey
+        self.adminKey = adminKey
+        self.feedbackSecret = feedbackSecret
+        self.operators = operators
+        self.keys = keys
+        self.users = users
+        self.limits = limits
+        self.monitoring = monitoring
+        self.kakao = kakao
+        self.client = client
+    }
+
+    /// Returns the check for an operation with this access; `nil` for a public one.
+    ///
+    /// The check throws a database error or a ``Problem``: 401 without a valid credential, 403 for a key that lacks a
+    /// scope, 404 for a wrong secret address, 429 for too many requests, 503 when the token cannot be verified now.
+    func check(_ access: Access) -> HeadCheck? {
+        switch access {
+        case .anyone: nil
+        case .operator(let scopes): { try checkOperator($0, scopes) }
+        case .monitoring: { try monitoring.check($0) { try checkOperator($0, [.read]) } }
+        case .device: { try checkUser($0, or: .devices, acceptsAnyToken: true) }
+        case .kakaoUser(let scope): { try checkUser($0, or: scope, acceptsAnyToken: false) }
+        case .kakao: { try checkKakao($0) }
+        case .kakaoAddress: { try checkAddress($0) }
+        }
+    }
+
+    /// Admits a request whose operator key has all of `scopes`.
+    ///
+    /// Both `Bearer KEY` and `KakaoAK KEY` are accepted. Clients written for Kakao's API send the latter.
+    private func checkOperator(_ request: Request, _ scopes: [Scope]) throws -> PendingCheck? {
+        guard let credential = Credential(request) else { throw Self.unauthorized }
+        return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
+    }
+
+    /// Authenticates the caller of an operation on a user: an operator whose key has a scope, or a user's app that sends
+    /// an accepted token as `Bearer TOKEN`. Requests of users are limited by user and by address; requests of operators
+    /// are not limited.
+    ///
+    /// - Parameter acceptsAnyToken: Whether tokens other than access tokens of Kakao Login are accepted.
+    private func checkUser(_ request: Request, or scope: Scope, acceptsAnyToken: Bool) throws -> PendingCheck? {
+        guard let credential = Credential(request) else { throw Self.unauthorized }
+        let digest = SHA256Digest.of(credential.text)
+        guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
+            !operatorKey.matches(digest: digest)
+        else {
+            return try checkKey(digest, [scope], of: request)
+        }
+        guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else { throw Self.kakaoTokenRequired }
+        try limits.takeFromAddress(of: request)
+        if let user = users.rememberedUser(of: credential.text, digest) {
+            try admit(user, request)
+            return nil
+        }
+        return {
+            let user = try await users.user(
+                of: credential.text,
+                digest,
+                from: request.clientAddress.network,
+                kakao,
+                client,
+                on: request.loop
+            )
+            guard let user else { throw Self.unauthorized }
+            try admit(user, request)
+        }
+    }
+
+    private func admit(_ user: AuthorizedUser, _ request: Request) throws {
+        try limits.take(from: user.id)
+        request.principal = Caller.user(user)
+    }
+
+    private func checkKey(_ digest: [UInt8], _ scopes: [Scope], of request: Request) throws -> PendingCheck? {
+        guard !operatorKey.matches(digest: digest) else {
+            request.principal = Caller.operator(keyID: [])
+            return nil
+        }
+        request.principal = Caller.operator(keyID: digest)
+        if let known = try operators.knownScopes(ofKeyWith: digest, from: request.clientAddress.network) {
+            try Self.require(scopes, of: known)
+            return nil
+        }
+        return {
+            let known = try await operators.scopes(
+                ofKeyWith: digest,
+                from: request.clientAddress.network,
+                keys,
+                on: request.loop
+            )
+            guard let known else { throw Self.unauthorized }
+            try Self.require(scopes, of: known)
+        }
+    }
+
+    private static func require(_ scopes: [Scope], of known: Set<Scope>) throws {
+        guard let missing = scopes.first(where: { !$0.isAllowed(by: known) }) else { return }
+        throw Problem(of: .missingScope, "This key does not have the scope \(missing.rawValue).")
+    }
+
+    /// Admits a request that carries the Admin key, as those of Kakao's servers do.
+    private func checkKakao(_ request: Request) throws -> PendingCheck? {
+        guard let credential = Credential(request), credential.scheme == .kakaoAK, adminKey.matches(credential.text)
+        else {
+            throw Self.unauthorized
+        }
+        request.principal = Caller.kakao
+        request.exemptsConnection = true
+        return nil
+    }
+
+    /// Admits a request whose path contains the secret, which only Kakao's servers know.
+    private func checkAddress(_ request: Request) throws -> PendingCheck? {
+        guard let feedbackSecret, feedbackSecret.matches(request.pathParameter("secret")) else {
+            throw Problem(of: .notFound, "There is nothing at this path.")
+        }
+        request.principal = Caller.kakao
+        request.exemptsConnection = true
+        return nil
+    }
+
+    private static var kakaoTokenRequired: Problem {
+        Problem(
+            of: .unauthorized,
+            "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN.",
+            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+        )
+    }
+
+    static var unauthorized: Problem {
+        Problem(
+            of: .unauthorized,
+            "Missing, invalid or expired credentials. Send a key or token as Authorization: Bearer KEY.",
+            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+        )
+    }
+}

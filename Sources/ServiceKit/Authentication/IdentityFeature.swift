@@ -1,0 +1,19 @@
+package import Postgres
+
+/// The verification of users' tokens, which forgets those that were revoked.
+package struct IdentityFeature: Feature {
+    package static let collections: [any RouteCollection.Type] = []
+
+    private let users: UserCredentials
+
+    package init(_ server: ServerContext, _ settings: NoSettings) {
+        users = server.identity.users
+        server.lifecycle.register { _ in TokenUsers() }
+    }
+
+    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {}
+
+    package var channels: [String] { [KakaoAccessTokens.channel] }
+
+    package func receive(_ event: PostgresListener.Event) { users.receive(event) }
+}

@@ -1,0 +1,55 @@
+internal import Crypto
+internal import KakaoAPI
+package import Logging
+
+/// The credentials that a server accepts. Shared by all event loops.
+package struct ServerIdentity: Sendable {
+    let users: UserCredentials
+    private let operators = OperatorKeys()
+    private let limits: DeviceRequestLimits
+    private let monitoring = MonitoringAccess()
+    private let settings: IdentitySettings
+    private let adminKey: Secret
+
+    /// - Throws: ``SettingsError`` for an unusable file of keys.
+    init(_ settings: IdentitySettings, _ kakao: KakaoSettings, logger: Logger) throws {
+        self.settings = settings
+        adminKey = kakao.adminKey
+        users = try UserCredentials(settings, kakao, logger: logger)
+        limits = DeviceRequestLimits(
+            perUser: settings.requestsPerMinutePerUser,
+            perAddress: settings.requestsPerMinutePerAddress,
+            logger: logger
+        )
+    }
+
+    /// The verifier of Kakao's tokens for the app's keys; `nil` without such a key.
+    package var kakaoTokens: TokenVerifier? { users.kakao }
+
+    /// Whether user ids are Kakao's.
+    package var hasKakaoUserIDs: Bool { settings.userIDs == .kakao }
+
+    /// Whether Kakao can report failed tokens.
+    package var hasFeedbackSecret: Bool { settings.feedbackSecret != nil }
+
+    /// Returns the authenticator of a loop.
+    package func authenticator(_ loop: LoopServices) -> any Authorizer {
+        Authenticator(
+            operatorKey: settings.operatorKey,
+            adminKey: adminKey,
+            feedbackSecret: settings.feedbackSecret,
+            operators: operators,
+            keys: OperatorKeyStore(pool: loop.pool),
+            users: users,
+            limits: limits,
+            monitoring: monitoring,
+            kakao: loop.kakao(.requests),
+            client: loop.client
+        )
+    }
+
+    /// Returns the worker that writes the times when operator keys were last used.
+    package func keyUseWriter(_ loop: LoopServices, logger: Logger) -> BackgroundWorker {
+        operators.useWriter(OperatorKeyStore(pool: loop.pool), on: loop.loop, logger: logger)
+    }
+}

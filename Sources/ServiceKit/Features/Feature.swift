@@ -1,0 +1,40 @@
+package import Postgres
+package import ServiceLifecycle
+
+/// A part of the service: its operations, its settings, and its work in the background. There is one instance for each
+/// server. `PushService` lists all features.
+package protocol Feature: Sendable {
+    /// The settings of the feature; ``NoSettings`` if it has none.
+    associatedtype Configuration: SettingsGroup = NoSettings
+
+    /// The operations, whatever the settings are.
+    static var collections: [any RouteCollection.Type] { get }
+
+    /// Creates the feature of a server.
+    init(_ server: ServerContext, _ settings: Configuration)
+
+    /// Adds the operations of a loop.
+    func addRoutes(to routes: inout Routes, _ loop: LoopServices)
+
+    /// Makes the work in the background, once. It starts when the database is ready, and stops with the last requests.
+    func makeServices() -> [any Service]
+
+    /// The channels of PostgreSQL on which other servers notify the feature.
+    var channels: [String] { get }
+
+    /// Receives a notification, or a new connection to PostgreSQL, before which notifications may have been lost.
+    func receive(_ event: PostgresListener.Event)
+}
+
+extension Feature {
+    package func makeServices() -> [any Service] { [] }
+    package var channels: [String] { [] }
+    package func receive(_ event: PostgresListener.Event) {}
+}
+
+/// The settings of a feature that has none.
+package struct NoSettings: SettingsGroup {
+    package static let settings: [Setting<NoSettings>] = []
+
+    package init() {}
+}

@@ -1,0 +1,86 @@
+internal import Crypto
+package import EventLoop
+internal import HTTPClient
+package import HTTPServer
+package import Journal
+internal import KakaoAPI
+package import Locking
+package import Logging
+package import Postgres
+
+/// The parts of a server that its features share.
+package struct ServerContext: Sendable {
+    package let logger: Logger
+    /// The app at Kakao.
+    package let kakao: KakaoSettings
+    package let identity: ServerIdentity
+    /// The document of all operations.
+    package let document: OpenAPIDocument
+    package let migrator: Migrator
+    /// The services of each event loop.
+    package let loops: [LoopServices]
+    package let metrics = KakaoMetrics()
+    package let availability: KakaoAvailability
+    package let monitoring = Monitoring()
+    /// The journal of calls from Kakao; `nil` if none is configured.
+    package let journal: Journal?
+    package let gate: StartupGate
+    package let pace = PollPace()
+    /// The features' reactions to events of users. Features register them.
+    package let lifecycle = UserLifecycle()
+    /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.
+    package let returnURL = Locked<String?>(nil)
+    /// The secrets that no log line may show.
+    package let mask: SecretMask
+
+    /// - Parameters:
+    ///   - secretPaths: The paths that end with a secret.
+    ///   - openPaths: The paths that are served before the database is ready.
+    /// - Throws: ``SettingsError`` for unusable files.
+    package init(
+        kakao: KakaoSettings,
+        identity: IdentitySettings,
+        document: OpenAPIDocument,
+        migrator: Migrator,
+        database: PostgresSettings,
+        journal: Journal?,
+        loops: [EventLoop],
+        secretPaths: [String],
+        openPaths: [String],
+        logger: Logger
+    ) throws {
+        self.logger = logger
+        self.kakao = kakao
+        self.identity = try ServerIdentity(identity, kakao, logger: logger)
+        self.document = document
+        self.migrator = migrator
+        self.journal = journal
+        let availability = KakaoAvailability(logger: logger)
+        self.availability = availability
+        self.loops = try loops.map { [metrics] loop in
+            try LoopServices(
+                loop: loop,
+                pool: PostgresPool(settings: database, loop: loop, logger: logger),
+                client: HTTPClient(
+                    settings: HTTPClientSettings(
+                        connectionLimits: KakaoBudget.connectionLimits(kakao.maximumConcurrentRequests),
+                        caCertificateFile: kakao.caCertificateFile
+                    ),
+                    loop: loop
+                ),
+                kakao: kakao.api
+            ) {
+                metrics.count($0)
+                availability.record($0)
+            }
+        }
+        mask = SecretMask(secrets: identity.feedbackSecret.map { [$0.revealed] } ?? [], prefixes: secretPaths)
+        gate = StartupGate(openPaths: openPaths, passesKakao: journal != nil)
+    }
+
+    /// The services of the loop that sends pushes.
+    package var sending: LoopServices { loops[0] }
+
+    /// The services of the loop of other work in the background.
+    package var background: LoopServices { loops[loops.count - 1] }
+}

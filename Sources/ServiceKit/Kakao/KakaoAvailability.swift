@@ -1,0 +1,122 @@
+internal import EventLoop
+package import FoundationEssentials
+package import KakaoAPI
+internal import Locking
+package import Logging
+
+/// The availability of Kakao. It covers whether Kakao accepts the Admin key, according to the latest response that
+/// shows it, and whether a quota makes the sender wait.
+///
+/// `GET /v1/status` and the metrics show it, because with a rejected key the server accepts requests that it cannot
+/// carry out.
+package final class KakaoAvailability: Sendable {
+    /// The state of the sender, on which a push that is sent now depends.
+    package enum SenderState: String, CaseIterable, Sendable {
+        /// Pushes go to Kakao.
+        case running
+        /// Pushes wait, because a quota is used up.
+        case waiting
+        /// Pushes are halted until an operator acts, because Kakao rejects the key or the app.
+        case halted
+    }
+
+    /// Whether Kakao responds, as far as is known.
+    package enum KakaoState: String, CaseIterable, Sendable {
+        /// No call has ended yet.
+        case unknown
+        case reachable
+        case unreachable
+        /// Kakao responds, but rejects the key or the app.
+        case refusing
+    }
+
+    /// The outcome of the latest calls to Kakao.
+    package struct LastCall: Sendable {
+        package var at: Date
+        package var isAnswered: Bool
+        package var lastError: KakaoOutcome?
+        package var lastErrorAt: Date?
+    }
+
+    private let call = Locked<LastCall?>(nil)
+    private let refusal = Locked<String?>(nil)
+    private let quotaWaitEnd = Locked(MonotonicTime.now)
+    private let logger: Logger
+
+    init(logger: Logger) {
+        self.logger = logger
+    }
+
+    /// The reason why Kakao rejects calls; `nil` while it accepts them.
+    package var refusalReason: String? {
+        refusal.withLock { $0 }
+    }
+
+    /// The latest call of any kind; `nil` before the first.
+    package var lastCall: LastCall? { call.withLock { $0 } }
+
+    package var kakaoState: KakaoState {
+        guard let lastCall else { return .unknown }
+        guard lastCall.isAnswered else { return .unreachable }
+        return refusalReason == nil ? .reachable : .refusing
+    }
+
+    /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
+    package func record(_ call: KakaoCallReport) {
+        // Other calls say nothing about pushes: a key may be allowed to make some calls only.
+        if call.family == .push { recordAdminKey(call.error) }
+        let now = Date()
+        let outcome = KakaoOutcome(call.error)
+        let isAnswered =
+            switch call.error?.kind {
+            case .unreachable: false
+            case .refused, .badAnswer, nil: true
+            }
+        // A call that this server cancelled says nothing about Kakao.
+        guard outcome != .givenUp else { return }
+        self.call.withLock { last in
+            last = LastCall(
+                at: now,
+                isAnswered: isAnswered,
+                lastError: outcome == .ok ? last?.lastError : outcome,
+                lastErrorAt: outcome == .ok ? last?.lastErrorAt : now
+            )
+        }
+    }
+
+    package var senderState: SenderState {
+        if refusalReason != nil { return .halted }
+        return quotaWaitEnd.withLock { $0 } > MonotonicTime.now ? .waiting : .running
+    }
+
+    /// Records that a quota is used up: the sender makes no calls for the duration of `wait`.
+    package func recordQuotaExhaustion(for wait: Duration) {
+        quotaWaitEnd.withLock { $0 = MonotonicTime.now + wait }
+    }
+
+    private func recordAdminKey(_ error: KakaoError?) {
+        guard let error else { return recordAcceptance() }
+        if error.disposition == .halt { recordRefusal(error.description) }
+    }
+
+    private func recordAcceptance() {
+        let wasRefused = refusal.withLock { refusal in
+            defer { refusal = nil }
+            return refusal != nil
+        }
+        if wasRefused { logger.notice("Kakao calls accepted again") }
+    }
+
+    private func recordRefusal(_ reason: String) {
+        let isNews = refusal.withLock { refusal in
+            defer { refusal = reason }
+            return refusal != reason
+        }
+        if isNews {
+            logger.critical(
+                "Kakao calls rejected: check the Admin key and the app",
+                metadata: ["kakao": "\(reason)"]
+            )
+        }
+    }
+}

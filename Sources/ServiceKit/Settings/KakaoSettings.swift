@@ -1,0 +1,86 @@
+package import Crypto
+package import KakaoAPI
+
+/// The settings of the app at Kakao and of the calls to Kakao.
+package struct KakaoSettings: SettingsGroup {
+    package var adminKey = Secret("")
+    package var appID: Int64?
+    package var restAPIKey: String?
+    package var nativeAppKey: String?
+    package var javaScriptKey: String?
+    package var apiURL = "https://kapi.kakao.com"
+    package var authURL = "https://kauth.kakao.com"
+    package var caCertificateFile: String?
+    package var pushVersion = PushVersion.v1
+    package var maximumConcurrentRequests = 32
+    package var requestsPerSecond: Int?
+
+    /// The app keys with which a user may have logged in. ID tokens and account events have one as their audience.
+    package var loginKeys: Set<String> { Set([restAPIKey, nativeAppKey, javaScriptKey].compactMap(\.self)) }
+
+    /// The URL of the keys with which Kakao signs ID tokens.
+    package var keysURL: String { authURL + "/.well-known/jwks.json" }
+
+    /// The settings of the client of Kakao's REST API.
+    package var api: KakaoAPISettings {
+        KakaoAPISettings(
+            apiURL: apiURL,
+            authURL: authURL,
+            adminKey: AdminKey(adminKey.revealed),
+            pushVersion: pushVersion
+        )
+    }
+
+    package init() {}
+
+    package static let settings: [Setting<KakaoSettings>] = [
+        .required(
+            "kakao.admin_key",
+            \.adminKey,
+            .secret(),
+            example: "/run/secrets/kakao_admin_key",
+            "the app's Admin key at Kakao"
+        ),
+        Setting(
+            "kakao.app_id",
+            \.appID,
+            optional: .identifier,
+            example: "123456",
+            "the app id at Kakao: access tokens must belong to this app; required for `/kakao/unlink`"
+        ),
+        Setting(
+            "kakao.rest_api_key",
+            \.restAPIKey,
+            optional: .text,
+            "the app's REST API key. ID tokens and account events must be issued for one of the app's three keys; at least one is required for `/kakao/account-events`"
+        ),
+        Setting("kakao.native_app_key", \.nativeAppKey, optional: .text, "the app's native app key"),
+        Setting("kakao.javascript_key", \.javaScriptKey, optional: .text, "the app's JavaScript key"),
+        Setting("kakao.api_url", \.apiURL, .url, "the base URL of Kakao's API"),
+        Setting(
+            "kakao.auth_url",
+            \.authURL,
+            .url,
+            "the URL of Kakao Login: the issuer of ID tokens and account events, which publishes their keys"
+        ),
+        Setting(
+            "kakao.ca_certificate_file",
+            \.caCertificateFile,
+            optional: .path,
+            "CA certificates (PEM) to trust for Kakao's addresses instead of the system's: for the sandbox"
+        ),
+        Setting("kakao.push_version", \.pushVersion, .choice, "the version of Kakao's Push API to call"),
+        Setting(
+            "kakao.max_concurrent_requests",
+            \.maximumConcurrentRequests,
+            .integer(1...1000),
+            "concurrent push requests to Kakao, for each server; each event loop has as many for requests of apps and operators, and a quarter for background work"
+        ),
+        Setting(
+            "kakao.requests_per_second",
+            \.requestsPerSecond,
+            optional: .integer(1...100_000),
+            "push requests to Kakao a second, for each server"
+        ),
+    ]
+}

@@ -1,0 +1,173 @@
+package import Crypto
+
+/// A setting, declared once: the reader, the table of `docs/settings.md`, `config/push-server.yaml` and `.env.example`
+/// follow from the declaration. `Settings.all` lists all settings.
+///
+/// The environment overrides the file: `http.port` is `HTTP_PORT`. A secret may also come from a file, named by
+/// `OPERATOR_KEY_FILE` or `operator.key_file`.
+package struct Setting<Group: SettingsGroup>: Sendable {
+    /// The name in `config/push-server.yaml`: `http.port`.
+    package let name: String
+    /// Whether the setting is never printed and may come from a file.
+    package let isSecret: Bool
+    package let isRequired: Bool
+    /// The allowed values, in words: `0 to 65535`.
+    package let allowed: String
+    /// The default in words: `8080`, `1 MiB`, `none`.
+    package let defaultText: String
+    /// The value that the commented files show: the default, or an example.
+    package let example: String
+    /// The purpose of the setting, in Markdown, without a full stop.
+    package let description: String
+    /// Reads the value, if it is given.
+    package let read: @Sendable (SettingsReader, inout Group) throws -> Void
+
+    /// The first part of the name: `http`.
+    package var section: Substring { name.prefix { $0 != "." } }
+
+    /// The name of the environment variable, such as `HTTP_PORT` for `http.port`.
+    package var environmentName: String { SettingsReader.environmentName(name) }
+
+    /// A setting with a default, which is the value that ``Settings`` begins with.
+    package init<Value: Sendable>(
+        _ name: String,
+        _ path: any WritableKeyPath<Group, Value> & Sendable,
+        _ kind: SettingKind<Value>,
+        example: String? = nil,
+        _ description: String
+    ) {
+        let value = Group()[keyPath: path]
+        self.init(
+            name: name,
+            isSecret: kind.isSecret,
+            isRequired: false,
+            allowed: kind.allowed,
+            defaultText: kind.shown(value),
+            example: example ?? kind.text(value),
+            description: description,
+            read: { reader, settings in
+                if let value = try reader.value(name, kind) { settings[keyPath: path] = value }
+            }
+        )
+    }
+
+    /// A setting that may be absent.
+    ///
+    /// - Parameter defaultText: What its absence means, if it is more than `none`.
+    package init<Value: Sendable>(
+        _ name: String,
+        _ path: any WritableKeyPath<Group, Value?> & Sendable,
+        optional kind: SettingKind<Value>,
+        default defaultText: String = "none",
+        example: String = "",
+        _ description: String
+    ) {
+        self.init(
+            name: name,
+            isSecret: kind.isSecret,
+            isRequired: false,
+            allowed: kind.allowed,
+            defaultText: defaultText,
+            example: example,
+            description: description,
+            read: { reader, settings in
+                if let value = try reader.value(name, kind) { settings[keyPath: path] = value }
+            }
+        )
+    }
+
+    /// A secret that every server needs.
+    package static func required(
+        _ name: String,
+        _ path: any WritableKeyPath<Group, Secret> & Sendable,
+        _ kind: SettingKind<Secret>,
+        example: String,
+        _ description: String
+    ) -> Setting {
+        Setting(
+            name: name,
+            isSecret: true,
+            isRequired: true,
+            allowed: kind.allowed,
+            defaultText: "required",
+            example: example,
+            description: description,
+            read: { reader, settings in
+                guard let value = try reader.value(name, kind) else { throw reader.error(name, "is required.") }
+                settings[keyPath: path] = value
+            }
+        )
+    }
+
+    /// Returns this setting as one of the group that contains its group.
+    package func of<Root>(_ path: any WritableKeyPath<Root, Group> & Sendable) -> Setting<Root> {
+        Setting<Root>(
+            name: name,
+            isSecret: isSecret,
+            isRequired: isRequired,
+            allowed: allowed,
+            defaultText: defaultText,
+            example: example,
+            description: description,
+            read: { reader, root in try read(reader, &root[keyPath: path]) }
+        )
+    }
+
+    fileprivate init(
+        name: String,
+        isSecret: Bool,
+        isRequired: Bool,
+        allowed: String,
+        defaultText: String,
+        example: String,
+        description: String,
+        read: @escaping @Sendable (SettingsReader, inout Group) throws -> Void
+    ) {
+        self.name = name
+        self.isSecret = isSecret
+        self.isRequired = isRequired
+        self.allowed = allowed
+        self.defaultText = defaultText
+        self.example = example
+        self.description = description
+        self.read = read
+    }
+}
+
+/// Settings that belong together, usually those of one feature: the values, and the declarations beside them.
+package protocol SettingsGroup: Sendable {
+    static var settings: [Setting<Self>] { get }
+
+    /// The defaults.
+    init()
+}
+
+/// A kind of setting: how its text is read, and how a value is shown.
+package struct SettingKind<Value: Sendable>: Sendable {
+    /// The allowed values, in words: `0 to 65535`.
+    package let allowed: String
+    package let isSecret: Bool
+    /// The problem of an invalid text, in words that follow the name of the setting.
+    package let problem: String
+    package let parse: @Sendable (String) -> Value?
+    /// The text of a value.
+    package let text: @Sendable (Value) -> String
+    /// The text of a value for people: `1 MiB`.
+    package let shown: @Sendable (Value) -> String
+
+    package init(
+        _ allowed: String,
+        isSecret: Bool = false,
+        problem: String,
+        parse: @escaping @Sendable (String) -> Value?,
+        text: @escaping @Sendable (Value) -> String,
+        shown: (@Sendable (Value) -> String)? = nil
+    ) {
+        self.allowed = allowed
+        self.isSecret = isSecret
+        self.problem = problem
+        self.parse = parse
+        self.text = text
+        self.shown = shown ?? { "`\(text($0))`" }
+    }
+}
