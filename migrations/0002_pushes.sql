@@ -127,13 +127,6 @@ AS $$
     ) AS part
 $$;
 
--- The leases of servers that send. A server renews its lease while it runs. Other servers reclaim its batches after the
--- lease has expired.
-CREATE TABLE push_leases (
-    id                  uuid        PRIMARY KEY,
-    ends_at             timestamptz NOT NULL
-);
-
 -- Claims: the batches that a server has claimed at once. A batch that is sent at its first attempt, as nearly every one
 -- is, needs no row of its own.
 CREATE TABLE push_claims (

@@ -25,7 +25,7 @@ struct DeviceRegistrar: Sendable {
     }
 
     private static let secondsPerDay = 86_400.0
-    private static let longestDelay = Duration.seconds(300)
+    private static let retryDelay = RetryDelay(first: .seconds(1), longest: .seconds(300))
 
     let store: DeviceStore
     let kakao: KakaoClient
@@ -165,9 +165,7 @@ struct DeviceRegistrar: Sendable {
     /// It doubles from 1 s to 5 min, with a jitter of 20 %. It is about 60 s or more while Kakao accepts no calls, and
     /// longer if Kakao requests it (`Retry-After`), up to an hour.
     private func delay(after attempts: Int, _ error: KakaoError) -> Duration {
-        var delay = min(Duration.seconds(1 << min(attempts, 10)), Self.longestDelay)
-        if error.disposition != .retry { delay = max(delay, .seconds(60)) }
-        delay = delay * Double.random(in: 0.8...1.2)
+        let delay = Self.retryDelay.after(attempts + 1, atLeast: error.disposition == .retry ? .zero : .seconds(60))
         return max(delay, min(error.retryAfter ?? .zero, .seconds(3600)))
     }
 }

@@ -1,14 +1,5 @@
 internal import FoundationEssentials
-
-/// The id of one claim of a batch.
-///
-/// It includes the number of claims, because the batch may be claimed again before the server reads the response to the
-/// statement that stored the result of this claim.
-struct BatchID: Hashable, Sendable {
-    let pushID: UUID
-    let number: Int32
-    let claims: Int32
-}
+internal import ServiceKit
 
 /// A batch that a server has claimed.
 struct BatchClaim: Sendable {
@@ -27,5 +18,5 @@ struct BatchClaim: Sendable {
     /// batch gets its own row when anything but its first attempt or its success is stored.
     let shared: Range<Int32>?
 
-    var id: BatchID { BatchID(pushID: pushID, number: number, claims: claims) }
+    var id: ClaimID { ClaimID(ownerID: pushID, number: number, claims: claims) }
 }

@@ -1,5 +1,6 @@
 internal import HTTPClient
 internal import KakaoAPI
+internal import ServiceKit
 
 /// The result of an attempt to send a batch. `docs/delivery.md` has the whole table.
 enum BatchResult: Sendable {
@@ -53,7 +54,8 @@ enum BatchResult: Sendable {
             } else if attempts >= Self.maximumAttempts {
                 self = .failed(error)
             } else {
-                let delay = firstDelay * min(1 << max(0, min(attempts - 1, 20)), Self.longestDelay) * jitter
+                let delay = RetryDelay(first: firstDelay, longest: firstDelay * Self.longestDelay)
+                    .after(attempts, jitter: jitter)
                 let asked = min(error.retryAfter ?? .zero, .seconds(Self.longestDelay))
                 self = .retry(after: max(delay, asked), mayRepeat: mayRepeat, error)
             }

@@ -7,9 +7,6 @@ internal import ServiceKit
 // server holds the lease, no other server can change the batch. After that, the statement that stores the result has no
 // effect.
 extension BatchSender {
-    /// The minimum time between two warnings that results are not stored, in milliseconds.
-    private static let storageWarningInterval: UInt64 = 10_000
-
     /// Stores the result of a batch in the background.
     func record(_ result: BatchResult, of claim: BatchClaim) {
         pendingWrites += 1
@@ -42,27 +39,8 @@ extension BatchSender {
         isWritingSent = false
     }
 
-    /// Repeats `write` until it succeeds or the process ends. `write` must be idempotent.
     private func persist(_ write: () async throws -> Void) async {
-        while true {
-            do {
-                try await write()
-                return progress.recordSuccess()
-            } catch {
-                warnOfStorage(error)
-            }
-            // At the end of the process, the lease expires by itself.
-            guard !hasNoTime, (try? await loop.sleep(for: intervals.retry)) != nil else { return }
-        }
-    }
-
-    private func warnOfStorage(_ error: any Error) {
-        guard loop.now >= nextStorageWarning else { return }
-        nextStorageWarning = loop.now + Self.storageWarningInterval
-        logger.warning(
-            "Batch results not stored: kept for a retry",
-            metadata: ["results": "\(pendingWrites)", "error": "\(String(reflecting: error))"]
-        )
+        await work.persist(pending: { pendingWrites }, write)
     }
 
     private func store(_ result: BatchResult, of claim: BatchClaim, isMessageInDoubt: Bool) async throws {
@@ -97,7 +75,7 @@ extension BatchSender {
     }
 
     private func recordWritten(_ result: BatchResult, _ claim: BatchClaim) {
-        tracked.remove(claim.id)
+        work.forget(claim.id)
         pendingWrites -= 1
         defer { resumeWhenIdle() }
         guard let push = pushes[claim.pushID] else { return }

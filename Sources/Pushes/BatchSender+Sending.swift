@@ -24,7 +24,7 @@ extension BatchSender {
 
     private func attempt(_ claim: BatchClaim, _ push: OutgoingPush) async -> BatchResult {
         // A request that waits for a connection must not be sent after the end of the lease.
-        guard let lease, lease.id == claim.lease else { return .notSent }
+        guard let lease = work.lease, lease.id == claim.lease else { return .notSent }
         do throws(KakaoError) {
             try await kakao.call(
                 SendPush(
@@ -42,7 +42,7 @@ extension BatchSender {
                 attempts: claim.attempts,
                 users: claim.userIDs.count,
                 delivery: push.push.delivery,
-                firstDelay: intervals.retry,
+                firstDelay: work.intervals.retry,
                 jitter: Double.random(in: 0.8...1.2)
             )
         }
@@ -51,7 +51,7 @@ extension BatchSender {
     private func react(to result: BatchResult, of claim: BatchClaim, _ push: OutgoingPush) {
         switch result {
         case .sent:
-            quotaWait = intervals.quotaWait
+            quotaWait = work.intervals.quotaWait
             push.recordAcceptance()
         case .wait(let error):
             pause(error)
@@ -77,7 +77,7 @@ extension BatchSender {
     private func pause(_ error: KakaoError) {
         // All requests in flight get the same response, which counts once.
         guard loop.now >= pausedUntil else { return }
-        let longest = intervals.quotaWait * 60
+        let longest = work.intervals.quotaWait * 60
         let wait = max(quotaWait, min(error.retryAfter ?? .zero, longest))
         pausedUntil = loop.now + wait.wholeMilliseconds
         // Batches are released, because another server may have a quota of its own.

@@ -11,12 +11,10 @@ internal import ServiceLifecycle
 /// result of each.
 ///
 /// Any number of servers may send concurrently from one database. A server holds its batches under a lease
-/// (``SenderLease``) that it renews. If a server stops, another one reclaims its batches. Pushes share the requests in
+/// (``WorkQueue``) that it renews. If a server stops, another one reclaims its batches. Pushes share the requests in
 /// flight evenly, so that a small push does not wait for a large one.
 ///
-/// `BatchSender+Leases.swift` keeps the batches that the server tracks consistent with those that are open under its
-/// lease in the database, even if responses are lost. `BatchSender+Sending.swift` sends, `BatchSender+Results.swift`
-/// records results.
+/// `BatchSender+Sending.swift` sends, `BatchSender+Results.swift` records results.
 actor BatchSender: Service {
     /// The number of results waiting to be stored at which sending stops.
     static let maximumPendingWrites = 4096
@@ -33,11 +31,10 @@ actor BatchSender: Service {
     private let returnURL: String?
     /// The maximum number of requests in flight.
     let limit: Int
-    let intervals: SenderIntervals
     let logger: Logger
     let notices: PushNotices
     let signal: Signal
-    let progress: SenderProgress
+    let work: WorkQueue
 
     var rateLimit: RateLimit?
     var pushes: [UUID: OutgoingPush] = [:]
@@ -47,17 +44,10 @@ actor BatchSender: Service {
     var pendingWrites = 0
     /// The number of batches that are claimed and not sent yet.
     var claimed = 0
-    /// The batches that this server has claimed and whose results are not stored.
-    var tracked: Set<BatchID> = []
     /// Batches that were sent at their first attempt and whose results are not being stored yet.
     var sent: [BatchClaim] = []
     var isWritingSent = false
-    var lease: SenderLease?
-    let leaseSignal: Signal
     private var isStopping = false
-    /// Whether the process is ending: results that cannot be stored at once are left to the server that reclaims the
-    /// batches.
-    var hasNoTime = false
     private var whenIdle: CheckedContinuation<Void, Never>?
 
     /// The duration of the next pause when Kakao's quota is exhausted.
@@ -65,11 +55,6 @@ actor BatchSender: Service {
     // Times in milliseconds of the loop's clock.
     var pausedUntil: UInt64 = 0
     var nextRefresh: UInt64 = 0
-    var nextTakeOver: UInt64 = 0
-    var nextReconciliation: UInt64 = 0
-    /// Whether a claim whose response was lost may have been committed.
-    var hasLostClaim = false
-    var nextStorageWarning: UInt64 = 0
     /// The number of requests begun since `begunSince`, to measure the request rate.
     private var begun = 0
     private var begunSince: UInt64 = 0
@@ -92,9 +77,9 @@ actor BatchSender: Service {
         returnURL: String?,
         limit: Int,
         requestsPerSecond: Int?,
-        intervals: SenderIntervals,
+        intervals: WorkIntervals,
         notices: PushNotices,
-        progress: SenderProgress,
+        progress: WorkProgress,
         logger: Logger
     ) {
         self.loop = loop
@@ -105,14 +90,12 @@ actor BatchSender: Service {
         self.availability = availability
         self.returnURL = returnURL
         self.limit = limit
-        self.intervals = intervals
+        work = WorkQueue(loop: loop, store: store, intervals: intervals, progress: progress, logger: logger)
         quotaWait = intervals.quotaWait
         rateLimit = requestsPerSecond.map { RateLimit(perSecond: $0, now: 0) }
         self.logger = logger
         self.notices = notices
-        self.progress = progress
         signal = notices.sending
-        leaseSignal = Signal(loop: loop)
     }
 
     // MARK: Life
@@ -133,7 +116,7 @@ actor BatchSender: Service {
         await withTaskCancellationHandler {
             let leasing = Task(executorPreference: loop) { await self.keepLease() }
             while !isStopping {
-                await work()
+                await pass()
                 guard !isStopping else { break }
                 await signal.wait(atMost: waitTime)
             }
@@ -142,9 +125,12 @@ actor BatchSender: Service {
             try? await endFinished()
             leasing.cancel()
             await leasing.value
-            await releaseLease()
+            await work.releaseLease {
+                try await reconcile()
+                await becomeIdle()
+            }
         } onCancel: {
-            loop.execute { self.assumeIsolated { $0.hasNoTime = true } }
+            loop.execute { self.assumeIsolated { $0.work.hasNoTime = true } }
         }
     }
 
@@ -153,51 +139,68 @@ actor BatchSender: Service {
         signal.send()
     }
 
-    private func work() async {
+    private func pass() async {
         do {
             try await drainNotifications()
-            if lease != nil {
-                if !pushes.isEmpty, loop.now >= nextTakeOver { try await takeOver() }
-                if !pushes.isEmpty, loop.now >= nextReconciliation { try await reconcile() }
+            if work.lease != nil {
+                if !pushes.isEmpty {
+                    if try await work.reclaimExpired() { lookAgain() }
+                    if work.needsReconciliation { try await reconcile() }
+                }
                 while !isStopping, try await claim() {}
             }
             try await endFinished()
         } catch {
-            recordFailure(error)
-            // Avoids a busy loop while the database is unavailable.
-            nextRefresh = loop.now + intervals.retry.wholeMilliseconds
-            // The response to a claim may have been lost: nothing more is claimed until the open batches are
-            // reconciled.
-            hasLostClaim = true
-            nextReconciliation = nextRefresh
+            nextRefresh = work.recordFailedPass(error)
             for push in pushes.values { push.idleUntil = max(push.idleUntil, nextRefresh) }
         }
     }
 
-    /// Logs a failed pass, and warns once the sender has made no progress for a while.
-    func recordFailure(_ error: any Error) {
-        logger.debug("Sender pass failed", metadata: ["error": "\(String(reflecting: error))"])
-        guard let duration = progress.recordFailure(warningAfter: intervals.stall) else { return }
-        logger.warning(
-            "Sender makes no progress",
-            metadata: ["for": "\(duration.components.seconds) s", "error": "\(String(reflecting: error))"]
-        )
-    }
+    // MARK: The lease
 
-    /// Releases the lease, and before that the batches of claims whose responses were lost.
-    private func releaseLease() async {
-        // The second attempt is for a claim that was committed during the first one.
-        for _ in 0..<2 {
-            guard let lease, !hasNoTime else { return }
-            do {
-                try await reconcile()
-                await becomeIdle()
-                if try await store.release(lease.id) { return }
-            } catch {
-                // The lease expires by itself.
-                return
+    private func keepLease() async {
+        await work.keepLease { change in
+            switch change {
+            case .acquired:
+                signal.send()
+            case .renewed(let hasWork):
+                // Finds pushes whose notification was lost. An idle server does not read them at each renewal.
+                if hasWork { nextRefresh = 0 }
+                if pushes.isEmpty || loop.now < pausedUntil { work.progress.recordSuccess() }
+                dispatch()
+                signal.send()
+            case .lost:
+                dropClaims()
             }
         }
+    }
+
+    /// Drops the batches that are not sent yet, because another server has reclaimed them. The results of those in
+    /// flight will not count.
+    private func dropClaims() {
+        logger.warning(
+            "Lease lost: another server has reclaimed the batches of this one",
+            metadata: ["unsent_batches": "\(claimed)", "batches_in_flight": "\(inFlight)"]
+        )
+        for push in ready {
+            for claim in push.claims { work.forget(claim.id) }
+            push.claims = []
+        }
+        ready = []
+        claimed = 0
+    }
+
+    /// Looks for batches of all pushes, and for pushes to finish: batches of other servers were reclaimed.
+    private func lookAgain() {
+        for push in pushes.values {
+            push.idleUntil = 0
+            push.mayBeFinished = true
+        }
+    }
+
+    /// Releases the batches that are open under the lease although this server has not received their claim.
+    private func reconcile() async throws {
+        for claim in try await work.reconcile(store.open, \.id) { record(.notSent, of: claim) }
     }
 
     private func becomeIdle() async {
@@ -213,7 +216,7 @@ actor BatchSender: Service {
     /// The time until there is something to do without a signal.
     private var waitTime: Duration {
         var next = min(nextRefresh, loop.now + 3_600_000)
-        if lease != nil, !pushes.isEmpty { next = min(next, nextTakeOver, nextReconciliation) }
+        if work.lease != nil, !pushes.isEmpty { next = min(next, work.nextMaintenance) }
         for push in pushes.values { if let expiry = push.expiry, !push.isExpiring { next = min(next, expiry) } }
         if loop.now < pausedUntil {
             next = min(next, pausedUntil)
@@ -258,7 +261,7 @@ actor BatchSender: Service {
         }
         // A stopped push is removed once its last results are stored.
         var looksAgain = false
-        defer { if looksAgain { nextRefresh = min(nextRefresh, start + intervals.renewal.wholeMilliseconds) } }
+        defer { if looksAgain { nextRefresh = min(nextRefresh, start + work.intervals.renewal.wholeMilliseconds) } }
         for (id, push) in pushes {
             guard let timeLeft = active.timeLeft[id] else {
                 // The push was stopped: its claimed batches are released.
@@ -283,7 +286,7 @@ actor BatchSender: Service {
                 push.isExpiring = true
                 release(push)
                 try await store.expire(id)
-                nextRefresh = min(nextRefresh, loop.now + intervals.retry.wholeMilliseconds)
+                nextRefresh = min(nextRefresh, loop.now + work.intervals.retry.wholeMilliseconds)
             } else if push.isPrepared, push.mayBeFinished, push.heldBatches == 0 {
                 push.mayBeFinished = false
                 candidates.append(id)
@@ -305,8 +308,7 @@ actor BatchSender: Service {
 
     /// Whether batches of any push may be claimed.
     private var mayClaim: Bool {
-        guard let lease, lease.maySend(at: EventLoop.milliseconds()) else { return false }
-        return !hasLostClaim && claimed < target && pendingWrites < Self.maximumPendingWrites
+        work.mayClaim && claimed < target && pendingWrites < Self.maximumPendingWrites
     }
 
     /// The pushes whose batches may be claimed once the push is no longer idle.
@@ -349,7 +351,7 @@ actor BatchSender: Service {
     private func claim() async throws -> Bool {
         let now = loop.now
         defer { sendClaimed() }
-        guard now >= pausedUntil, mayClaim, let lease else { return false }
+        guard now >= pausedUntil, mayClaim, let lease = work.lease else { return false }
         let shares = shares(at: now)
         guard !shares.isEmpty else { return false }
         for (push, _) in shares { push.splitsAtClaim = push.splits }
@@ -369,14 +371,14 @@ actor BatchSender: Service {
                 push.recordNothingToClaim(at: loop.now)
             }
         }
-        progress.recordSuccess()
+        work.progress.recordSuccess()
         return !claimed.batches.isEmpty
     }
 
     /// Enqueues claimed batches. Returns whether the lease is still held; if not, the batches belong to another server.
-    private func take(_ claimed: ClaimedBatches, under lease: SenderLease) -> Bool {
-        guard claimed.isLeaseValid, self.lease?.id == lease.id else {
-            leaseSignal.send()
+    private func take(_ claimed: ClaimedBatches, under lease: WorkLease) -> Bool {
+        guard claimed.isLeaseValid, work.holds(lease) else {
+            work.renewLeaseNow()
             return false
         }
         for claim in claimed.batches {
@@ -384,7 +386,7 @@ actor BatchSender: Service {
             guard let push = pushes[claim.pushID] else { continue }
             if push.claims.isEmpty { ready.append(push) }
             push.claims.append(claim)
-            tracked.insert(claim.id)
+            work.track(claim.id)
             self.claimed += 1
         }
         // The message was rejected while these batches were being claimed.
@@ -410,7 +412,7 @@ actor BatchSender: Service {
     func takeNext() -> BatchClaim? {
         // The clock is read again, because the lease may have expired during a stall.
         let now = EventLoop.milliseconds()
-        guard let lease, lease.maySend(at: now), now >= pausedUntil, !isStopping else { return nil }
+        guard let lease = work.lease, lease.maySend(at: now), now >= pausedUntil, !isStopping else { return nil }
         while inFlight < limit, pendingWrites < Self.maximumPendingWrites, !ready.isEmpty {
             if rateLimit?.available(at: now) == 0 { return nil }
             var index = 0

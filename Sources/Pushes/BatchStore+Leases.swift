@@ -2,31 +2,18 @@ internal import FoundationEssentials
 internal import Postgres
 internal import ServiceKit
 
-/// The lease under which a server claims batches: see ``SenderLease``.
+// The work of pushes under a lease: see ``WorkStore``.
 extension BatchStore {
-    /// Stores a new lease.
-    func acquire(_ lease: UUID) async throws {
-        try await pool.write(AcquireLease(id: lease, duration: leaseDuration))
+    func renew(_ lease: UUID) async throws -> Bool? {
+        try await pool.write(RenewPushLease(id: lease, duration: leaseDuration)).first
     }
 
-    /// The result of a renewal.
-    struct Renewal: Sendable {
-        /// Whether any server has pushes to send.
-        let hasUnfinishedPushes: Bool
+    func isWorkOpen(under lease: UUID, in transaction: PostgresTransaction) async throws -> Bool {
+        try await transaction.query(FindOpenBatch(lease: lease)).first ?? false
     }
 
-    /// Renews a lease. Returns `nil` if another server has deleted it, and with it has reclaimed its batches.
-    func renew(_ lease: UUID) async throws -> Renewal? {
-        try await pool.write(RenewLease(id: lease, duration: leaseDuration)).first.map(Renewal.init)
-    }
-
-    /// Deletes a lease unless batches are being sent under it. Returns whether it is deleted.
-    func release(_ lease: UUID) async throws -> Bool {
-        try await pool.withTransaction { transaction in
-            // A claim that is being committed holds a lock on the row: the next statement sees its batches.
-            try await transaction.query(LockLease(id: lease))
-            return try await transaction.query(ReleaseLease(id: lease)).first ?? true
-        }
+    func orphanedLeases() async throws -> [UUID] {
+        try await pool.read(FindOrphanedLeases())
     }
 
     /// Reads the batches that are being sent under a lease, as far as the database knows, without their users.
@@ -39,23 +26,10 @@ extension BatchStore {
 
 // MARK: Statements
 
-/// Stores a new lease.
-struct AcquireLease: PostgresStatement {
-    static let sql: SQL = """
-        INSERT INTO push_leases (id, ends_at)
-        VALUES ($1, now() + make_interval(secs => $2))
-        """
-
-    let id: UUID
-    let duration: Duration
-
-    var parameters: [PostgresValue] { [.uuid(id), .float64(duration.inSeconds)] }
-}
-
 /// Renews a lease, and returns whether there are pushes to send. Returns no row if the lease was deleted.
-struct RenewLease: PostgresStatement {
+struct RenewPushLease: PostgresStatement {
     static let sql: SQL = """
-        UPDATE push_leases
+        UPDATE work_leases
         SET ends_at = now() + make_interval(secs => $2)
         WHERE id = $1
         RETURNING EXISTS (
@@ -73,37 +47,35 @@ struct RenewLease: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
-/// Locks a lease until the end of the transaction.
-struct LockLease: PostgresStatement {
+/// Returns whether a batch is being sent under a lease.
+struct FindOpenBatch: PostgresStatement {
     static let sql: SQL = """
-        SELECT 1
-        FROM push_leases
-        WHERE id = $1
-        FOR UPDATE
+        SELECT EXISTS (SELECT 1 FROM push_batches WHERE lease = $1 AND state = 'sending')
+            OR EXISTS (SELECT 1 FROM push_claims WHERE lease = $1)
         """
 
-    let id: UUID
+    let lease: UUID
 
-    var parameters: [PostgresValue] { [.uuid(id)] }
+    var parameters: [PostgresValue] { [.uuid(lease)] }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
-/// Deletes a lease without open batches. Returns whether it has no row then.
-struct ReleaseLease: PostgresStatement {
+/// Finds the leases of batches whose row in `work_leases` is missing.
+struct FindOrphanedLeases: PostgresStatement {
     static let sql: SQL = """
-        WITH released AS (
-            DELETE FROM push_leases
-            WHERE id = $1
-                AND NOT EXISTS (SELECT 1 FROM push_batches WHERE lease = $1 AND state = 'sending')
-                AND NOT EXISTS (SELECT 1 FROM push_claims WHERE lease = $1)
-            RETURNING id
-        )
-        SELECT EXISTS (SELECT 1 FROM released) OR NOT EXISTS (SELECT 1 FROM push_leases WHERE id = $1)
+        SELECT lease
+        FROM push_claims
+        WHERE lease IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM work_leases WHERE id = lease)
+        UNION
+        SELECT lease
+        FROM push_batches
+        WHERE state = 'sending'
+            AND lease IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM work_leases WHERE id = lease)
         """
 
-    let id: UUID
-
-    var parameters: [PostgresValue] { [.uuid(id)] }
-    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }
 
 /// Lists the batches that are being sent under a lease, without their users. A row has one batch or those that share a

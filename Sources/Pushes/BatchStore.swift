@@ -1,11 +1,13 @@
 internal import FoundationEssentials
 internal import KakaoAPI
 internal import Postgres
+internal import ServiceKit
 
 /// The sender's access to pushes and batches in PostgreSQL.
 ///
 /// The statements that change them are in `Transitions`; those of the sender's lease are in `BatchStore+Leases.swift`.
-final class BatchStore: Sendable {
+final class BatchStore: WorkStore {
+    let queue = "pushes"
     let pool: PostgresPool
     /// The duration of a lease unless it is renewed.
     let leaseDuration: Duration
@@ -15,7 +17,7 @@ final class BatchStore: Sendable {
     let results: StatementCoalescer<RecordBatchResults>
     let settlements: StatementCoalescer<SettleBatches>
 
-    init(pool: PostgresPool, intervals: SenderIntervals = SenderIntervals()) {
+    init(pool: PostgresPool, intervals: WorkIntervals = WorkIntervals()) {
         let slot = Int32.random(in: 0..<64)
         self.pool = pool
         self.slot = slot

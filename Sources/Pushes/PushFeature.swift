@@ -12,7 +12,7 @@ package struct PushFeature: Feature {
     private let settings: PushSettings
     private let notices: PushNotices
     private let events = PushEvents()
-    private let progress = SenderProgress()
+    private let progress = WorkProgress()
     private let dryRuns = UploadLimit(PushRoutes.maximumDryRuns)
     private let uploads = UploadLimit(AudienceRoutes.maximumUploads)
 

@@ -57,7 +57,7 @@ struct PushMetrics: Sendable {
     )
 
     let availability: KakaoAvailability
-    let progress: SenderProgress
+    let progress: WorkProgress
     let queue: CachedQuery<PushQueue>
 
     func read() async -> [Metric.Reading] {

@@ -4,7 +4,7 @@ package import ServiceKit
 package struct PushSettings: SettingsGroup {
     package var retentionDays = 30
     /// The intervals of the delivery, which tests shorten.
-    package var intervals = SenderIntervals()
+    package var intervals = WorkIntervals()
 
     package init() {}
 

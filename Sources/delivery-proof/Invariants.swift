@@ -212,7 +212,7 @@ struct ReadOpenWork: PostgresStatement {
 /// Finds claims and batches that are held under a lease, at most ten, and whether the lease exists.
 struct FindHeldWork: PostgresStatement {
     static let sql: SQL = """
-        SELECT held.lease, held.what, EXISTS (SELECT 1 FROM push_leases WHERE id = held.lease)
+        SELECT held.lease, held.what, EXISTS (SELECT 1 FROM work_leases WHERE id = held.lease)
         FROM (
             SELECT lease, 'a claim' AS what FROM push_claims WHERE lease IS NOT NULL
             UNION ALL

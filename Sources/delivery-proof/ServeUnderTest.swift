@@ -6,6 +6,7 @@ internal import LogOutput
 internal import Logging
 internal import PushService
 internal import Pushes
+internal import ServiceKit
 internal import ServiceLifecycle
 internal import UnixSignals
 
@@ -43,7 +44,7 @@ struct ServeUnderTest: AsyncParsableCommand {
             _ in LineLogHandler(sink: sink, format: settings.logFormat, level: settings.logLevel)
         }
         if let leaseMilliseconds {
-            settings.pushes.intervals = SenderIntervals(lease: .milliseconds(leaseMilliseconds))
+            settings.pushes.intervals = WorkIntervals(lease: .milliseconds(leaseMilliseconds))
             // Otherwise the wait after a rate limit would be most of the run's duration.
             settings.pushes.intervals.quotaWait = settings.pushes.intervals.lease * 0.2
         }

@@ -33,7 +33,7 @@ struct ClaimBatches: PostgresStatement {
     static let sql: SQL = """
         WITH lease AS MATERIALIZED (
             SELECT id
-            FROM push_leases
+            FROM work_leases
             WHERE id = $3
                 AND ends_at > now()
             FOR KEY SHARE

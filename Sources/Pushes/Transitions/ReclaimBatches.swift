@@ -2,83 +2,16 @@ internal import FoundationEssentials
 internal import Postgres
 
 extension BatchStore {
-    /// Reclaims the batches of other servers whose leases have expired, and of leases without a row.
+    /// Makes the open batches of deleted leases available again.
     ///
     /// If their push allows it, the batches are sent again, and marked because their users may be reached twice. If
     /// not, they are uncertain.
     ///
-    /// - Parameter own: The lease of this server.
-    /// - Returns: The numbers of reclaimed leases and batches.
-    func reclaim(except own: UUID) async throws -> (leases: Int, batches: Int) {
-        let expired = try await pool.read(FindExpiredLeases(own: own))
-        guard !expired.isEmpty else { return (0, 0) }
-        return try await pool.withTransaction { transaction in
-            try await transaction.query(DeleteExpiredLeases(leases: expired))
-            let deleted = try await transaction.query(FindDeletedLeases(leases: expired))
-            try await transaction.query(AddRowsOfSharedBatches(leases: deleted))
-            let batches = try await transaction.query(ReclaimBatches(leases: deleted)).first ?? 0
-            return (deleted.count, Int(batches))
-        }
+    /// - Returns: The number of batches.
+    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int {
+        try await transaction.query(AddRowsOfSharedBatches(leases: leases))
+        return Int(try await transaction.query(ReclaimBatches(leases: leases)).first ?? 0)
     }
-}
-
-/// Finds expired leases of other servers, and leases of batches whose row in `push_leases` is missing.
-struct FindExpiredLeases: PostgresStatement {
-    static let sql: SQL = """
-        SELECT id
-        FROM push_leases
-        WHERE ends_at <= now()
-            AND id <> $1
-        UNION
-        SELECT lease
-        FROM push_claims
-        WHERE lease IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM push_leases WHERE id = lease)
-        UNION
-        SELECT lease
-        FROM push_batches
-        WHERE state = 'sending'
-            AND lease IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM push_leases WHERE id = lease)
-        """
-
-    let own: UUID
-
-    var parameters: [PostgresValue] { [.uuid(own)] }
-    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
-}
-
-/// Deletes those of the given leases that are still expired. Skips a locked one, under which a server is claiming
-/// batches or which another server is reclaiming.
-struct DeleteExpiredLeases: PostgresStatement {
-    static let sql: SQL = """
-        DELETE FROM push_leases
-        WHERE id IN (
-            SELECT id
-            FROM push_leases
-            WHERE id = ANY ($1)
-                AND ends_at <= now()
-            FOR UPDATE SKIP LOCKED
-        )
-        """
-
-    let leases: [UUID]
-
-    var parameters: [PostgresValue] { [.uuids(leases)] }
-}
-
-/// Finds those of the given leases that have no row.
-struct FindDeletedLeases: PostgresStatement {
-    static let sql: SQL = """
-        SELECT id
-        FROM unnest($1::uuid[]) AS given (id)
-        WHERE NOT EXISTS (SELECT 1 FROM push_leases WHERE push_leases.id = given.id)
-        """
-
-    let leases: [UUID]
-
-    var parameters: [PostgresValue] { [.uuids(leases)] }
-    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }
 
 /// Adds a row of its own for each open batch of the given leases that shares a row of `push_claims`.

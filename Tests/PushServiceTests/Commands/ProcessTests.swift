@@ -91,7 +91,7 @@ import Testing
                 #expect(ContinuousClock.now - start < .seconds(20))
                 #expect(try await database.count("\(claimedBatches) WHERE state = 'waiting' AND lease IS NULL") == 1)
                 #expect(try await database.count("devices WHERE user_id = 1 AND lease IS NULL") == 1)
-                #expect(try await database.count("push_leases") == 0)
+                #expect(try await database.count("work_leases") == 0)
             }
         }
     }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import KakaoAPI
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 
@@ -163,7 +164,7 @@ import Testing
             #expect(try await push.store.renew(push.lease) != nil)
             #expect(try await push.store.reclaim(except: UUID()) == (0, 0))
 
-            try await push.database.pool.write("UPDATE push_leases SET ends_at = now() - interval '1 s'")
+            try await push.database.pool.write("UPDATE work_leases SET ends_at = now() - interval '1 s'")
             // A server does not reclaim its own batches, because its lease is valid as long as the row exists.
             #expect(try await push.store.reclaim(except: push.lease) == (0, 0))
             #expect(try await push.store.reclaim(except: UUID()) == (1, 14))

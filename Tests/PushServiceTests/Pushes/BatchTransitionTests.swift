@@ -1,6 +1,7 @@
 import FoundationEssentials
 import KakaoAPI
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 
@@ -135,7 +136,7 @@ private struct StoredBatch {
         case .loseResponse: try await store.record(.uncertain(error), of: claim)
         case .split: try await store.split(claim, .split(error), isMessageInDoubt: false)
         case .reclaim, .abandon:
-            try await store.pool.write("UPDATE push_leases SET ends_at = now() WHERE id = $1", [.uuid(lease)])
+            try await store.pool.write("UPDATE work_leases SET ends_at = now() WHERE id = $1", [.uuid(lease)])
             _ = try await store.reclaim(except: UUID())
         case .retry, .retryUncertain:
             _ = try await PreparationStore(pool: store.pool).retryBatches(of: pushID)

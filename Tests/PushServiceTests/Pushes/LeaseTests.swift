@@ -16,7 +16,7 @@ import Testing
 /// Tests of a lease's guarantees when responses are lost, servers stall or the database is unavailable.
 /// `scripts/delivery` proves them statement by statement.
 @Suite(.timeLimit(.minutes(5))) struct LeaseTests {
-    private static let intervals = SenderIntervals(lease: .seconds(2))
+    private static let intervals = WorkIntervals(lease: .seconds(2))
 
     private static func slowly(_ settings: inout Settings) {
         settings.kakao.maximumConcurrentRequests = 2
@@ -33,8 +33,8 @@ import Testing
 
     /// Returns the lease of the only server.
     private static func lease(_ database: TestDatabase) async throws -> UUID {
-        try await eventually("the server has a lease") { try await database.count("push_leases") == 1 }
-        let text = try await database.text("SELECT id::text FROM push_leases")
+        try await eventually("the server has a lease") { try await database.count("work_leases") == 1 }
+        let text = try await database.text("SELECT id::text FROM work_leases")
         return try #require(UUID(uuidString: text))
     }
 
@@ -66,7 +66,7 @@ import Testing
             #expect(try await service.api.users(push) == counts(3000, sent: 3000))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 3000)
             #expect(try await service.database.count("push_batches WHERE may_repeat") == 0)
-            #expect(service.log.messages.contains("Batches of a lost claim released"))
+            #expect(service.log.messages.contains("Work of a lost claim released"))
         }
     }
 
@@ -92,7 +92,7 @@ import Testing
                     await cluster.stop(.immediate)
                     let start = ContinuousClock.now
                     try await eventually("results wait to be stored") {
-                        log.messages.contains("Batch results not stored: kept for a retry")
+                        log.messages.contains("Results not stored: kept for a retry")
                     }
                     // The duration of four leases, with many attempts to store each result.
                     try await eventually("the outage has lasted 8 s", within: .seconds(60)) {
@@ -149,7 +149,7 @@ import Testing
             let other = BatchStore(pool: service.database.pool)
             try await eventually("batches are reclaimed") {
                 try await service.database.endLeases()
-                return try await other.reclaim(except: UUID()).batches > 0
+                return try await other.reclaim(except: UUID()).items > 0
             }
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(service.log.messages.contains { $0.hasPrefix("Lease lost") })
@@ -164,7 +164,7 @@ import Testing
             let line = service.log.lines.first { $0.message.hasPrefix("Lease lost") }
             let unsent = try #require(line?.metadata["unsent_batches"].flatMap { Int($0) })
             #expect(reached.users == 3000 - 100 * unsent)
-            #expect(try await service.database.count("push_leases WHERE id = '\(lease)'") == 0)
+            #expect(try await service.database.count("work_leases WHERE id = '\(lease)'") == 0)
         }
     }
 
@@ -181,7 +181,7 @@ import Testing
             let claims = try await other.claim([BatchStore.Share(pushID: try Self.id(push), batches: 2)], lease: lease)
                 .batches
             try await other.addRow(for: try #require(claims.first))
-            try await service.database.pool.write("DELETE FROM push_leases WHERE id = $1", [.uuid(lease)])
+            try await service.database.pool.write("DELETE FROM work_leases WHERE id = $1", [.uuid(lease)])
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(try await service.api.users(push) == counts(1000, sent: 1000))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 1000)
@@ -227,7 +227,7 @@ import Testing
 
     @Test("A sender without progress logs a warning and sets a metric until it makes progress again")
     func noProgress() async throws {
-        try await withService(intervals: SenderIntervals(lease: .seconds(1))) { service in
+        try await withService(intervals: WorkIntervals(lease: .seconds(1))) { service in
             func failing() async throws -> Double {
                 let text = try await service.api.get("/metrics").text
                 let line = text.split(separator: "\n").first { $0.hasPrefix("kakao_push_sender_failing_seconds ") }
@@ -236,13 +236,13 @@ import Testing
             try await service.database.addPhones([1])
             #expect(try await failing() == 0)
             try await service.database.pool.write("ALTER TABLE push_claims RENAME TO away")
-            try await service.database.pool.write("ALTER TABLE push_leases RENAME TO leases_away")
+            try await service.database.pool.write("ALTER TABLE work_leases RENAME TO leases_away")
             let push = try await service.api.create()
             try await eventually("a warning is logged") {
                 service.log.lines.contains { $0.message == "Sender makes no progress" && $0.level == .warning }
             }
             #expect(try await failing() > 0)
-            try await service.database.pool.write("ALTER TABLE leases_away RENAME TO push_leases")
+            try await service.database.pool.write("ALTER TABLE leases_away RENAME TO work_leases")
             try await service.database.pool.write("ALTER TABLE away RENAME TO push_claims")
             try await service.api.waitUntilDone(push)
             try await eventually("the metric is back at 0") { try await failing() == 0 }

@@ -49,7 +49,7 @@ import Testing
     )
     func states() async throws {
         // A server notices a changed expires_at when it renews its lease.
-        try await withService(intervals: SenderIntervals(lease: .seconds(2))) { service in
+        try await withService(intervals: WorkIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([Self.slow, Self.refused])
             service.kakao.fail("send", status: 503) {
                 $0.userIDs = [Self.slow]
@@ -326,7 +326,7 @@ import Testing
 
     @Test("A push expires by the database's clock, even if its expires_at is changed there")
     func expiry() async throws {
-        try await withService(intervals: SenderIntervals(lease: .seconds(2))) { service in
+        try await withService(intervals: WorkIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([1])
             service.kakao.fail("send", status: 503) { $0.retryAfterSeconds = 600 }
             let push = try await service.api.create(uuids([1]), gcm(), ["expires_at": "2099-01-01T00:00:00Z"])

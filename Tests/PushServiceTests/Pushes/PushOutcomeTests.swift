@@ -212,7 +212,7 @@ import Testing
                 try await database.endLeases()
                 kakao.sandbox.removeFaults()
                 var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
-                settings.pushes.intervals = SenderIntervals(lease: .seconds(2))
+                settings.pushes.intervals = WorkIntervals(lease: .seconds(2))
                 try await RunningServer.with(settings) { api in
                     for push in pushes { try await api.waitUntilDone(push, within: .seconds(60)) }
                     #expect(try await api.users(pushes[0]) == counts(1, uncertain: 1))
@@ -225,7 +225,7 @@ import Testing
                     #expect(kakao.sandbox.timesReached(1, marker: "once") == 1)
                     #expect(kakao.sandbox.timesReached(2, marker: "least") == 2)
                 }
-                #expect(try await database.count("push_leases") == 0)
+                #expect(try await database.count("work_leases") == 0)
             }
         }
     }
@@ -244,7 +244,7 @@ import Testing
             // A running server with this lease holds the batch now.
             let other = "01990000-0000-7000-8000-000000000000"
             try await service.database.pool.write(
-                "INSERT INTO push_leases VALUES ('\(other)', now() + interval '1 hour')"
+                "INSERT INTO work_leases VALUES ('\(other)', 'pushes', now() + interval '1 hour')"
             )
             try await service.database.pool.write("UPDATE push_claims SET lease = '\(other)'")
             try await eventually("Kakao has accepted the batch") { service.kakao.calls.contains("send 200") }
@@ -264,7 +264,7 @@ import Testing
 
     @Test("A push whose server died after it stored the last result is ended by another server")
     func endedByAnother() async throws {
-        try await withService(intervals: SenderIntervals(lease: .seconds(2))) { service in
+        try await withService(intervals: WorkIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([1])
             // Long enough for the change of the lease, even on a busy machine.
             service.kakao.fail("send", .latency, times: 1) { $0.milliseconds = 5000 }
@@ -276,7 +276,7 @@ import Testing
             // Another server reclaims the batch, stores that it was sent, and dies.
             let other = "01990000-0000-7000-8000-000000000000"
             try await service.database.pool.write(
-                "INSERT INTO push_leases VALUES ('\(other)', now() + interval '1 hour')"
+                "INSERT INTO work_leases VALUES ('\(other)', 'pushes', now() + interval '1 hour')"
             )
             try await service.database.pool.write("UPDATE push_claims SET lease = '\(other)'")
             try await service.database.addPhones([2])
@@ -294,7 +294,7 @@ import Testing
                 INSERT INTO push_counts SELECT push_id, 999, 'sent', users, 1 FROM claim
                 """
             )
-            try await service.database.pool.write("UPDATE push_leases SET ends_at = now() WHERE id = '\(other)'")
+            try await service.database.pool.write("UPDATE work_leases SET ends_at = now() WHERE id = '\(other)'")
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(try await service.api.users(push) == counts(1, sent: 1))
         }

@@ -95,7 +95,7 @@ extension TestDatabase {
 
     /// Expires the leases of all servers, as if the servers had crashed.
     func endLeases() async throws {
-        try await pool.write("UPDATE push_leases SET ends_at = now()")
+        try await pool.write("UPDATE work_leases SET ends_at = now()")
     }
 
     /// Records each change of a column of `pushes` in the table `noted`.

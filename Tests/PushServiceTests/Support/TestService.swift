@@ -132,7 +132,7 @@ func withDatabaseAndKakao(
 /// Runs `body` with a server, its database and its sandbox.
 func withService(
     _ adjust: (inout Settings) -> Void = { _ in },
-    intervals: SenderIntervals = SenderIntervals(),
+    intervals: WorkIntervals = WorkIntervals(),
     sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
     _ body: (TestService) async throws -> Void
 ) async throws {

@@ -1,14 +1,14 @@
 import Testing
 
-@testable import Pushes
+@testable import ServiceKit
 
 /// Tests of when a server may send under its lease, and when it may reclaim other servers' batches.
-@Suite struct SenderLeaseTests {
-    private static let intervals = SenderIntervals()
+@Suite struct WorkLeaseTests {
+    private static let intervals = WorkIntervals()
 
     @Test("Nothing is sent in the last seconds of a lease, until it is renewed")
     func margin() {
-        var lease = SenderLease(requestedAt: 1000, Self.intervals)
+        var lease = WorkLease(requestedAt: 1000, Self.intervals)
         #expect(lease.maySend(at: 15_999))
         #expect(!lease.maySend(at: 16_000))
         lease.renewed(at: 14_000)
@@ -18,7 +18,7 @@ import Testing
 
     @Test("A server may reclaim batches once it has renewed its lease in time for the duration of a lease")
     func takeOver() {
-        var lease = SenderLease(requestedAt: 0, Self.intervals)
+        var lease = WorkLease(requestedAt: 0, Self.intervals)
         for time in stride(from: UInt64(5000), through: 20_000, by: 5000) {
             #expect(!lease.mayTakeOver(at: time - 1))
             lease.renewed(at: time)
@@ -38,6 +38,6 @@ import Testing
 
     @Test("Each lease has a new id")
     func id() {
-        #expect(SenderLease(requestedAt: 0, Self.intervals).id != SenderLease(requestedAt: 0, Self.intervals).id)
+        #expect(WorkLease(requestedAt: 0, Self.intervals).id != WorkLease(requestedAt: 0, Self.intervals).id)
     }
 }

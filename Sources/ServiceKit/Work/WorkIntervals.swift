@@ -1,22 +1,22 @@
-/// The intervals by which pushes are delivered. A server uses the defaults; tests shorten them.
-package struct SenderIntervals: Sendable {
+/// The intervals by which the work of a queue is carried out. A server uses the defaults; tests shorten them.
+package struct WorkIntervals: Sendable {
     /// The duration of a lease unless it is renewed. Longer than a call to Kakao may take, but short enough for another
-    /// server to reclaim the batches within seconds.
+    /// server to reclaim its work within seconds.
     package var lease = Duration.seconds(20)
     /// The time before the end of its lease at which a server stops sending, so that the requests in flight complete
     /// within the lease.
     package var margin = Duration.seconds(5)
-    /// The interval at which a server renews its lease and reconciles its batches with the database.
+    /// The interval at which a server renews its lease and reconciles its work with the database.
     package var renewal = Duration.seconds(5)
-    /// The interval at which a server with pushes to send looks for expired leases.
+    /// The interval at which a server with work looks for expired leases.
     package var takeOver = Duration.seconds(2)
-    /// The first delay after a failed attempt to send a batch, doubled for each further one; also the delay between two
+    /// The first delay after a failed attempt, doubled for each further one; also the delay between two
     /// attempts to store a result.
     package var retry = Duration.seconds(1)
-    /// The first pause of the sender when Kakao's quota is exhausted, doubled for each further one up to 60 times as
+    /// The first pause when Kakao's quota is exhausted, doubled for each further one up to 60 times as
     /// long.
     package var quotaWait = Duration.seconds(60)
-    /// The time without progress after which the sender logs a warning.
+    /// The time without progress after which a warning is logged.
     package var stall = Duration.seconds(60)
 
     /// Creates the intervals of production.
@@ -24,7 +24,7 @@ package struct SenderIntervals: Sendable {
 
     /// Creates the intervals of production, all scaled so that a lease lasts for `lease`.
     package init(lease: Duration) {
-        let production = SenderIntervals()
+        let production = WorkIntervals()
         func scaled(_ interval: Duration) -> Duration { interval * (lease / production.lease) }
         self.lease = lease
         margin = scaled(production.margin)

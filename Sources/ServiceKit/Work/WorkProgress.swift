@@ -1,9 +1,9 @@
 internal import EventLoop
 internal import Locking
 
-/// A record of whether the sender makes progress. It makes none while each of its passes fails, for example because the
+/// A record of whether the work of a queue makes progress. It makes none while each of its passes fails, for example because the
 /// database is unavailable.
-final class SenderProgress: Sendable {
+package final class WorkProgress: Sendable {
     private struct State {
         var failingSince: MonotonicTime?
         var nextWarning: MonotonicTime?
@@ -11,13 +11,15 @@ final class SenderProgress: Sendable {
 
     private let state = Locked(State())
 
+    package init() {}
+
     /// The time since the first failure after the last success; zero if nothing has failed since.
-    var failingFor: Duration {
+    package var failingFor: Duration {
         state.withLock { $0.failingSince.map { MonotonicTime.now - $0 } ?? .zero }
     }
 
-    /// Records that batches were claimed, a result was stored, or there was nothing to do.
-    func recordSuccess() {
+    /// Records that work was claimed, a result was stored, or there was nothing to do.
+    package func recordSuccess() {
         state.withLock { $0 = State() }
     }
 
@@ -25,7 +27,7 @@ final class SenderProgress: Sendable {
     ///
     /// - Returns: The time without progress if it is to be logged: after `delay`, and then once in each further
     ///   `delay`.
-    func recordFailure(warningAfter delay: Duration) -> Duration? {
+    package func recordFailure(warningAfter delay: Duration) -> Duration? {
         state.withLock { state in
             let now = MonotonicTime.now
             let since = state.failingSince ?? now

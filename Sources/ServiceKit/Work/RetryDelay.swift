@@ -1,0 +1,28 @@
+/// The delay between two attempts: it doubles with each failure, with a jitter of 20 %, so that what failed together is
+/// not retried together.
+package struct RetryDelay: Sendable {
+    private let first: Duration
+    private let longest: Duration
+
+    /// - Parameters:
+    ///   - first: The delay after the first failure.
+    ///   - longest: The longest delay.
+    package init(first: Duration, longest: Duration) {
+        self.first = first
+        self.longest = longest
+    }
+
+    /// Returns the delay before the next attempt.
+    ///
+    /// - Parameters:
+    ///   - failures: The number of failed attempts, at least 1.
+    ///   - minimum: The shortest delay, without the jitter.
+    ///   - jitter: From 0.8 to 1.2.
+    package func after(
+        _ failures: Int,
+        atLeast minimum: Duration = .zero,
+        jitter: Double = .random(in: 0.8...1.2)
+    ) -> Duration {
+        max(min(first * (1 << max(0, min(failures - 1, 20))), longest), minimum) * jitter
+    }
+}

@@ -1,0 +1,248 @@
+package import EventLoop
+package import FoundationEssentials
+package import Logging
+
+/// The id of one claim of a piece of work, such as a batch of a push.
+///
+/// It includes the number of claims, because the work may be claimed again before the server reads the response to the
+/// statement that stored the result of this claim.
+package struct ClaimID: Hashable, Sendable {
+    /// The row that the work belongs to, such as a push.
+    let ownerID: UUID
+    let number: Int32
+    let claims: Int32
+
+    package init(ownerID: UUID, number: Int32, claims: Int32) {
+        self.ownerID = ownerID
+        self.number = number
+        self.claims = claims
+    }
+}
+
+/// A server's part in a queue of work that any number of servers share: its lease, the work that it has claimed, and
+/// the results that it has to store.
+///
+/// It keeps the work that the server tracks consistent with the work that is open under its lease in the database, even
+/// if responses are lost. The feature claims, carries out and records the work; `BatchSender` is an example. It belongs
+/// to the feature's actor, whose event loop is `loop`.
+package final class WorkQueue {
+    /// A change of the lease.
+    package enum LeaseChange: Sendable {
+        case acquired
+        /// `hasWork`: whether there is work for any server.
+        case renewed(hasWork: Bool)
+        /// Another server has reclaimed the work of this one. The feature drops the work that it has not begun, and its
+        /// results will not count.
+        case lost
+    }
+
+    /// The minimum time between two warnings that results are not stored, in milliseconds.
+    private static let storageWarningInterval: UInt64 = 10_000
+
+    package let intervals: WorkIntervals
+    package let progress: WorkProgress
+    private let loop: EventLoop
+    private let store: any WorkStore
+    private let logger: Logger
+    private let leaseSignal: Signal
+
+    /// The lease of this server; `nil` while it has none.
+    package private(set) var lease: WorkLease?
+    /// The work that this server has claimed and whose results are not stored.
+    private var tracked: Set<ClaimID> = []
+    /// Whether a claim whose response was lost may have been committed: nothing more is claimed until the open work is
+    /// reconciled.
+    private var hasLostClaim = false
+    /// Whether the process is ending: results that cannot be stored at once are left to the server that reclaims the
+    /// work.
+    package var hasNoTime = false
+    // Times in milliseconds of the loop's clock.
+    private var nextReclaim: UInt64 = 0
+    private var nextReconciliation: UInt64 = 0
+    private var nextStorageWarning: UInt64 = 0
+
+    package init(
+        loop: EventLoop,
+        store: any WorkStore,
+        intervals: WorkIntervals,
+        progress: WorkProgress,
+        logger: Logger
+    ) {
+        self.loop = loop
+        self.store = store
+        self.intervals = intervals
+        self.progress = progress
+        self.logger = logger
+        leaseSignal = Signal(loop: loop)
+    }
+
+    // MARK: The lease
+
+    /// Acquires a lease, renews it, and replaces one that another server has ended, until the task is cancelled.
+    ///
+    /// Runs in a task of its own, so that a hanging statement does not prevent the renewal.
+    package func keepLease(_ onChange: (LeaseChange) -> Void) async {
+        while !Task.isCancelled {
+            var wait = intervals.retry
+            do {
+                try await renewLease(onChange)
+                wait = intervals.renewal
+            } catch {
+                recordFailure(error)
+            }
+            await leaseSignal.wait(atMost: wait)
+        }
+    }
+
+    private func renewLease(_ onChange: (LeaseChange) -> Void) async throws {
+        let start = EventLoop.milliseconds()
+        if let lease {
+            if let hasWork = try await store.renew(lease.id) {
+                self.lease?.renewed(at: start)
+                return onChange(.renewed(hasWork: hasWork))
+            }
+            self.lease = nil
+            onChange(.lost)
+        }
+        // Each attempt uses a new id, so that nothing is claimed under an id whose response was lost.
+        let lease = WorkLease(requestedAt: start, intervals)
+        try await store.acquire(lease.id)
+        self.lease = lease
+        hasLostClaim = false
+        nextReconciliation = loop.now + intervals.renewal.wholeMilliseconds
+        onChange(.acquired)
+    }
+
+    /// Renews the lease at once: a statement has found it invalid.
+    package func renewLeaseNow() {
+        leaseSignal.send()
+    }
+
+    /// Returns whether `lease` is still the server's.
+    package func holds(_ lease: WorkLease) -> Bool { self.lease?.id == lease.id }
+
+    /// Whether work may be claimed.
+    package var mayClaim: Bool { !hasLostClaim && lease?.maySend(at: EventLoop.milliseconds()) == true }
+
+    /// Releases the lease, and before that the work of claims whose responses were lost.
+    ///
+    /// - Parameter settle: Reconciles, and waits until all results are stored.
+    package func releaseLease(_ settle: () async throws -> Void) async {
+        // The second attempt is for a claim that was committed during the first one.
+        for _ in 0..<2 {
+            guard let lease, !hasNoTime else { return }
+            do {
+                try await settle()
+                if try await store.release(lease.id) { return }
+            } catch {
+                // The lease expires by itself.
+                return
+            }
+        }
+    }
+
+    // MARK: Claimed work
+
+    /// Records that work was claimed.
+    package func track(_ id: ClaimID) {
+        tracked.insert(id)
+    }
+
+    /// Records that the result of work is stored, or that the work belongs to another server.
+    package func forget(_ id: ClaimID) {
+        tracked.remove(id)
+    }
+
+    /// When open work is to be reconciled or that of other servers reclaimed, by the loop's clock in milliseconds.
+    package var nextMaintenance: UInt64 { min(nextReclaim, nextReconciliation) }
+
+    /// Reclaims the work of expired leases of other servers, if it is time.
+    ///
+    /// - Returns: Whether there were such leases. Even without work, their server may have stopped between its last
+    ///   result and what follows from it.
+    package func reclaimExpired() async throws -> Bool {
+        guard loop.now >= nextReclaim else { return false }
+        nextReclaim = loop.now + intervals.takeOver.wholeMilliseconds
+        guard let lease, lease.mayTakeOver(at: EventLoop.milliseconds()) else { return false }
+        let (leases, items) = try await store.reclaim(except: lease.id)
+        if items > 0 {
+            logger.warning("Work of an expired lease reclaimed", metadata: ["queue": "\(store.queue)", "batches": "\(items)"])
+        }
+        return leases > 0
+    }
+
+    /// Whether it is time to reconcile.
+    package var needsReconciliation: Bool { loop.now >= nextReconciliation }
+
+    /// Returns the work that is open under the lease but not tracked by this server, because the response to its claim
+    /// was lost. It is tracked from now on: the caller records that it was not carried out.
+    ///
+    /// Called while no claim is in flight, so that all claimed work is tracked already. A claim whose response was lost
+    /// may be committed even later. A later reconciliation then finds it.
+    ///
+    /// - Parameters:
+    ///   - list: Lists the open work of a lease.
+    ///   - id: Returns the id of a claim.
+    package func reconcile<Item>(_ list: (UUID) async throws -> [Item], _ id: (Item) -> ClaimID) async throws -> [Item] {
+        guard let lease else { return [] }
+        let lost = try await list(lease.id).filter { !tracked.contains(id($0)) }
+        nextReconciliation = loop.now + intervals.renewal.wholeMilliseconds
+        hasLostClaim = false
+        guard !lost.isEmpty, holds(lease) else { return [] }
+        logger.info("Work of a lost claim released", metadata: ["queue": "\(store.queue)", "batches": "\(lost.count)"])
+        for item in lost { tracked.insert(id(item)) }
+        return lost
+    }
+
+    // MARK: Failures
+
+    /// Records that a pass over the queue failed: the response to a claim may have been lost.
+    ///
+    /// - Returns: When to try again, by the loop's clock in milliseconds.
+    package func recordFailedPass(_ error: any Error) -> UInt64 {
+        recordFailure(error)
+        hasLostClaim = true
+        // Avoids a busy loop while the database is unavailable.
+        nextReconciliation = loop.now + intervals.retry.wholeMilliseconds
+        return nextReconciliation
+    }
+
+    /// Logs a failure, and warns once there was no progress for a while.
+    private func recordFailure(_ error: any Error) {
+        let metadata: Logger.Metadata = ["queue": "\(store.queue)", "error": "\(String(reflecting: error))"]
+        logger.debug("Sender pass failed", metadata: metadata)
+        guard let duration = progress.recordFailure(warningAfter: intervals.stall) else { return }
+        logger.warning(
+            "Sender makes no progress",
+            metadata: metadata.merging(["for": "\(duration.components.seconds) s"]) { $1 }
+        )
+    }
+
+    /// Stores a result: repeats `write` until it succeeds or the process ends. While this server holds the lease, no
+    /// other server can change the work. After that, the statement that stores the result has no effect.
+    ///
+    /// - Parameters:
+    ///   - pending: Returns the number of results that are not stored, for a warning.
+    ///   - write: Stores the result. It must be idempotent.
+    package func persist(pending: () -> Int, _ write: () async throws -> Void) async {
+        while true {
+            do {
+                try await write()
+                return progress.recordSuccess()
+            } catch {
+                warnOfStorage(error, pending: pending())
+            }
+            // At the end of the process, the lease expires by itself.
+            guard !hasNoTime, (try? await loop.sleep(for: intervals.retry)) != nil else { return }
+        }
+    }
+
+    private func warnOfStorage(_ error: any Error, pending: Int) {
+        guard loop.now >= nextStorageWarning else { return }
+        nextStorageWarning = loop.now + Self.storageWarningInterval
+        logger.warning(
+            "Results not stored: kept for a retry",
+            metadata: ["queue": "\(store.queue)", "results": "\(pending)", "error": "\(String(reflecting: error))"]
+        )
+    }
+}
