@@ -109,15 +109,15 @@ let package = Package(
         target(
             "Doctor",
             [
-                "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI",
+                "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
                 "Postgres", "PushService", "ServiceKit", httpTypes, logging,
             ]
         ),
         target(
             "KakaoSandbox",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "CLibssl", "JSON", "KakaoAPI", "Locking", "Schemas", httpTypes,
-                logging, serviceLifecycle, unixSignals,
+                "CLibssl", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Schemas",
+                httpTypes, logging, serviceLifecycle, unixSignals,
             ]
         ),
         target("PrivatePostgres", [subprocess, systemPackage]),
@@ -140,7 +140,8 @@ let package = Package(
             "delivery-proof",
             [
                 "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput", "Postgres",
-                "PrivatePostgres", "Pushes", "PushService", argumentParser, deque, httpTypes, logging, serviceLifecycle,
+                "PrivatePostgres", "Pushes", "PushService", "ServiceKit", argumentParser, deque, httpTypes, logging,
+                serviceLifecycle,
                 subprocess, systemPackage, unixSignals,
             ]
         ),

@@ -163,7 +163,7 @@ CREATE TABLE push_batches (
     state               text        NOT NULL CHECK (state IN ('waiting', 'sending', 'sent', 'failed', 'uncertain')),
     attempts            integer     NOT NULL DEFAULT 0,
     next_attempt_at     timestamptz NOT NULL DEFAULT now(),
-    -- The lease under which a server sends the batch. Its result counts only under that lease.
+    -- The lease under which a server sends the batch, a row of `work_leases`. Its result counts only under that lease.
     lease               uuid,
     -- The number of claims of the batch. A result is stored only for the claim that it belongs to, so that storing it
     -- again after a lost response cannot affect a later claim.

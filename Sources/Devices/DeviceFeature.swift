@@ -32,8 +32,7 @@ package struct DeviceFeature: Feature {
                 logger: server.logger
             )
         }
-        let metrics = DeviceMetrics(pool: server.background.pool)
-        server.monitoring.register(metrics: metrics.read)
+        server.monitoring.register(DeviceMonitoring(pool: server.sending.pool).report)
     }
 
     private func registrar(_ loop: LoopServices, _ budget: KakaoBudget) -> DeviceRegistrar {

@@ -1,6 +1,6 @@
 package import ServiceKit
 
-/// The settings of devices.
+/// The settings of devices. Those of `devices.*` that concern credentials and users are in ``IdentitySettings``.
 package struct DeviceSettings: SettingsGroup {
     package var pruneAfterFailures = 3
     package var renewDaysBeforeExpiry = 7

@@ -6,8 +6,6 @@ internal import PrometheusMetrics
 internal import ServiceKit
 
 /// `/metrics` for Prometheus, with a key that has the scope `read`.
-///
-/// One instance serves all event loops of a server: requests are rare, and the metrics are those of the whole server.
 struct MetricsRoutes: RouteCollection {
     static let path = "/metrics"
 
@@ -38,11 +36,10 @@ struct MetricsRoutes: RouteCollection {
         async let process = ProcessStatistics.read()
         var text = ExpositionText()
         server.metrics.write(to: &text)
-        for reading in await server.monitoring.metrics() { text.write(reading) }
-        for reading in OperationsMetrics.database(
-            isUp: await server.monitoring.backlog() != nil,
-            statements: server.loops.reduce(0) { $0 + $1.pool.statementCount }
-        ) {
+        let report = await server.monitoring.report()
+        for reading in report.metrics { text.write(reading) }
+        let statements = server.loops.reduce(0) { $0 + $1.pool.statementCount }
+        for reading in OperationsMetrics.database(isUp: report.isDatabaseUp, statements: statements) {
             text.write(reading)
         }
         if let journal = server.journal?.status {

@@ -33,10 +33,12 @@ struct StatusRoutes: RouteCollection {
     let startedAt = MonotonicTime.now
 
     @Sendable private func show(_ call: Call) async throws -> Response {
+        let report = await server.monitoring.report()
         let status = ServiceStatus(
             sender: server.availability.senderState,
             refusalReason: server.availability.refusalReason,
-            backlog: await server.monitoring.backlog(),
+            backlog: report.backlog,
+            isDatabaseUp: report.isDatabaseUp,
             journal: server.journal?.status,
             kakao: server.availability.kakaoState,
             lastCall: server.availability.lastCall,
@@ -79,6 +81,7 @@ private struct ServiceStatus: Sendable {
     let refusalReason: String?
     /// `nil` if the database does not respond.
     let backlog: Backlog?
+    let isDatabaseUp: Bool
     /// `nil` if there is no journal.
     let journal: Journal.Status?
     let kakao: KakaoAvailability.KakaoState
@@ -138,7 +141,7 @@ private struct ServiceStatus: Sendable {
 
     private static let databaseShape = Shape<ServiceStatus>(
         "DatabaseStatus",
-        [.member("up", .boolean, "Whether it responds.") { $0.backlog != nil }]
+        [.member("up", .boolean, "Whether it responds.") { $0.isDatabaseUp }]
     )
 
     private static let kakaoShape = Shape<ServiceStatus>(

@@ -3,9 +3,7 @@ internal import KakaoAPI
 internal import Logging
 internal import ServiceKit
 
-// The results of batches. A result is kept until it is stored, however long the database is unavailable. While this
-// server holds the lease, no other server can change the batch. After that, the statement that stores the result has no
-// effect.
+// The results of batches, which ``WorkQueue/persist(pending:_:)`` keeps until they are stored.
 extension BatchSender {
     /// Stores the result of a batch in the background.
     func record(_ result: BatchResult, of claim: BatchClaim) {

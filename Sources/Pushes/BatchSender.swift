@@ -2,7 +2,6 @@ internal import DequeModule
 internal import EventLoop
 internal import FoundationEssentials
 internal import KakaoAPI
-internal import Locking
 internal import Logging
 internal import ServiceKit
 internal import ServiceLifecycle
@@ -130,7 +129,7 @@ actor BatchSender: Service {
                 await becomeIdle()
             }
         } onCancel: {
-            loop.execute { self.assumeIsolated { $0.work.hasNoTime = true } }
+            loop.execute { self.assumeIsolated { $0.work.endProcess() } }
         }
     }
 
@@ -230,10 +229,10 @@ actor BatchSender: Service {
     // MARK: Active pushes
 
     private func drainNotifications() async throws {
-        let news = notices.take()
-        let hasUnknown = news.batches.keys.contains { pushes[$0] == nil }
-        if news.hasChange || hasUnknown || loop.now >= nextRefresh { try await refreshActivePushes() }
-        for (id, areLast) in news.batches {
+        let changes = notices.takeChanges()
+        let hasUnknown = changes.batches.keys.contains { pushes[$0] == nil }
+        if changes.hasChange || hasUnknown || loop.now >= nextRefresh { try await refreshActivePushes() }
+        for (id, areLast) in changes.batches {
             guard let push = pushes[id] else { continue }
             push.idleUntil = 0
             if areLast { push.isPrepared = true }

@@ -5,23 +5,19 @@ internal import ServiceKit
 
 /// The sender's access to pushes and batches in PostgreSQL.
 ///
-/// The statements that change them are in `Transitions`; those of the sender's lease are in `BatchStore+Leases.swift`.
-final class BatchStore: WorkStore {
-    let queue = "pushes"
+/// The statements that change them are in `Transitions`; `BatchStore+Work.swift` makes the batches the work of a queue.
+final class BatchStore: Sendable {
     let pool: PostgresPool
-    /// The duration of a lease unless it is renewed.
-    let leaseDuration: Duration
     /// The slot of `push_counts` in which this server counts. Servers mostly use different slots, and so do not wait
     /// for each other.
     let slot: Int32
     let results: StatementCoalescer<RecordBatchResults>
     let settlements: StatementCoalescer<SettleBatches>
 
-    init(pool: PostgresPool, intervals: WorkIntervals = WorkIntervals()) {
+    init(pool: PostgresPool) {
         let slot = Int32.random(in: 0..<64)
         self.pool = pool
         self.slot = slot
-        leaseDuration = intervals.lease
         results = StatementCoalescer(pool: pool) { RecordBatchResults(items: $0, slot: slot) }
         settlements = StatementCoalescer(pool: pool) { SettleBatches(items: $0, slot: slot) }
     }

@@ -24,12 +24,12 @@ package struct PushFeature: Feature {
             preparing: server.background.loop,
             pool: server.sending.pool
         )
-        let queue = CachedQuery(server.sending.pool, PushQueue.read)
-        let metrics = PushMetrics(availability: server.availability, progress: progress, queue: queue)
-        server.monitoring.register(metrics: metrics.read)
-        server.monitoring.register(backlog: {
-            await queue.value().map { Backlog(batches: $0.waitingBatches, oldestSeconds: $0.oldestWaitingSeconds) }
-        })
+        let monitoring = PushMonitoring(
+            availability: server.availability,
+            progress: progress,
+            queue: CachedQuery(server.sending.pool, PushQueue.read)
+        )
+        server.monitoring.register(monitoring.report)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
@@ -53,7 +53,7 @@ package struct PushFeature: Feature {
         let (sending, background) = (server.sending, server.background)
         let sender = BatchSender(
             loop: sending.loop,
-            store: BatchStore(pool: sending.pool, intervals: settings.intervals),
+            store: BatchStore(pool: sending.pool),
             kakao: sending.kakao(.pushes),
             version: server.kakao.pushVersion,
             availability: server.availability,

@@ -14,7 +14,9 @@ struct PushQueue: Sendable {
     let pushes: [PushState: Int64]
 
     static func read(_ pool: PostgresPool) async throws -> PushQueue {
-        let depth = try await pool.read(ReadQueueDepth(limit: Backlog.limit))[0]
+        guard let depth = try await pool.read(ReadPushQueue(limit: Backlog.limit)).first else {
+            throw PostgresError(.decoding)
+        }
         var pushes: [PushState: Int64] = [:]
         for (state, count) in try await pool.read(CountUnfinishedPushes()) {
             if let state { pushes[state] = count }
@@ -28,8 +30,8 @@ struct PushQueue: Sendable {
     }
 }
 
-/// The metrics of pushes.
-struct PushMetrics: Sendable {
+/// The report on pushes for operators.
+struct PushMonitoring: Sendable {
     private static let senderState = Metric(
         "kakao_push_sender_state",
         .gauge,
@@ -60,7 +62,7 @@ struct PushMetrics: Sendable {
     let progress: WorkProgress
     let queue: CachedQuery<PushQueue>
 
-    func read() async -> [Metric.Reading] {
+    func report() async -> Monitoring.Report {
         let state = availability.senderState
         let sender = [
             Self.senderState.reading(
@@ -69,8 +71,8 @@ struct PushMetrics: Sendable {
             ),
             Self.senderFailing.reading(progress.failingFor.inSeconds),
         ]
-        guard let queue = await queue.value() else { return sender }
-        return sender + [
+        guard let queue = await queue.value() else { return Monitoring.Report(metrics: sender, isDatabaseUp: false) }
+        let metrics = [
             Self.pushes.reading(
                 "state",
                 PushState.allCases.filter { !$0.isFinal }.map { ($0.rawValue, Double(queue.pushes[$0] ?? 0)) }
@@ -81,6 +83,10 @@ struct PushMetrics: Sendable {
             ),
             Self.oldestWaitingBatchAge.reading(queue.oldestWaitingSeconds),
         ]
+        return Monitoring.Report(
+            metrics: sender + metrics,
+            backlog: Backlog(batches: queue.waitingBatches, oldestSeconds: queue.oldestWaitingSeconds)
+        )
     }
 }
 
@@ -91,7 +97,7 @@ struct PushMetrics: Sendable {
 ///
 /// Reads only partial indexes, which contain no finished batches. Rows of single batches are read only
 /// up to the limit; parts and claims hold many batches each.
-struct ReadQueueDepth: PostgresStatement {
+struct ReadPushQueue: PostgresStatement {
     static let sql: SQL = """
         SELECT
             LEAST(
@@ -156,9 +162,9 @@ struct ReadQueueDepth: PostgresStatement {
             )
         """
 
-    let limit: Int
+    let limit: Int64
 
-    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
+    var parameters: [PostgresValue] { [.int64(limit)] }
     static func decode(
         _ row: PostgresRow
     ) throws -> (waitingBatches: Int64, sendingBatches: Int64, oldestWaitingSeconds: Double) {

@@ -11,8 +11,8 @@ final class PushNotices: Sendable {
     /// The PostgreSQL channel of the notifications between servers.
     static let channel = "kakao_push_work"
 
-    /// The notifications for the sender since it last drained them.
-    struct News: Sendable {
+    /// What the sender has been notified of since it last asked.
+    struct Changes: Sendable {
         /// Whether a push was stored or has changed.
         var hasChange = false
         /// The pushes that have new batches, and whether these are the last.
@@ -30,21 +30,21 @@ final class PushNotices: Sendable {
     private let pool: PostgresPool
     /// The payload that identifies this server's own notifications.
     private let serverID = UUID().lowercased
-    private let news = Locked(News())
+    private let changes = Locked(Changes())
     /// Wakes the worker that notifies other servers.
-    private let telling: Signal
+    private let notifying: Signal
 
     init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool) {
         self.sending = Signal(loop: sending)
         self.preparing = Signal(loop: preparing)
-        telling = Signal(loop: pool.loop)
+        notifying = Signal(loop: pool.loop)
         self.pool = pool
     }
 
     /// Notifies all servers that a push was stored or has changed, after the commit. Callable from anywhere.
     func pushChanged() {
-        hear()
-        telling.send()
+        notifyWorkers()
+        notifying.send()
     }
 
     /// Handles a notification of another server, or a new connection to PostgreSQL, before which notifications may have
@@ -55,11 +55,12 @@ final class PushNotices: Sendable {
         {
             return
         }
-        hear()
+        notifyWorkers()
     }
 
-    private func hear() {
-        news.withLock { $0.hasChange = true }
+    /// Wakes the sender and the preparer of this server.
+    private func notifyWorkers() {
+        changes.withLock { $0.hasChange = true }
         sending.send()
         preparing.send()
     }
@@ -71,7 +72,7 @@ final class PushNotices: Sendable {
             on: pool.loop,
             every: .seconds(3600),
             firstAfter: .seconds(3600),
-            signal: telling,
+            signal: notifying,
             pace: nil,
             failure: "Other servers not notified",
             logger: logger
@@ -84,15 +85,15 @@ final class PushNotices: Sendable {
 
     /// Notifies this server's sender that a push has new batches. Callable from anywhere.
     func batchesAdded(to id: UUID, areLast: Bool) {
-        news.withLock { $0.batches[id] = areLast }
+        changes.withLock { $0.batches[id] = areLast }
         sending.send()
     }
 
-    /// Returns the notifications since the last call.
-    func take() -> News {
-        news.withLock { news in
-            defer { news = News() }
-            return news
+    /// Returns what the sender has been notified of since the last call.
+    func takeChanges() -> Changes {
+        changes.withLock { changes in
+            defer { changes = Changes() }
+            return changes
         }
     }
 }

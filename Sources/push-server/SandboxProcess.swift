@@ -1,6 +1,5 @@
 internal import FoundationEssentials
 internal import Glibc
-internal import PushService
 internal import ServiceKit
 internal import Subprocess
 internal import SystemPackage

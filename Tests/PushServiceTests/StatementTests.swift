@@ -225,7 +225,7 @@ import Testing
             ),
             ListOperatorKeys(),
             RevokeOperatorKeys(name: ""),
-            ReadQueueDepth(limit: 1),
+            ReadPushQueue(limit: 1),
             CountPendingDevices(limit: 1),
             CountUnfinishedPushes(),
             ReadServerVersion(),

@@ -1,4 +1,5 @@
 internal import CLibssl
+internal import Crypto
 internal import Dispatch
 internal import EventLoop
 internal import HTTPServer
@@ -118,27 +119,5 @@ final class SigningKey: @unchecked Sendable {
         var bytes = [UInt8](repeating: 0, count: Int(BN_num_bits(number) + 7) / 8)
         _ = BN_bn2bin(number, &bytes)
         return bytes
-    }
-}
-
-/// The URL-safe Base64 encoding, without padding (RFC 4648 §5).
-enum Base64URL {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-
-    static func encode(_ octets: [UInt8]) -> String {
-        var text: [UInt8] = []
-        var bits: UInt32 = 0
-        var count = 0
-        for octet in octets {
-            bits = bits << 8 | UInt32(octet)
-            count += 8
-            while count >= 6 {
-                count -= 6
-                text.append(alphabet[Int(bits >> UInt32(count) & 0x3F)])
-            }
-            bits &= 1 << UInt32(count) - 1
-        }
-        if count > 0 { text.append(alphabet[Int(bits << UInt32(6 - count) & 0x3F)]) }
-        return String(decoding: text, as: UTF8.self)
     }
 }

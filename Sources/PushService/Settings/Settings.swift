@@ -87,6 +87,7 @@ package struct Settings: SettingsGroup {
             throw reader.error(missing, "is required: set the certificate and its private key together.")
         }
         try identity.validate(reader, kakao)
+        for feature in features { try feature.validate(reader, &self) }
     }
 }
 
@@ -96,8 +97,8 @@ extension Settings {
     /// All settings, in the order of the documents: those of a section follow each other, whatever declares them.
     static let all: [Setting<Settings>] = {
         let all =
-            settings + IdentitySettings.settings.map { $0.of(\.identity) }
-            + KakaoSettings.settings.map { $0.of(\.kakao) } + features.flatMap(\.settings)
+            settings + KakaoSettings.settings.map { $0.of(\.kakao) }
+            + IdentitySettings.settings.map { $0.of(\.identity) } + features.flatMap(\.settings)
             + JournalSettings.settings.map { $0.of(\.journal) } + log
         let sections = Dictionary(grouping: all, by: \.section)
         var known: Set<Substring> = []

@@ -12,7 +12,7 @@ struct Authenticator: Authorizer {
     private let operators: OperatorKeys
     private let keys: OperatorKeyStore
     private let users: UserCredentials
-    private let limits: DeviceRequestLimits
+    private let limits: UserRequestLimits
     private let monitoring: MonitoringAccess
     private let kakao: KakaoClient
     private let client: HTTPClient
@@ -28,7 +28,7 @@ struct Authenticator: Authorizer {
         operators: OperatorKeys,
         keys: OperatorKeyStore,
         users: UserCredentials,
-        limits: DeviceRequestLimits,
+        limits: UserRequestLimits,
         monitoring: MonitoringAccess,
         kakao: KakaoClient,
         client: HTTPClient

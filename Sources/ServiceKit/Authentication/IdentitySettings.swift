@@ -1,6 +1,6 @@
 package import Crypto
 
-/// The credentials that the server accepts, and the users that they stand for.
+/// The settings of the credentials that the server accepts, and of the users that they stand for.
 package struct IdentitySettings: SettingsGroup {
     /// The first operator key, which has all scopes.
     package var operatorKey = Secret("")
@@ -12,7 +12,7 @@ package struct IdentitySettings: SettingsGroup {
     package var acceptsKakaoIDTokens = false
     /// The service's own backend; `nil` if its tokens are not accepted.
     package var backend: Backend?
-    /// Whose user ids devices and users' tokens have.
+    /// The origin of the user ids of devices and tokens.
     package var userIDs = UserIDs.kakao
     /// The limit of requests of each user to the device endpoints and relayed calls; `nil` for no limit.
     package var requestsPerMinutePerUser: Int? = 60
@@ -26,7 +26,7 @@ package struct IdentitySettings: SettingsGroup {
 
     package init() {}
 
-    /// Whose user ids the service uses.
+    /// The origin of the user ids that the service uses.
     package enum UserIDs: String, CaseIterable, Sendable {
         /// Kakao's: an unlink withdraws the user's devices.
         case kakao
@@ -89,7 +89,7 @@ package struct IdentitySettings: SettingsGroup {
             optional: .boolean,
             default: "`true` if one of the app's three keys is set",
             example: "true",
-            "whether users' apps may call with a Kakao ID token (OIDC), signed with RS256 and issued for one of these keys"
+            "whether users' apps may call with a Kakao ID token (OIDC), signed with RS256 and issued for one of the app's three keys"
         ),
         Setting(
             "identity.jwt.issuer",

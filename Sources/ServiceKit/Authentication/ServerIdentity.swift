@@ -6,7 +6,7 @@ package import Logging
 package struct ServerIdentity: Sendable {
     let users: UserCredentials
     private let operators = OperatorKeys()
-    private let limits: DeviceRequestLimits
+    private let limits: UserRequestLimits
     private let monitoring = MonitoringAccess()
     private let settings: IdentitySettings
     private let adminKey: Secret
@@ -16,7 +16,7 @@ package struct ServerIdentity: Sendable {
         self.settings = settings
         adminKey = kakao.adminKey
         users = try UserCredentials(settings, kakao, logger: logger)
-        limits = DeviceRequestLimits(
+        limits = UserRequestLimits(
             perUser: settings.requestsPerMinutePerUser,
             perAddress: settings.requestsPerMinutePerAddress,
             logger: logger

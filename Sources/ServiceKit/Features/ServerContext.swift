@@ -34,6 +34,7 @@ package struct ServerContext: Sendable {
     package let mask: SecretMask
 
     /// - Parameters:
+    ///   - journal: Opens the journal, once the other files have proved to be usable.
     ///   - secretPaths: The paths that end with a secret.
     ///   - openPaths: The paths that are served before the database is ready.
     /// - Throws: ``SettingsError`` for unusable files.
@@ -43,7 +44,7 @@ package struct ServerContext: Sendable {
         document: OpenAPIDocument,
         migrator: Migrator,
         database: PostgresSettings,
-        journal: Journal?,
+        journal: @autoclosure () throws -> Journal?,
         loops: [EventLoop],
         secretPaths: [String],
         openPaths: [String],
@@ -54,6 +55,7 @@ package struct ServerContext: Sendable {
         self.identity = try ServerIdentity(identity, kakao, logger: logger)
         self.document = document
         self.migrator = migrator
+        let journal = try journal()
         self.journal = journal
         let availability = KakaoAvailability(logger: logger)
         self.availability = availability

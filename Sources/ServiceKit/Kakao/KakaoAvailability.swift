@@ -32,10 +32,10 @@ package final class KakaoAvailability: Sendable {
 
     /// The outcome of the latest calls to Kakao.
     package struct LastCall: Sendable {
-        package var at: Date
-        package var isAnswered: Bool
-        package var lastError: KakaoOutcome?
-        package var lastErrorAt: Date?
+        package fileprivate(set) var at: Date
+        fileprivate var isAnswered: Bool
+        package fileprivate(set) var lastError: KakaoOutcome?
+        package fileprivate(set) var lastErrorAt: Date?
     }
 
     private let call = Locked<LastCall?>(nil)
@@ -62,7 +62,7 @@ package final class KakaoAvailability: Sendable {
     }
 
     /// Records a call that has ended, and whether Kakao accepts the Admin key. Callable from anywhere.
-    package func record(_ call: KakaoCallReport) {
+    func record(_ call: KakaoCallReport) {
         // Other calls say nothing about pushes: a key may be allowed to make some calls only.
         if call.family == .push { recordAdminKey(call.error) }
         let now = Date()

@@ -1,5 +1,5 @@
 internal import HTTPClient
-package import KakaoAPI
+internal import KakaoAPI
 
 /// The outcome of a call to Kakao: the label `outcome`.
 package enum KakaoOutcome: Int, CaseIterable, Sendable {
@@ -36,7 +36,7 @@ package enum KakaoOutcome: Int, CaseIterable, Sendable {
         }
     }
 
-    package init(_ error: KakaoError?) {
+    init(_ error: KakaoError?) {
         guard let error else {
             self = .ok
             return

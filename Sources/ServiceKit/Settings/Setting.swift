@@ -140,6 +140,16 @@ package protocol SettingsGroup: Sendable {
 
     /// The defaults.
     init()
+
+    /// Checks the rules between settings, and sets the defaults that depend on others.
+    ///
+    /// - Parameter kakao: The settings of the app at Kakao.
+    /// - Throws: ``SettingsError``.
+    mutating func validate(_ reader: SettingsReader, _ kakao: KakaoSettings) throws
+}
+
+extension SettingsGroup {
+    package mutating func validate(_ reader: SettingsReader, _ kakao: KakaoSettings) throws {}
 }
 
 /// A kind of setting: how its text is read, and how a value is shown.

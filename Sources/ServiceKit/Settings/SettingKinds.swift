@@ -111,8 +111,8 @@ extension SettingKind where Value == Bool {
         problem: "must be true or false.",
         parse: { text in
             switch text.lowercased() {
-            case "true", "yes", "1": true
-            case "false", "no", "0": false
+            case "true": true
+            case "false": false
             default: nil
             }
         },

@@ -1,5 +1,5 @@
-/// The delay between two attempts: it doubles with each failure, with a jitter of 20 %, so that what failed together is
-/// not retried together.
+/// The delay between two attempts. It doubles with each failure. A jitter of 20 % spreads the retries of attempts that
+/// failed together.
 package struct RetryDelay: Sendable {
     private let first: Duration
     private let longest: Duration

@@ -9,7 +9,7 @@ package struct WorkIntervals: Sendable {
     /// The interval at which a server renews its lease and reconciles its work with the database.
     package var renewal = Duration.seconds(5)
     /// The interval at which a server with work looks for expired leases.
-    package var takeOver = Duration.seconds(2)
+    package var reclaim = Duration.seconds(2)
     /// The first delay after a failed attempt, doubled for each further one; also the delay between two
     /// attempts to store a result.
     package var retry = Duration.seconds(1)
@@ -29,7 +29,7 @@ package struct WorkIntervals: Sendable {
         self.lease = lease
         margin = scaled(production.margin)
         renewal = scaled(production.renewal)
-        takeOver = scaled(production.takeOver)
+        reclaim = scaled(production.reclaim)
         retry = scaled(production.retry)
         quotaWait = scaled(production.quotaWait)
         stall = scaled(production.stall)

@@ -19,7 +19,7 @@ package struct WorkLease: Sendable {
     private var unbrokenSince: UInt64
 
     /// - Parameter start: When it was requested.
-    package init(requestedAt start: UInt64, _ intervals: WorkIntervals) {
+    init(requestedAt start: UInt64, _ intervals: WorkIntervals) {
         id = UUID()
         self.intervals = intervals
         renewedAt = start
@@ -29,7 +29,7 @@ package struct WorkLease: Sendable {
     /// Records a successful renewal.
     ///
     /// - Parameter start: When it was requested.
-    package mutating func renewed(at start: UInt64) {
+    mutating func renewed(at start: UInt64) {
         if start > renewedAt + brokenAfter { unbrokenSince = start }
         renewedAt = max(renewedAt, start)
     }
@@ -45,7 +45,7 @@ package struct WorkLease: Sendable {
     /// After an outage of the database, all leases have expired, even those of running servers. Therefore a server
     /// reclaims work only after it has renewed its own lease in time for the duration of a lease. By then, every
     /// other running server has renewed its lease too.
-    package func mayTakeOver(at now: UInt64) -> Bool {
+    func mayReclaim(at now: UInt64) -> Bool {
         now >= unbrokenSince + intervals.lease.wholeMilliseconds && now <= renewedAt + brokenAfter
     }
 

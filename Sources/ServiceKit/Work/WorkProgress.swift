@@ -27,7 +27,7 @@ package final class WorkProgress: Sendable {
     ///
     /// - Returns: The time without progress if it is to be logged: after `delay`, and then once in each further
     ///   `delay`.
-    package func recordFailure(warningAfter delay: Duration) -> Duration? {
+    func recordFailure(warningAfter delay: Duration) -> Duration? {
         state.withLock { state in
             let now = MonotonicTime.now
             let since = state.failingSince ?? now

@@ -9,7 +9,9 @@ package import Logging
 package struct ClaimID: Hashable, Sendable {
     /// The row that the work belongs to, such as a push.
     let ownerID: UUID
+    /// The number of the work within that row.
     let number: Int32
+    /// The number of times that the work was claimed, including this one.
     let claims: Int32
 
     package init(ownerID: UUID, number: Int32, claims: Int32) {
@@ -55,7 +57,7 @@ package final class WorkQueue {
     private var hasLostClaim = false
     /// Whether the process is ending: results that cannot be stored at once are left to the server that reclaims the
     /// work.
-    package var hasNoTime = false
+    private var isProcessEnding = false
     // Times in milliseconds of the loop's clock.
     private var nextReclaim: UInt64 = 0
     private var nextReconciliation: UInt64 = 0
@@ -97,7 +99,7 @@ package final class WorkQueue {
     private func renewLease(_ onChange: (LeaseChange) -> Void) async throws {
         let start = EventLoop.milliseconds()
         if let lease {
-            if let hasWork = try await store.renew(lease.id) {
+            if let hasWork = try await store.renew(lease.id, for: intervals.lease) {
                 self.lease?.renewed(at: start)
                 return onChange(.renewed(hasWork: hasWork))
             }
@@ -106,7 +108,7 @@ package final class WorkQueue {
         }
         // Each attempt uses a new id, so that nothing is claimed under an id whose response was lost.
         let lease = WorkLease(requestedAt: start, intervals)
-        try await store.acquire(lease.id)
+        try await store.acquire(lease.id, for: intervals.lease)
         self.lease = lease
         hasLostClaim = false
         nextReconciliation = loop.now + intervals.renewal.wholeMilliseconds
@@ -130,7 +132,7 @@ package final class WorkQueue {
     package func releaseLease(_ settle: () async throws -> Void) async {
         // The second attempt is for a claim that was committed during the first one.
         for _ in 0..<2 {
-            guard let lease, !hasNoTime else { return }
+            guard let lease, !isProcessEnding else { return }
             do {
                 try await settle()
                 if try await store.release(lease.id) { return }
@@ -139,6 +141,11 @@ package final class WorkQueue {
                 return
             }
         }
+    }
+
+    /// Ends the patience with PostgreSQL: the process is about to end.
+    package func endProcess() {
+        isProcessEnding = true
     }
 
     // MARK: Claimed work
@@ -162,11 +169,14 @@ package final class WorkQueue {
     ///   result and what follows from it.
     package func reclaimExpired() async throws -> Bool {
         guard loop.now >= nextReclaim else { return false }
-        nextReclaim = loop.now + intervals.takeOver.wholeMilliseconds
-        guard let lease, lease.mayTakeOver(at: EventLoop.milliseconds()) else { return false }
+        nextReclaim = loop.now + intervals.reclaim.wholeMilliseconds
+        guard let lease, lease.mayReclaim(at: EventLoop.milliseconds()) else { return false }
         let (leases, items) = try await store.reclaim(except: lease.id)
         if items > 0 {
-            logger.warning("Work of an expired lease reclaimed", metadata: ["queue": "\(store.queue)", "batches": "\(items)"])
+            logger.warning(
+                "Work of an expired lease reclaimed",
+                metadata: ["queue": "\(store.queue)", "items": "\(items)"]
+            )
         }
         return leases > 0
     }
@@ -183,13 +193,14 @@ package final class WorkQueue {
     /// - Parameters:
     ///   - list: Lists the open work of a lease.
     ///   - id: Returns the id of a claim.
-    package func reconcile<Item>(_ list: (UUID) async throws -> [Item], _ id: (Item) -> ClaimID) async throws -> [Item] {
+    package func reconcile<Item>(_ list: (UUID) async throws -> [Item], _ id: (Item) -> ClaimID) async throws -> [Item]
+    {
         guard let lease else { return [] }
         let lost = try await list(lease.id).filter { !tracked.contains(id($0)) }
         nextReconciliation = loop.now + intervals.renewal.wholeMilliseconds
         hasLostClaim = false
         guard !lost.isEmpty, holds(lease) else { return [] }
-        logger.info("Work of a lost claim released", metadata: ["queue": "\(store.queue)", "batches": "\(lost.count)"])
+        logger.info("Work of a lost claim released", metadata: ["queue": "\(store.queue)", "items": "\(lost.count)"])
         for item in lost { tracked.insert(id(item)) }
         return lost
     }
@@ -210,10 +221,10 @@ package final class WorkQueue {
     /// Logs a failure, and warns once there was no progress for a while.
     private func recordFailure(_ error: any Error) {
         let metadata: Logger.Metadata = ["queue": "\(store.queue)", "error": "\(String(reflecting: error))"]
-        logger.debug("Sender pass failed", metadata: metadata)
+        logger.debug("Queue pass failed", metadata: metadata)
         guard let duration = progress.recordFailure(warningAfter: intervals.stall) else { return }
         logger.warning(
-            "Sender makes no progress",
+            "Queue makes no progress",
             metadata: metadata.merging(["for": "\(duration.components.seconds) s"]) { $1 }
         )
     }
@@ -233,7 +244,7 @@ package final class WorkQueue {
                 warnOfStorage(error, pending: pending())
             }
             // At the end of the process, the lease expires by itself.
-            guard !hasNoTime, (try? await loop.sleep(for: intervals.retry)) != nil else { return }
+            guard !isProcessEnding, (try? await loop.sleep(for: intervals.retry)) != nil else { return }
         }
     }
 

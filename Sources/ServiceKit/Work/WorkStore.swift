@@ -3,20 +3,21 @@ package import Postgres
 
 /// The work of one kind in PostgreSQL, as far as it differs between queues.
 ///
-/// Any number of servers share a queue. A server claims work under its lease (``WorkLease``), and the statement that
-/// claims work locks the lease's row, so that work is never claimed under a lease that another server deletes.
+/// Any number of servers share a queue. A server claims work under its lease (``WorkLease``). The statement that claims
+/// work locks the lease's row (`FOR KEY SHARE`), so that no work is claimed under a lease that another server deletes. The
+/// statement that stores a result checks the lease and the number of the claim.
 package protocol WorkStore: Sendable {
     /// The name of the queue in `work_leases`.
     var queue: String { get }
     var pool: PostgresPool { get }
-    /// The duration of a lease unless it is renewed.
-    var leaseDuration: Duration { get }
 
-    /// Renews a lease, in one statement with the look for work, since an idle server does little else.
+    /// Renews a lease: sets `ends_at` of its row. One statement also looks for work, since an idle server does little
+    /// else.
     ///
+    /// - Parameter duration: The time from now until the lease ends, unless it is renewed again.
     /// - Returns: Whether there is work for any server; `nil` if the lease has no row, because another server has
     ///   reclaimed the work under it.
-    func renew(_ lease: UUID) async throws -> Bool?
+    func renew(_ lease: UUID, for duration: Duration) async throws -> Bool?
 
     /// Returns whether work is open under a lease.
     func isWorkOpen(under lease: UUID, in transaction: PostgresTransaction) async throws -> Bool
@@ -30,12 +31,12 @@ package protocol WorkStore: Sendable {
 
 extension WorkStore {
     /// Stores a new lease.
-    package func acquire(_ lease: UUID) async throws {
-        try await pool.write(AcquireLease(id: lease, queue: queue, duration: leaseDuration))
+    func acquire(_ lease: UUID, for duration: Duration) async throws {
+        try await pool.write(AcquireLease(id: lease, queue: queue, duration: duration))
     }
 
     /// Deletes a lease unless work is open under it. Returns whether it is deleted.
-    package func release(_ lease: UUID) async throws -> Bool {
+    func release(_ lease: UUID) async throws -> Bool {
         try await pool.withTransaction { transaction in
             // A claim that is being committed holds a lock on the row: the next statement sees its work.
             guard try await !transaction.query(LockLease(id: lease)).isEmpty else { return true }
@@ -49,7 +50,7 @@ extension WorkStore {
     ///
     /// - Parameter own: The lease of this server.
     /// - Returns: The number of reclaimed leases and the amount of work.
-    package func reclaim(except own: UUID) async throws -> (leases: Int, items: Int) {
+    func reclaim(except own: UUID) async throws -> (leases: Int, items: Int) {
         async let orphaned = orphanedLeases()
         let expired = try await pool.read(FindExpiredLeases(queue: queue, own: own))
         let leases = try await expired + orphaned
@@ -142,7 +143,7 @@ struct DeleteExpiredLeases: PostgresStatement {
     var parameters: [PostgresValue] { [.uuids(leases)] }
 }
 
-/// Finds those of the given leases that have no row.
+/// Finds those of the given leases that have no row. A lease may be given twice, as expired and as orphaned.
 struct FindDeletedLeases: PostgresStatement {
     static let sql: SQL = """
         SELECT DISTINCT id

@@ -1,4 +1,3 @@
-internal import PushService
 internal import Pushes
 internal import Schemas
 

@@ -1,5 +1,4 @@
 internal import JSON
-internal import PushService
 internal import Pushes
 
 /// The request of `POST /v1/pushes`. Pure.

@@ -1,7 +1,6 @@
 internal import ArgumentParser
 internal import EventLoop
 internal import FoundationEssentials
-internal import PushService
 internal import Pushes
 internal import UnixSignals
 

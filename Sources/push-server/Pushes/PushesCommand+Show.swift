@@ -1,7 +1,6 @@
 internal import ArgumentParser
 internal import FoundationEssentials
 internal import JSON
-internal import PushService
 internal import Pushes
 internal import Schemas
 

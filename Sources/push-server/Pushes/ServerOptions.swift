@@ -2,7 +2,6 @@ internal import ArgumentParser
 internal import EventLoop
 internal import FoundationEssentials
 internal import HTTPClient
-internal import PushService
 internal import ServiceKit
 
 /// The options for the server to call and its key, shared by all commands that call a server.

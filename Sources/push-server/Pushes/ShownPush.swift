@@ -1,5 +1,4 @@
 internal import JSON
-internal import PushService
 internal import Pushes
 internal import Schemas
 

@@ -410,7 +410,8 @@ import Testing
         "An unknown key gets 400 if the keys were just fetched, else 503 for a retry; the keys are fetched once"
     )
     func unknownKeys() async throws {
-        try await Self.withApp { service in
+        // Far longer than the test takes: keys of account events are fetched again after a quarter of it.
+        try await Self.withApp(interval: .seconds(36_000)) { service in
             let right = try await service.kakao.sandbox.token(of: AccountEvent(userID: 1))
             let (header, claims) = try TestSigner.parts(of: right)
             for number in 0..<100 {

@@ -52,7 +52,10 @@ import Testing
             for users in ["[2,5]", "[4]", "[2]"] {
                 _ = try Self.list(try await service.api.get("/v1/push/tokens", ["uuids": users]))
             }
-            #expect(service.kakao.requests("tokens") == calls + 3, "\(service.kakao.log.messages) \(service.log.messages)")
+            #expect(
+                service.kakao.requests("tokens") == calls + 3,
+                "\(service.kakao.log.messages) \(service.log.messages)"
+            )
         }
     }
 

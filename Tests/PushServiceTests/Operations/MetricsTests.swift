@@ -6,11 +6,11 @@ import KakaoAPI
 import KakaoSandbox
 import Postgres
 import PrivatePostgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import PushService
+@testable import ServiceKit
 
 extension Caller {
     /// Returns the metrics, parsed strictly.

@@ -1,11 +1,11 @@
 import FoundationEssentials
 import KakaoAPI
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Pushes
+@testable import ServiceKit
 
 /// Tests of writes about batches that share a row, by servers that lose responses or leases.
 @Suite(.timeLimit(.minutes(5))) struct BatchStoreTests {
@@ -37,7 +37,7 @@ import Testing
                     """,
                     [.uuid(push.id), .text(delivery.rawValue), .int32(Int32(users))]
                 )
-                try await push.store.acquire(push.lease)
+                try await push.store.acquire(push.lease, for: .seconds(20))
                 try await body(push)
             }
         }
@@ -161,13 +161,19 @@ import Testing
             let claims = try await push.claim(1000)
             try await push.settle(claims[10..<120])
             try await push.store.addRow(for: claims[0])
-            #expect(try await push.store.renew(push.lease) != nil)
+            #expect(try await push.store.renew(push.lease, for: .seconds(20)) != nil)
             #expect(try await push.store.reclaim(except: UUID()) == (0, 0))
 
             try await push.database.pool.write("UPDATE work_leases SET ends_at = now() - interval '1 s'")
+            // A lease of another queue is for that queue to reclaim.
+            let other = UUID()
+            try await push.database.pool.write(
+                "INSERT INTO work_leases VALUES ('\(other)', 'messages', now() - interval '1 s')"
+            )
             // A server does not reclaim its own batches, because its lease is valid as long as the row exists.
             #expect(try await push.store.reclaim(except: push.lease) == (0, 0))
             #expect(try await push.store.reclaim(except: UUID()) == (1, 14))
+            #expect(try await push.database.count("work_leases WHERE id = '\(other)'") == 1)
             let state = delivery == .atLeastOnce ? "waiting" : "uncertain"
             let left = (1...10).map { "\($0) \(state)" } + (121...124).map { "\($0) \(state)" }
             #expect(try await push.shown(state: state) == left)
@@ -177,7 +183,7 @@ import Testing
             #expect(try await push.database.count(repeated) == (delivery == .atLeastOnce ? 14 : 0))
 
             // If the server is still running, its results have no effect now.
-            #expect(try await push.store.renew(push.lease) == nil)
+            #expect(try await push.store.renew(push.lease, for: .seconds(20)) == nil)
             try await push.settle(claims)
             for claim in claims[0..<2] {
                 try await push.store.addRow(for: claim)
@@ -193,7 +199,7 @@ import Testing
                     .isLeaseValid
             )
             let lease = UUID()
-            try await push.store.acquire(lease)
+            try await push.store.acquire(lease, for: .seconds(20))
             let again = try await BatchStore(pool: push.database.pool)
                 .claim([BatchStore.Share(pushID: push.id, batches: 100)], lease: lease).batches
             #expect(again.map(\.number).sorted() == (delivery == .atLeastOnce ? Array(1...10) + Array(121...124) : []))

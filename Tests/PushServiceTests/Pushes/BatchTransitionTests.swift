@@ -1,11 +1,11 @@
 import FoundationEssentials
 import KakaoAPI
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Pushes
+@testable import ServiceKit
 
 /// The state machine of a batch, as ``BatchEvent`` describes it, against the statements and the database.
 @Suite struct BatchTransitionTests {
@@ -82,7 +82,7 @@ private struct StoredBatch {
     func insert(_ state: BatchState, of event: BatchEvent) async throws {
         let delivery: Delivery = event == .abandon ? .atMostOnce : .atLeastOnce
         let isRetried = event == .retry || event == .retryUncertain
-        try await store.acquire(lease)
+        try await store.acquire(lease, for: .seconds(20))
         try await store.pool.write(
             """
             WITH push AS (

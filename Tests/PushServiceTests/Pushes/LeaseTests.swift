@@ -6,12 +6,12 @@ import KakaoSandbox
 import Logging
 import Postgres
 import PrivatePostgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import PushService
 @testable import Pushes
+@testable import ServiceKit
 
 /// Tests of a lease's guarantees when responses are lost, servers stall or the database is unavailable.
 /// `scripts/delivery` proves them statement by statement.
@@ -177,7 +177,7 @@ import Testing
             try await eventually("the first batches are sent") { service.kakao.sandbox.reached(marker: "m").sends == 2 }
             let lease = UUID()
             let other = BatchStore(pool: service.database.pool)
-            try await other.acquire(lease)
+            try await other.acquire(lease, for: .seconds(20))
             let claims = try await other.claim([BatchStore.Share(pushID: try Self.id(push), batches: 2)], lease: lease)
                 .batches
             try await other.addRow(for: try #require(claims.first))
@@ -205,7 +205,7 @@ import Testing
                 """,
                 [.uuid(push)]
             )
-            try await store.acquire(lease)
+            try await store.acquire(lease, for: .seconds(20))
             func claim() async throws -> [BatchClaim] {
                 try await store.claim([BatchStore.Share(pushID: push, batches: 10)], lease: lease).batches
             }
@@ -239,7 +239,7 @@ import Testing
             try await service.database.pool.write("ALTER TABLE work_leases RENAME TO leases_away")
             let push = try await service.api.create()
             try await eventually("a warning is logged") {
-                service.log.lines.contains { $0.message == "Sender makes no progress" && $0.level == .warning }
+                service.log.lines.contains { $0.message == "Queue makes no progress" && $0.level == .warning }
             }
             #expect(try await failing() > 0)
             try await service.database.pool.write("ALTER TABLE leases_away RENAME TO work_leases")

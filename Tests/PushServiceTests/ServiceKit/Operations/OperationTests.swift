@@ -2,11 +2,12 @@ import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
-import PushService
 import Schemas
-import ServiceKit
 import TestSupport
 import Testing
+
+@testable import PushService
+@testable import ServiceKit
 
 /// Tests of what follows from the declarations of operations: the OpenAPI document, and the checks of fields.
 @Suite(.timeLimit(.minutes(5))) struct OperationTests {

@@ -1,8 +1,8 @@
 internal import Postgres
 internal import ServiceKit
 
-/// The metrics of devices.
-struct DeviceMetrics: Sendable {
+/// The report on devices for operators.
+struct DeviceMonitoring: Sendable {
     private static let unsettled = Metric(
         "kakao_push_devices_unsettled",
         .gauge,
@@ -12,12 +12,14 @@ struct DeviceMetrics: Sendable {
     private let pendingDevices: CachedQuery<Int64>
 
     init(pool: PostgresPool) {
-        pendingDevices = CachedQuery(pool) { try await $0.read(CountPendingDevices(limit: Backlog.limit))[0] }
+        pendingDevices = CachedQuery(pool) { try await $0.read(CountPendingDevices(limit: Backlog.limit)).first ?? 0 }
     }
 
-    func read() async -> [Metric.Reading] {
-        guard let count = await pendingDevices.value() else { return [] }
-        return [Self.unsettled.reading(Double(count))]
+    func report() async -> Monitoring.Report {
+        guard let count = await pendingDevices.value() else {
+            return Monitoring.Report(metrics: [], isDatabaseUp: false)
+        }
+        return Monitoring.Report(metrics: [Self.unsettled.reading(Double(count))])
     }
 }
 
@@ -35,8 +37,8 @@ struct CountPendingDevices: PostgresStatement {
         ) AS unsettled
         """
 
-    let limit: Int
+    let limit: Int64
 
-    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
+    var parameters: [PostgresValue] { [.int64(limit)] }
     static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }

@@ -17,23 +17,23 @@ import Testing
     }
 
     @Test("A server may reclaim batches once it has renewed its lease in time for the duration of a lease")
-    func takeOver() {
+    func reclaim() {
         var lease = WorkLease(requestedAt: 0, Self.intervals)
         for time in stride(from: UInt64(5000), through: 20_000, by: 5000) {
-            #expect(!lease.mayTakeOver(at: time - 1))
+            #expect(!lease.mayReclaim(at: time - 1))
             lease.renewed(at: time)
         }
-        #expect(lease.mayTakeOver(at: 20_000))
+        #expect(lease.mayReclaim(at: 20_000))
         // After an outage, the leases of all servers have expired. Each server gets the time to renew its own.
-        #expect(lease.mayTakeOver(at: 30_000))
-        #expect(!lease.mayTakeOver(at: 30_001))
+        #expect(lease.mayReclaim(at: 30_000))
+        #expect(!lease.mayReclaim(at: 30_001))
         lease.renewed(at: 31_000)
-        #expect(!lease.mayTakeOver(at: 31_000))
+        #expect(!lease.mayReclaim(at: 31_000))
         lease.renewed(at: 36_000)
         lease.renewed(at: 41_000)
         lease.renewed(at: 46_000)
-        #expect(!lease.mayTakeOver(at: 50_999))
-        #expect(lease.mayTakeOver(at: 51_000))
+        #expect(!lease.mayReclaim(at: 50_999))
+        #expect(lease.mayReclaim(at: 51_000))
     }
 
     @Test("Each lease has a new id")

@@ -2,10 +2,12 @@ internal import FoundationEssentials
 internal import Postgres
 internal import ServiceKit
 
-// The work of pushes under a lease: see ``WorkStore``.
-extension BatchStore {
-    func renew(_ lease: UUID) async throws -> Bool? {
-        try await pool.write(RenewPushLease(id: lease, duration: leaseDuration)).first
+// The batches as the work of a queue.
+extension BatchStore: WorkStore {
+    var queue: String { "pushes" }
+
+    func renew(_ lease: UUID, for duration: Duration) async throws -> Bool? {
+        try await pool.write(RenewPushLease(id: lease, duration: duration)).first
     }
 
     func isWorkOpen(under lease: UUID, in transaction: PostgresTransaction) async throws -> Bool {

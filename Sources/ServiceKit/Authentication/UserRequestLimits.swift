@@ -4,9 +4,8 @@ internal import HTTPTypes
 internal import Locking
 internal import Logging
 
-/// The rate limits of users' apps at the device endpoints, by user and by address. Shared by all event loops of a
-/// server.
-final class DeviceRequestLimits: Sendable {
+/// The rate limits of requests with users' tokens, by user and by address. Shared by all event loops of a server.
+final class UserRequestLimits: Sendable {
     /// The minimum time between two warnings about an untrusted proxy.
     private static let noteInterval = Duration.seconds(60)
 
