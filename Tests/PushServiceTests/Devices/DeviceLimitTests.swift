@@ -42,6 +42,10 @@ import Testing
             try await eventually("Kakao has deregistered the first device") {
                 try await Set(service.kakao.tokens(of: 1)) == ["new gcm new", "phone-5 gcm 1-5"]
             }
+            // Until then, the worker that has called Kakao holds the device's lease.
+            try await eventually("its deregistration is stored") {
+                try await service.database.count("devices WHERE device_id = 'first'") == 0
+            }
             #expect(try await Self.gone("first", service.database))
             #expect(try await Self.active(1, service.database) == 100)
             // A withdrawn device that is registered again counts like a new one. `phone-5` is not the oldest, because
