@@ -239,7 +239,7 @@ private struct Withdrawal: UserObserver {
                     """
                 )
                 _ = try await transaction.query(
-                    "UPDATE devices SET withdrawn = true, revision = revision + 1, next_attempt_at = 'infinity'"
+                    "UPDATE devices SET withdrawn = true, revision = revision + 1, next_attempt_at = now() + interval '1 hour'"
                 )
                 return delayed
             }

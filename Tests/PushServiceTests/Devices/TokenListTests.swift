@@ -29,11 +29,12 @@ import Testing
                 #expect(try await Self.kakao(service).register(user, "kakao-\(user)").status == 200)
             }
             try await service.database.addPhones([2, 5])
-            // The withdrawal of this device is pending, so Kakao is not called for its user.
+            // The withdrawal of this device is pending, so Kakao is not called for its user. (At `infinity` the worker that
+            // paces imports would schedule it.)
             try await service.database.pool.write(
                 """
                 INSERT INTO devices (user_id, device_id, push_type, push_token, withdrawn, next_attempt_at)
-                VALUES (4, 'phone', 'fcm', 'kakao-4', true, 'infinity')
+                VALUES (4, 'phone', 'fcm', 'kakao-4', true, now() + interval '1 hour')
                 """
             )
             let expected = [
