@@ -52,6 +52,7 @@ let package = Package(
     products: [
         .executable(name: "push-server", targets: ["push-server"]),
         .executable(name: "kakao-sandbox", targets: ["kakao-sandbox"]),
+        .library(name: "Templates", targets: ["Templates"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.2"),
@@ -84,6 +85,7 @@ let package = Package(
         target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
 
         // The service.
+        target("Templates", ["JSON"]),
         target("Schemas", ["JSON"]),
         target("KakaoAPI", ["EventLoop", "HTTPClient", "JSON", "Schemas", httpTypes]),
         target(
@@ -98,12 +100,14 @@ let package = Package(
         feature("Pushes", ["Crypto", deque]),
         feature("Callbacks", ["Journal"]),
         feature("Relay", []),
+        feature("Sharing", ["Templates"]),
         feature("Operations", ["Journal", "PrometheusMetrics"]),
         target(
             "PushService",
             [
                 "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal", "Locking",
-                "LogOutput", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", logging, serviceLifecycle,
+                "LogOutput", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", "Sharing", logging,
+                serviceLifecycle,
             ]
         ),
         target(
@@ -117,7 +121,7 @@ let package = Package(
             "KakaoSandbox",
             [
                 "CLibssl", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Schemas",
-                httpTypes, logging, serviceLifecycle, unixSignals,
+                "Templates", httpTypes, logging, serviceLifecycle, unixSignals,
             ]
         ),
         target("PrivatePostgres", [subprocess, systemPackage]),
@@ -125,7 +129,7 @@ let package = Package(
             "push-server",
             [
                 "Crypto", "Doctor", "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres", "PrivatePostgres",
-                "Pushes", "PushService", "Schemas", "ServiceKit",
+                "Pushes", "PushService", "Schemas", "ServiceKit", "Templates",
                 argumentParser, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
@@ -166,6 +170,7 @@ let package = Package(
             exclude: ["Fixtures"]
         ),
         tests("SchemasTests", ["JSON", "Schemas"]),
+        tests("TemplatesTests", ["JSON", "Templates"]),
         // The tests of the library targets also start the programs.
         tests(
             "KakaoSandboxTests",
@@ -177,6 +182,8 @@ let package = Package(
                 "Callbacks", "CLibssl", "Crypto", "Devices", "Doctor", "EventLoop", "HTTPClient", "HTTPServer", "JSON",
                 "Journal", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Operations", "Postgres",
                 "PrivatePostgres", "PrometheusMetrics", "Pushes", "PushService", "Relay", "Schemas", "ServiceKit",
+                "Sharing",
+                "Templates",
                 "push-server",
                 argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]

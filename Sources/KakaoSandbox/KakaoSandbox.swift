@@ -67,6 +67,7 @@ package final class KakaoSandbox: Sendable {
             delays: delays
         )
         PushCalls(settings: settings, ledger: ledger, feedback: feedback).add(to: &calls)
+        SharingCalls(settings: settings).add(to: &calls)
         LoginCalls(signingKeys: signingKeys).add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         loginControl = LoginControl(settings: settings, accessTokens: accessTokens, signingKeys: signingKeys)

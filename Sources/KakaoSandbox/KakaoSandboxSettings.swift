@@ -13,6 +13,10 @@ package struct KakaoSandboxSettings: Sendable {
     package var restAPIKey = "sandbox-rest-api-key"
     /// The native app key, with which Kakao's SDKs call KakaoTalk Sharing.
     package var nativeAppKey = "sandbox-native-app-key"
+    /// The domains that are registered at Kakao, in lower case; empty if all are.
+    package var domains: Set<String> = []
+    /// The names of the arguments of custom templates, by the templates' ids.
+    package var templateArguments: [Int64: [String]] = [:]
     /// Whether to serve HTTPS, with a self-signed certificate for `localhost`, `127.0.0.1` and `::1`.
     package var tls = false
     /// The file to which that certificate is written as PEM, so that a client can trust it and nothing else.

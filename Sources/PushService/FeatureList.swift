@@ -4,11 +4,13 @@ internal import Operations
 internal import Pushes
 internal import Relay
 internal import ServiceKit
+internal import Sharing
 
 /// All features, in the order of the OpenAPI document.
 let features = [
     ListedFeature(DeviceFeature.self, \.devices),
     ListedFeature(PushFeature.self, \.pushes),
+    ListedFeature(SharingFeature.self, \.sharing),
     ListedFeature(RelayFeature.self),
     ListedFeature(CallbackFeature.self, \.callbacks),
     ListedFeature(IdentityFeature.self),

@@ -40,7 +40,8 @@ struct KakaoRelayRoutes: RouteCollection {
                     maximumBodyBytes: RequestSize.small,
                     answers: [operation.answer.declaration],
                     problems: operation.problems
-                )
+                ),
+                isOffered: { !operation.needsAppKey || $0.kakao.settings.app != nil }
             ) { routes in { try await routes.relay($0, operation) } }
         }
     }
@@ -70,13 +71,14 @@ struct KakaoRelayRoutes: RouteCollection {
         of call: Call,
         _ operation: KakaoOperation<KakaoCall>
     ) throws -> KakaoCredential {
+        if operation.needsAppKey { return .appKey }
+        guard operation.isOfUser else { return .adminKey }
         let target = try call[targetID]
         _ = try call[targetIDType]
         if call.caller.user != nil, let credential = Credential(call.request) {
             if let target { try call.caller.require([target], targetID.name) }
             return .userToken(credential.text)
         }
-        guard operation.isOfUser else { return .adminKey }
         guard let target else {
             throw Problem.field(targetID.name, "the id of the user, with target_id_type=user_id")
         }
@@ -111,10 +113,13 @@ extension KakaoOperation {
     /// Whether the relay can carry out the call: one of `kapi.kakao.com` for a user or for the app, without files, whose
     /// parameters are in the query or the form.
     fileprivate var isRelayed: Bool {
-        let supported: Set<KakaoCredential.Kind> = [.adminKey, .adminKeyForUser, .userToken]
+        let supported: Set<KakaoCredential.Kind> = [.adminKey, .adminKeyForUser, .userToken, .appKey]
         return family != .push && host == .api && uploadPart == nil && supported.isSuperset(of: credentials)
             && !path.contains("{")
     }
+
+    /// Whether Kakao accepts the call only with the app key that its SDKs have.
+    fileprivate var needsAppKey: Bool { credentials == [.appKey] }
 
     /// Whether the call concerns one user, rather than the app.
     fileprivate var isOfUser: Bool { credentials.contains(.userToken) || credentials.contains(.adminKeyForUser) }

@@ -46,6 +46,12 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
     @Option(help: "The file of PEM certificates to trust when calling the push server over HTTPS.")
     var callbackCertificateFile: String?
 
+    @Option(help: "A domain that is registered at Kakao (repeatable): links of templates to others are dropped.")
+    var domain: [String] = []
+
+    @Option(help: "An argument of a custom template (repeatable): 12345:title.")
+    var templateArgument: [TemplateArgument] = []
+
     @Option(help: "The seed of the faults' random choices, to reproduce a run.")
     var seed: UInt64?
 
@@ -79,6 +85,10 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         settings.callbackURL = callbackURL
         settings.callbackCertificateFile = callbackCertificateFile
         settings.seed = seed
+        settings.domains = Set(domain.map { $0.lowercased() })
+        for argument in templateArgument {
+            settings.templateArguments[argument.templateID, default: []].append(argument.name)
+        }
         settings.markerField = markerField
         return settings
     }
@@ -103,4 +113,17 @@ private func parseLevel(_ text: String) throws -> Logger.Level {
         throw ValidationError("Unknown log level \(text). Use trace, debug, info, notice, warning, error or critical.")
     }
     return level
+}
+
+/// An argument of a custom template: `12345:title`.
+struct TemplateArgument: ExpressibleByArgument {
+    let templateID: Int64
+    let name: String
+
+    init?(argument: String) {
+        let parts = argument.split(separator: ":", maxSplits: 1)
+        guard parts.count == 2, let templateID = Int64(parts[0]) else { return nil }
+        self.templateID = templateID
+        name = String(parts[1])
+    }
 }

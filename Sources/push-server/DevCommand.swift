@@ -120,6 +120,9 @@ struct DevCommand: AsyncParsableCommand {
         environment["KAKAO_APP_ID"] = "123456"
         environment["KAKAO_NATIVE_APP_KEY"] = environment["KAKAO_NATIVE_APP_KEY"] ?? "sandbox-native-app-key"
         environment["KAKAO_REST_API_KEY"] = environment["KAKAO_REST_API_KEY"] ?? "sandbox-rest-api-key"
+        environment["SHARING_APP_KEY_CALLS"] = environment["SHARING_APP_KEY_CALLS"] ?? "true"
+        environment["SHARING_KA_HEADER"] =
+            environment["SHARING_KA_HEADER"] ?? "sdk/2.27.3 os/ios-17.0 origin/com.example.app"
         environment["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile
         environment["FEEDBACK_SECRET"] = keys.feedbackSecret
         environment["JOURNAL_DIRECTORY"] = environment["JOURNAL_DIRECTORY"] ?? "\(absolute(directory))/journal"

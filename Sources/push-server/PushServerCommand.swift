@@ -14,7 +14,7 @@ struct PushServerCommand: AsyncParsableCommand {
         version: ServerVersion.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
-            HealthCommand.self, DoctorCommand.self, SettingsCommand.self, OpenAPICommand.self,
+            TemplatesCommand.self, HealthCommand.self, DoctorCommand.self, SettingsCommand.self, OpenAPICommand.self,
         ]
     )
 }

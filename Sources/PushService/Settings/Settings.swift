@@ -6,6 +6,7 @@ package import LogOutput
 package import Logging
 package import Pushes
 package import ServiceKit
+package import Sharing
 
 /// The settings of a server. `docs/settings.md` has a table of them.
 package struct Settings: SettingsGroup {
@@ -22,6 +23,7 @@ package struct Settings: SettingsGroup {
     package var callbacks = CallbackSettings()
     package var pushes = PushSettings()
     package var devices = DeviceSettings()
+    package var sharing = SharingSettings()
     package var journal = JournalSettings()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text
@@ -86,6 +88,8 @@ package struct Settings: SettingsGroup {
             let missing = certificateFile == nil ? "http.tls.certificate_file" : "http.tls.private_key_file"
             throw reader.error(missing, "is required: set the certificate and its private key together.")
         }
+        let app = kakao
+        try kakao.validate(reader, app)
         try identity.validate(reader, kakao)
         for feature in features { try feature.validate(reader, &self) }
     }

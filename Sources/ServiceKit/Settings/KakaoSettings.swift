@@ -14,6 +14,10 @@ package struct KakaoSettings: SettingsGroup {
     package var pushVersion = PushVersion.v1
     package var maximumConcurrentRequests = 32
     package var requestsPerSecond: Int?
+    /// Whether the server makes calls with an app key, as Kakao's SDKs do.
+    package var makesAppKeyCalls = false
+    /// The header field `KA` of such calls.
+    package var kaHeader: String?
 
     /// The app keys with which a user may have logged in. ID tokens and account events have one as their audience.
     package var loginKeys: Set<String> { Set([restAPIKey, nativeAppKey, javaScriptKey].compactMap(\.self)) }
@@ -21,12 +25,19 @@ package struct KakaoSettings: SettingsGroup {
     /// The URL of the keys with which Kakao signs ID tokens.
     package var keysURL: String { authURL + "/.well-known/jwks.json" }
 
+    /// The identity of the app for calls with an app key; `nil` if the server makes none.
+    private var app: KakaoAppKey? {
+        guard makesAppKeyCalls, let key = nativeAppKey ?? javaScriptKey, let kaHeader else { return nil }
+        return KakaoAppKey(key: AdminKey(key), ka: kaHeader)
+    }
+
     /// The settings of the client of Kakao's REST API.
     package var api: KakaoAPISettings {
         KakaoAPISettings(
             apiURL: apiURL,
             authURL: authURL,
             adminKey: AdminKey(adminKey.revealed),
+            app: app,
             pushVersion: pushVersion
         )
     }
@@ -82,5 +93,28 @@ package struct KakaoSettings: SettingsGroup {
             optional: .integer(1...100_000),
             "push requests to Kakao a second, for each server"
         ),
+        Setting(
+            "sharing.app_key_calls",
+            \.makesAppKeyCalls,
+            .boolean,
+            "whether the server validates templates and keeps images at Kakao with the app's native app key (or JavaScript key) as Kakao's SDKs do, which Kakao does not offer to servers; needs `sharing.ka_header` ([relay](relay.md#calls-with-an-app-key))"
+        ),
+        Setting(
+            "sharing.ka_header",
+            \.kaHeader,
+            optional: .text,
+            example: "sdk/2.27.3 sdk_type/swift os/ios-17.0 lang/ko-KR device/iPhone origin/com.example.app",
+            "the header field `KA` of these calls. Kakao compares its `origin` with the platforms of the app"
+        ),
     ]
+
+    package mutating func validate(_ reader: SettingsReader, _ kakao: KakaoSettings) throws {
+        guard makesAppKeyCalls else { return }
+        guard nativeAppKey != nil || javaScriptKey != nil else {
+            throw reader.error("sharing.app_key_calls", "needs kakao.native_app_key or kakao.javascript_key.")
+        }
+        guard kaHeader != nil else {
+            throw reader.error("sharing.ka_header", "is required with sharing.app_key_calls.")
+        }
+    }
 }

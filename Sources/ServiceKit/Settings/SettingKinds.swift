@@ -168,6 +168,28 @@ extension SettingKind where Value == Secret {
     )
 }
 
+extension SettingKind where Value == [String] {
+    /// Names of hosts, each with a port or without.
+    package static let domains = SettingKind(
+        "domains, separated by commas",
+        problem: "must be a comma-separated list of domains without https://: example.com, www.example.com:8443.",
+        parse: { text in
+            let domains = text.split(separator: ",", omittingEmptySubsequences: false).map {
+                $0.trimmingPrefix(while: \.isWhitespace)
+            }.map { String($0.reversed().drop(while: \.isWhitespace).reversed()).lowercased() }
+            let areValid = domains.allSatisfy { domain in
+                !domain.isEmpty && domain.utf8.count <= 255
+                    && domain.utf8.allSatisfy {
+                        $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "@")
+                    }
+            }
+            return areValid ? domains : nil
+        },
+        text: { $0.joined(separator: ", ") },
+        shown: { $0.isEmpty ? "none" : "`\($0.joined(separator: ", "))`" }
+    )
+}
+
 extension SettingKind where Value == TrustedProxies {
     package static let proxies = SettingKind(
         "addresses and networks (CIDR), separated by commas",

@@ -50,6 +50,9 @@ import Testing
     func reads() async throws {
         try await withService {
             $0.kakao.appID = 1
+            $0.kakao.nativeAppKey = "sandbox-native-app-key"
+            $0.kakao.makesAppKeyCalls = true
+            $0.kakao.kaHeader = "sdk/2.27.3"
         } _: { service in
             for operation in Self.operations {
                 let sample = SampleRequest(operation)

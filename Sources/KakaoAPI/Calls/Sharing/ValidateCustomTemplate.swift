@@ -1,0 +1,50 @@
+internal import HTTPTypes
+package import JSON
+internal import Schemas
+
+/// Validates a custom template of the message template builder for KakaoTalk Sharing. (Names as in Kakao's iOS SDK,
+/// `ShareApi.shareCustom`.)
+package struct ValidateCustomTemplate: KakaoCall {
+    package typealias Answer = TemplateValidation
+
+    package let linkVersion: String
+    package let templateID: Int64
+    /// Texts by the names of the template's arguments.
+    package let templateArgs: JSONObject?
+    package let schemeParams: JSONObject?
+
+    package init(
+        linkVersion: String = TemplateValidation.linkVersion,
+        templateID: Int64,
+        templateArgs: JSONObject? = nil,
+        schemeParams: JSONObject? = nil
+    ) {
+        self.linkVersion = linkVersion
+        self.templateID = templateID
+        self.templateArgs = templateArgs
+        self.schemeParams = schemeParams
+    }
+
+    package static let operation = KakaoOperation<Self>(
+        "link_template_validate",
+        [.post, .get],
+        "/v2/api/kakaolink/talk/template/validate",
+        .sharing,
+        [.appKey],
+        isIdempotent: true,
+        "Validates a custom template for sharing.",
+        parameters: Record(
+            .required(
+                "link_ver",
+                \.linkVersion,
+                .text(oneOf: [TemplateValidation.linkVersion]),
+                "The format's version."
+            ),
+            .required("template_id", \.templateID, Kind<Int64>.integer(1...Int64.max), "The template's id."),
+            .optional("template_args", \.templateArgs, .object, "Texts by the names of the template's arguments."),
+            .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
+            make: Self.init
+        ),
+        answer: TemplateValidation.answer
+    )
+}

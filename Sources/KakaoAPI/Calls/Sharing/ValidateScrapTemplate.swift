@@ -1,0 +1,54 @@
+internal import HTTPTypes
+package import JSON
+internal import Schemas
+
+/// Validates a message made of a web page for KakaoTalk Sharing: Kakao scrapes the page. (Names as in Kakao's iOS SDK,
+/// `ShareApi.shareScrap`.)
+package struct ValidateScrapTemplate: KakaoCall {
+    package typealias Answer = TemplateValidation
+
+    package let linkVersion: String
+    package let requestURL: String
+    package let templateID: Int64?
+    /// Texts by the names of the template's arguments.
+    package let templateArgs: JSONObject?
+    package let schemeParams: JSONObject?
+
+    package init(
+        linkVersion: String = TemplateValidation.linkVersion,
+        requestURL: String,
+        templateID: Int64? = nil,
+        templateArgs: JSONObject? = nil,
+        schemeParams: JSONObject? = nil
+    ) {
+        self.linkVersion = linkVersion
+        self.requestURL = requestURL
+        self.templateID = templateID
+        self.templateArgs = templateArgs
+        self.schemeParams = schemeParams
+    }
+
+    package static let operation = KakaoOperation<Self>(
+        "link_template_scrap",
+        [.post, .get],
+        "/v2/api/kakaolink/talk/template/scrap",
+        .sharing,
+        [.appKey],
+        isIdempotent: true,
+        "Validates a message made of a web page for sharing.",
+        parameters: Record(
+            .required(
+                "link_ver",
+                \.linkVersion,
+                .text(oneOf: [TemplateValidation.linkVersion]),
+                "The format's version."
+            ),
+            .required("request_url", \.requestURL, .text(1...2048), "The page, on a registered domain."),
+            .optional("template_id", \.templateID, Kind<Int64>.integer(1...Int64.max), "The custom template to use."),
+            .optional("template_args", \.templateArgs, .object, "Texts by the names of the template's arguments."),
+            .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
+            make: Self.init
+        ),
+        answer: TemplateValidation.answer
+    )
+}

@@ -1,0 +1,131 @@
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import Schemas
+internal import ServiceKit
+internal import Templates
+
+/// `POST /v1/templates/lint` and `/preview`, which take a template as the body, as it would be sent to Kakao.
+struct TemplateRoutes: RouteCollection {
+    static let title = "Message templates"
+    static let operations = [linting, previewing]
+
+    let linter: TemplateLinter
+
+    // The body is read as text, since a syntax error is a finding too.
+    private static let body = OperationDeclaration.Body.media(
+        ["application/json"],
+        "The template: the value of Kakao's `template_object`.",
+        schema: .any
+    )
+
+    private static let linting = Operation(
+        OperationDeclaration(
+            "lintTemplate",
+            .post,
+            "/v1/templates/lint",
+            .operator(.sharing),
+            "Says what Kakao would reject, cut or drop of a template.",
+            body: body,
+            maximumBodyBytes: TemplateLinter.maximumBytes,
+            answers: [.json(.ok, LintResult.shape, "The findings, in the order of the template.")]
+        ),
+        handler: lint
+    )
+
+    private static let previewing = Operation(
+        OperationDeclaration(
+            "previewTemplate",
+            .post,
+            "/v1/templates/preview",
+            .operator(.sharing),
+            "Shows a template approximately as KakaoTalk does.",
+            body: body,
+            maximumBodyBytes: TemplateLinter.maximumBytes,
+            answers: [.json(.ok, PreviewResult.shape, "The message, and the findings of the linter.")],
+            problems: [.invalidTemplate]
+        ),
+        handler: preview
+    )
+
+    @Sendable private func lint(_ call: Call) async throws -> Response {
+        .json(LintResult.shape.json(LintResult(findings: linter.findings(in: call.request.body))))
+    }
+
+    @Sendable private func preview(_ call: Call) async throws -> Response {
+        let findings = linter.findings(in: call.request.body)
+        guard let template = try? Template(json: String(decoding: call.request.body, as: UTF8.self)) else {
+            throw Problem.invalidTemplate(findings)
+        }
+        return .json(PreviewResult.shape.json(PreviewResult(preview: TemplatePreview(template), findings: findings)))
+    }
+}
+
+private struct LintResult: Sendable {
+    let findings: [Finding]
+
+    static let shape = Shape<LintResult>(
+        "TemplateLint",
+        [
+            .member("rejected", .boolean, "Whether Kakao would reject the template.") { result in
+                result.findings.contains { $0.effect == .rejected }
+            },
+            .array("findings", Finding.shape.kind, "The findings.", \.findings),
+        ]
+    )
+}
+
+private struct PreviewResult: Sendable {
+    let preview: TemplatePreview
+    let findings: [Finding]
+
+    static let shape = Shape<PreviewResult>(
+        "TemplatePreview",
+        [
+            .member("html", .text, "A page with the message, complete in itself.", \.preview.html),
+            .member("text", .text, "The message as text. What KakaoTalk does not show is in ⟦ ⟧.", \.preview.text),
+            .array("findings", Finding.shape.kind, "The findings of the linter.", \.findings),
+        ]
+    )
+}
+
+extension Finding {
+    fileprivate static let shape = Shape<Finding>(
+        "TemplateFinding",
+        [
+            .member("path", .text, "The place in the template, as a JSON path (RFC 9535).", \.path),
+            .member("rule", .text, "The rule: an id that never changes.", \.rule),
+            .member(
+                "effect",
+                .text(oneOf: Effect.allCases.map(\.rawValue)),
+                "What Kakao does about it; `uncertain` if its documents do not say.",
+                \.effect.rawValue
+            ),
+            .nullable("limit", .count, "The limit that is exceeded.") { $0.limit.map(Int64.init) },
+            .nullable("value", .text, "The value or its measure.", \.value),
+            .member("message", .text, "What is wrong, and what to do.", \.message),
+        ]
+    )
+}
+
+extension ProblemKind {
+    static let invalidTemplate = ProblemKind(.badRequest, "invalid-template", "The body is not a template.")
+}
+
+extension Problem {
+    /// The problem of a template that cannot be read, with the linter's findings.
+    static func invalidTemplate(_ findings: [Finding]) -> Problem {
+        let first = findings.first { $0.effect == .rejected } ?? findings.first
+        return Problem(
+            of: .invalidTemplate,
+            "The body is not a template of a message. \(first.map { "\($0.path): \($0.message)" } ?? "")",
+            members: [
+                "findings": .array(
+                    findings.prefix(20).map {
+                        ["path": .string($0.path), "rule": .string($0.rule), "message": .string($0.message)]
+                    }
+                )
+            ]
+        )
+    }
+}

@@ -1,0 +1,76 @@
+/// A fault of a template.
+public struct Finding: Hashable, Sendable {
+    /// What Kakao does about a fault.
+    public enum Effect: String, CaseIterable, Sendable {
+        /// Kakao rejects the template.
+        case rejected
+        /// KakaoTalk shows the beginning only.
+        case truncated
+        /// Kakao leaves the part out.
+        case dropped
+        /// Kakao's documents do not say, or sources contradict each other.
+        case uncertain
+    }
+
+    /// Where the fault is: `$.buttons[0].link.web_url`; `$` for the whole template.
+    public let path: String
+    /// The id of the rule, which never changes: `text-too-long`.
+    public let rule: String
+    /// What Kakao does about the fault.
+    public let effect: Effect
+    /// The limit that is exceeded, such as 200 characters; `nil` for a rule without one.
+    public let limit: Int?
+    /// The value, if it is short, or its measure: `214`.
+    public let value: String?
+    /// What is wrong, and what to do.
+    public let message: String
+
+    init(
+        _ path: String,
+        _ rule: Rule,
+        _ effect: Effect,
+        limit: Int? = nil,
+        value: String? = nil,
+        _ message: String
+    ) {
+        self.path = path
+        self.rule = rule.rawValue
+        self.effect = effect
+        self.limit = limit
+        self.value = value
+        self.message = message
+    }
+
+    /// The rules of the linter by their ids.
+    enum Rule: String, CaseIterable {
+        // The text and its shape.
+        case syntax
+        case duplicateMember = "duplicate-member"
+        case wrongType = "wrong-type"
+        case unknownObjectType = "unknown-object-type"
+        case missingMember = "missing-member"
+        case unknownMember = "unknown-member"
+        case camelCase = "camel-case"
+        // Numbers and lengths.
+        case textTooLong = "text-too-long"
+        case emptyText = "empty-text"
+        case tooFew = "too-few"
+        case tooMany = "too-many"
+        case outOfRange = "out-of-range"
+        case unknownValue = "unknown-value"
+        // Parts that depend on each other.
+        case emptyContent = "empty-content"
+        case emptyLink = "empty-link"
+        case incompleteItem = "incomplete-item"
+        case twoDiscounts = "two-discounts"
+        case discountWithoutPrice = "discount-without-price"
+        // Addresses.
+        case invalidURL = "invalid-url"
+        case localURL = "local-url"
+        case unregisteredDomain = "unregistered-domain"
+        case insecureImage = "insecure-image"
+        case smallImage = "small-image"
+        case executionParams = "execution-params"
+        case unusualCharacters = "unusual-characters"
+    }
+}

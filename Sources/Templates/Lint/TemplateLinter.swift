@@ -1,0 +1,73 @@
+package import JSON
+
+/// Finds what is wrong with a template before it is sent.
+///
+/// A fault counts as `rejected` only if Kakao is known to reject it. All others are warnings.
+public struct TemplateLinter: Sendable {
+    /// The size limit of a text, which is far beyond that of a message (10,240 bytes).
+    public static let maximumBytes = 256 * 1024
+    /// The number of findings after which the linter stops.
+    static let maximumFindings = 200
+    private static let maximumDepth = 16
+
+    /// The domains that are registered at Kakao, in lower case; empty if they are not known, so that links are not
+    /// compared with them.
+    private let domains: Set<String>
+
+    /// - Parameter domains: The domains that are registered at Kakao, such as `example.com` or `example.com:8443`.
+    public init(domains: some Sequence<String> = []) {
+        self.domains = Set(domains.map { $0.lowercased() })
+    }
+
+    /// Returns the faults of a template, in the order of its text.
+    ///
+    /// - Parameter json: The JSON text of `template_object`, correct or not.
+    public func findings(in json: String) -> [Finding] {
+        findings(in: Array(json.utf8))
+    }
+
+    /// Returns the faults of a template, in the order of its text.
+    ///
+    /// - Parameter json: The JSON text of `template_object` in UTF-8, correct or not.
+    public func findings(in json: [UInt8]) -> [Finding] {
+        let value: JSONValue
+        do throws(JSONError) {
+            value = try JSONValue(parsing: json, maximumDepth: Self.maximumDepth, maximumBytes: Self.maximumBytes)
+        } catch {
+            return [Self.syntaxError(error, in: json)]
+        }
+        return findings(in: value)
+    }
+
+    /// Returns the faults of a template.
+    package func findings(in value: JSONValue) -> [Finding] {
+        var inspection = Inspection(domains: domains)
+        inspection.inspectTemplate(value)
+        return inspection.findings
+    }
+
+    private static func syntaxError(_ error: JSONError, in json: [UInt8]) -> Finding {
+        let read = json.prefix(error.offset)
+        let line = read.count { $0 == UInt8(ascii: "\n") } + 1
+        let lineStart = (read.lastIndex(of: UInt8(ascii: "\n")) ?? -1) + 1
+        // Characters, not bytes: continuation bytes do not count.
+        let column = read[lineStart...].count { $0 & 0xC0 != 0x80 } + 1
+        let place = "line \(line), column \(column)"
+        if error.message.hasPrefix("duplicate") {
+            return Finding(
+                "$",
+                .duplicateMember,
+                .uncertain,
+                value: place,
+                "A member is given twice at \(place). Remove one of them; the rest was not checked."
+            )
+        }
+        var message = "The text is not JSON at \(place): \(error.message)."
+        let rest = json[min(error.offset, json.count)...]
+        let previous = read.last { !" \t\r\n".utf8.contains($0) }
+        if let next = rest.first, "}]".utf8.contains(next), previous == UInt8(ascii: ",") {
+            message = "The text is not JSON at \(place): remove the comma before \(Character(Unicode.Scalar(next)))."
+        }
+        return Finding("$", .syntax, .rejected, value: place, message)
+    }
+}

@@ -1,0 +1,137 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import Testing
+
+/// The validation of templates, and images for messages.
+@Suite struct SharingTests {
+    private static let path = "/v2/api/kakaolink/talk/template"
+
+    private static func call(
+        _ fixture: Fixture,
+        _ path: String,
+        _ fields: KeyValuePairs<String, String>,
+        method: HTTPRequest.Method = .post,
+        ka: String? = "sdk/2.27.3 os/ios-17.0"
+    ) async throws -> HTTPClientResponse {
+        var form = FormBody()
+        for (name, value) in fields { form.append(name, value) }
+        var request = HTTPClientRequest(method: method, url: fixture.sandbox.url + path)
+        request.headerFields[.authorization] = "KakaoAK sandbox-native-app-key"
+        if let ka, let name = HTTPField.Name("KA") { request.headerFields[name] = ka }
+        if method == .post {
+            request.headerFields[.contentType] = FormBody.contentType
+            request.body = form.bytes
+        } else {
+            request.url += "?" + String(decoding: form.bytes, as: UTF8.self)
+        }
+        return try await fixture.client.send(request)
+    }
+
+    @Test("A default template becomes arguments of Kakao's own template, by GET and by POST", arguments: [true, false])
+    func feed(isForm: Bool) async throws {
+        try await withSandbox { fixture in
+            let template = """
+                {"object_type":"feed","content":{"title":"Cake","link":{"web_url":"https://example.com",\
+                "ios_execution_params":"a=1"}},"social":{"like_count":3},"button_title":"Open"}
+                """
+            let answer = try await Self.call(
+                fixture,
+                "\(Self.path)/default",
+                ["link_ver": "4.0", "template_object": template, "scheme_params": "{}"],
+                method: isForm ? .post : .get
+            )
+            #expect(answer.status == 200)
+            #expect(answer.json?["template_id"] == 17_888)
+            let args = answer.json?["template_args"]
+            #expect(args?["${TITLE}"] == "Cake")
+            #expect(args?["${DESCRIPTION}"] == "")
+            #expect(args?["${WEB_URL}"] == "https://example.com")
+            #expect(args?["${IOS_EXECUTION_URL}"] == "kakaosandbox-native-app-key://kakaolink?a=1")
+            #expect(args?["${LIKE_COUNT}"] == "3")
+            #expect(args?["${VIEW_COUNT}"] == "0")
+            #expect(args?["${FIRST_BUTTON_TITLE}"] == "Open")
+            #expect(answer.json?["template_msg"]?["P"]?["TP"] == "Feed")
+            #expect(answer.json?["warning_msg"]?.object?.isEmpty == true)
+        }
+    }
+
+    @Test("A link to a domain that is not registered is dropped with a warning")
+    func domains() async throws {
+        var settings = KakaoSandboxSettings()
+        settings.domains = ["example.com"]
+        try await withSandbox(settings) { fixture in
+            let template = """
+                {"object_type":"text","text":"Hi","link":{"web_url":"https://example.com/a","mobile_web_url":"https://m.example.com"}}
+                """
+            let answer = try await Self.call(
+                fixture,
+                "\(Self.path)/default",
+                ["link_ver": "4.0", "template_object": template]
+            )
+            #expect(answer.json?["warning_msg"]?["P.L.LMO"]?.string?.contains("DOMAIN_CHECK_PASS") == true)
+            #expect(answer.json?["template_msg"]?["P"]?["L"] == ["LPC": "https://example.com/a"])
+        }
+    }
+
+    @Test("A template that Kakao cannot read is rejected with -2, a call without KA with -401")
+    func refused() async throws {
+        try await withSandbox { fixture in
+            for template in ["{", "[]", #"{"object_type":"poster"}"#, #"{"object_type":"text","text":"Hi"}"#] {
+                let fields: KeyValuePairs = ["link_ver": "4.0", "template_object": template]
+                let answer = try await Self.call(fixture, "\(Self.path)/default", fields)
+                #expect(answer.status == 400)
+                #expect(answer.code == -2)
+                #expect(answer.json?["msg"]?.string?.contains("name=template_object") == true)
+            }
+            let fields: KeyValuePairs = ["link_ver": "4.0", "template_id": "5"]
+            #expect(try await Self.call(fixture, "\(Self.path)/validate", fields, ka: nil).code == -401)
+            #expect(try await fixture.call("\(Self.path)/validate", fields).code == -401)
+        }
+    }
+
+    @Test("A missing argument of a custom template is reported; those of a scraped page cannot be overwritten")
+    func custom() async throws {
+        var settings = KakaoSandboxSettings()
+        settings.templateArguments = [12_345: ["title", "text"]]
+        try await withSandbox(settings) { fixture in
+            let custom = try await Self.call(
+                fixture,
+                "\(Self.path)/validate",
+                ["link_ver": "4.0", "template_id": "12345", "template_args": #"{"title":"A"}"#]
+            )
+            #expect(custom.json?["template_id"] == 12_345)
+            #expect(custom.json?["template_args"] == ["${title}": "A"])
+            #expect(custom.json?["argument_msg"] == ["${text}": "there's no given value."])
+            let page = try await Self.call(
+                fixture,
+                "\(Self.path)/scrap",
+                ["link_ver": "4.0", "request_url": "https://example.com", "template_args": #"{"${TITLE}":"Mine"}"#]
+            )
+            #expect(page.json?["template_args"]?["${TITLE}"] == "The page https://example.com")
+        }
+    }
+
+    @Test("A scraped image has an address at Kakao, the same each time, and can be deleted")
+    func images() async throws {
+        try await withSandbox { fixture in
+            let path = "/v2/api/talk/message/image"
+            var urls: Set<String> = []
+            for _ in 0..<2 {
+                let fields: KeyValuePairs = ["image_url": "https://example.com/a.png", "secure_resource": "true"]
+                let answer = try await Self.call(fixture, "\(path)/scrap", fields)
+                let original = answer.json?["infos"]?["original"]
+                #expect(original?["width"] == 640)
+                urls.insert(try #require(original?["url"]?.string))
+            }
+            #expect(urls.count == 1 && urls.allSatisfy { $0.hasPrefix("https://k.kakaocdn.net/") })
+            let wrong = try await Self.call(fixture, "\(path)/scrap", ["image_url": "example"])
+            #expect(wrong.code == -2)
+            let fields: KeyValuePairs = ["image_url": urls.first ?? ""]
+            let deleted = try await Self.call(fixture, "\(path)/delete", fields, method: .delete)
+            #expect(deleted.status == 200)
+            #expect(deleted.body.isEmpty)
+        }
+    }
+}
