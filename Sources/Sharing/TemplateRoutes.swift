@@ -54,8 +54,15 @@ struct TemplateRoutes: RouteCollection {
 
     @Sendable private func preview(_ call: Call) async throws -> Response {
         let findings = linter.findings(in: call.request.body)
-        guard let template = try? Template(json: String(decoding: call.request.body, as: UTF8.self)) else {
-            throw Problem.invalidTemplate(findings)
+        // A parser that is more lenient than Kakao's would show what Kakao rejects.
+        if let finding = findings.first(where: { $0.rule == "syntax" || $0.endsCheck }) {
+            throw Problem.invalidTemplate(finding.message, findings)
+        }
+        let template: Template
+        do {
+            template = try Template(json: String(decoding: call.request.body, as: UTF8.self))
+        } catch {
+            throw Problem.invalidTemplate(Template.reason(error), findings)
         }
         return .json(PreviewResult.shape.json(PreviewResult(preview: TemplatePreview(template), findings: findings)))
     }
@@ -69,6 +76,9 @@ private struct LintResult: Sendable {
         [
             .member("rejected", .boolean, "Whether Kakao would reject the template.") { result in
                 result.findings.contains { $0.effect == .rejected }
+            },
+            .member("checked", .boolean, "Whether the whole template was checked.") { result in
+                !result.findings.contains(where: \.endsCheck)
             },
             .array("findings", Finding.shape.kind, "The findings.", \.findings),
         ]
@@ -114,11 +124,10 @@ extension ProblemKind {
 
 extension Problem {
     /// The problem of a template that cannot be read, with the linter's findings.
-    static func invalidTemplate(_ findings: [Finding]) -> Problem {
-        let first = findings.first { $0.effect == .rejected } ?? findings.first
-        return Problem(
+    static func invalidTemplate(_ reason: String, _ findings: [Finding]) -> Problem {
+        Problem(
             of: .invalidTemplate,
-            "The body is not a template of a message. \(first.map { "\($0.path): \($0.message)" } ?? "")",
+            "The body is not a template of a message. \(reason)",
             members: [
                 "findings": .array(
                     findings.prefix(20).map {

@@ -97,6 +97,11 @@ import Testing
         Fault(.text, "buttonTitle", "Open", "$.buttonTitle camel-case uncertain"),
         Fault(.text, "color", "red", "$.color unknown-member uncertain"),
         Fault(.text, "a b", "red", "$[\"a b\"] unknown-member uncertain"),
+        Fault(.text, "link", ["web_url": nil], "$.link empty-link uncertain"),
+        Fault(.text, "link", ["web_url": "https://127.1/"], "$.link.web_url invalid-url dropped"),
+        Fault(.text, "link", ["web_url": "https://localhost./"], "$.link.web_url local-url dropped"),
+        Fault(.text, "link", ["web_url": "https://example.com:+80/"], "$.link.web_url invalid-url dropped"),
+        Fault(.feed, "item_content", ["sum": "A"], "$.item_content incomplete-item dropped"),
         Fault(.text, "link", ["web_url": "http://localhost:3000"], "$.link.web_url local-url dropped"),
         Fault(.text, "link", ["web_url": "https://192.168.0.7/"], "$.link.web_url local-url dropped"),
         Fault(.text, "link", ["web_url": "example.com"], "$.link.web_url invalid-url dropped"),
@@ -148,9 +153,19 @@ import Testing
             ["title_image_category": letters(15)],
             "$.item_content.title_image_category text-too-long truncated"
         ),
-        Fault(.feed, "item_content", ["sum": letters(7)], "$.item_content.sum text-too-long truncated"),
-        Fault(.feed, "item_content", ["sum_op": letters(12)], "$.item_content.sum_op text-too-long truncated"),
-        Fault(.feed, "item_content", ["sum_op": "1.999"], "$.item_content.sum_op unusual-characters uncertain"),
+        Fault(.feed, "item_content", ["sum": letters(7), "sum_op": "1"], "$.item_content.sum text-too-long truncated"),
+        Fault(
+            .feed,
+            "item_content",
+            ["sum": "A", "sum_op": letters(12)],
+            "$.item_content.sum_op text-too-long truncated"
+        ),
+        Fault(
+            .feed,
+            "item_content",
+            ["sum": "A", "sum_op": "1.999"],
+            "$.item_content.sum_op unusual-characters uncertain"
+        ),
         Fault(
             .feed,
             "item_content",
@@ -217,7 +232,10 @@ import Testing
     @Test("Every rule has a template that breaks it")
     func coverage() {
         let tested = Self.faults.compactMap { $0.finding.split(separator: " ").dropLast().last.map(String.init) }
-        #expect(Set(tested).union(["syntax", "duplicate-member"]) == Set(Finding.Rule.allCases.map(\.rawValue)))
+        #expect(
+            Set(tested).union(["syntax", "duplicate-member", "not-checked"])
+                == Set(Finding.Rule.allCases.map(\.rawValue))
+        )
     }
 
     // MARK: Texts
@@ -227,9 +245,9 @@ import Testing
         arguments: [
             ("{\"object_type\": \"text\",\n  \"text\": \"가나\",\n}", "line 3, column 1", "remove the comma before }"),
             ("{\"object_type\": \"feed\" \"content\": {}}", "line 1, column 24", "expected"),
-            ("{'object_type': 'text'}", "line 1, column 2", "expected"),
+            ("{'object_type': 'text'}", "line 1, column 2", "double quotes"),
             ("[\n 1,\n]", "line 3, column 1", "remove the comma before ]"),
-            ("", "line 1, column 1", ""),
+            ("", "line 1, column 1", "empty"),
             ("{\"text\": \"가나다", "line 1, column 14", ""),
         ]
     )
@@ -238,7 +256,7 @@ import Testing
         let finding = try #require(findings.first)
         #expect(findings.count == 1)
         #expect(finding.rule == "syntax" && finding.effect == .rejected && finding.value == place)
-        #expect(finding.message.contains(place) && finding.message.contains(words), "\(finding.message)")
+        #expect(finding.message.contains(words), "\(finding.message)")
     }
 
     @Test("Of a member that is given twice, the linter does not know which one Kakao takes")
@@ -272,16 +290,18 @@ import Testing
             }
         }
         let findings = Self.linter.findings(in: bytes)
-        #expect(findings.count <= TemplateLinter.maximumFindings)
+        #expect(findings.count <= 2 * TemplateLinter.maximumFindings)
         #expect(findings.allSatisfy { $0.path.hasPrefix("$") && !$0.message.isEmpty && $0.message.utf8.count < 1000 })
     }
 
     @Test("A template with many faults yields a bounded number of findings, each short")
     func flood() {
-        let members = (0..<5000).map { "\"x\($0)\(String(repeating: "y", count: 40))\":1" }.joined(separator: ",")
-        let text = "{\"object_type\":\"text\",\"text\":\"a\",\"link\":{},\(members.prefix(200_000))\"z\":1}"
-        #expect(Self.linter.findings(in: text).count <= TemplateLinter.maximumFindings)
+        let members = (0..<2000).map { "\"x\($0)\(String(repeating: "y", count: 40))\":1" }.joined(separator: ",")
+        let text = "{\"object_type\":\"text\",\"text\":\"a\",\"link\":{},\(members)}"
+        let findings = Self.linter.findings(in: text)
+        #expect(findings.count == TemplateLinter.maximumFindings + 1)
+        #expect(findings.last?.endsCheck == true)
         let deep = String(repeating: "[", count: 100_000)
-        #expect(Self.findings(deep) == ["$ syntax rejected"])
+        #expect(Self.findings(deep) == ["$ not-checked uncertain"])
     }
 }

@@ -42,6 +42,13 @@ import Testing
         #expect(preview.text.contains("[ 자세히 보기 ]"))
     }
 
+    @Test("A text of many flags, in which a step back reads all of them, is cut at once")
+    func flags() {
+        let text = String(repeating: "🇰🇷", count: 30_000)
+        let preview = TemplatePreview(.text(TextTemplate(text: text, link: Link("https://example.com"))))
+        #expect(preview.text.hasPrefix("🇰🇷") && preview.text.contains("⟦🇰🇷"))
+    }
+
     @Test("Prices, discounts and fixed buttons are shown")
     func others() {
         let link = Link("https://example.com")

@@ -25,6 +25,9 @@ public struct Finding: Hashable, Sendable {
     /// What is wrong, and what to do.
     public let message: String
 
+    /// Whether the rest of the template, or a part of it, was not checked.
+    public var endsCheck: Bool { rule == Rule.duplicateMember.rawValue || rule == Rule.notChecked.rawValue }
+
     init(
         _ path: String,
         _ rule: Rule,
@@ -46,6 +49,7 @@ public struct Finding: Hashable, Sendable {
         // The text and its shape.
         case syntax
         case duplicateMember = "duplicate-member"
+        case notChecked = "not-checked"
         case wrongType = "wrong-type"
         case unknownObjectType = "unknown-object-type"
         case missingMember = "missing-member"

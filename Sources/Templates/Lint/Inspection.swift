@@ -6,23 +6,36 @@ struct Inspection {
     private static let maximumQuote = 60
 
     private let domains: Set<String>
-    private(set) var findings: [Finding] = []
+    private var findings: [Finding] = []
+    private var hasOmitted = false
 
     init(domains: Set<String>) {
         self.domains = domains
+    }
+
+    /// The findings, with a last one if some are left out.
+    var result: [Finding] {
+        guard hasOmitted else { return findings }
+        let message = "There are more findings. Mend these first."
+        return findings + [Finding("$", .notChecked, .uncertain, limit: TemplateLinter.maximumFindings, message)]
     }
 
     mutating func report(
         _ path: String,
         _ rule: Finding.Rule,
         _ effect: Finding.Effect,
-        limit: Int? = nil,
+        limit exceeded: Int? = nil,
         value: String? = nil,
         _ message: String
     ) {
-        guard findings.count < TemplateLinter.maximumFindings else { return }
+        // A rejection is never left out: the result depends on it.
+        let limit = TemplateLinter.maximumFindings
+        guard findings.count < limit || effect == .rejected && findings.count < 2 * limit else {
+            hasOmitted = true
+            return
+        }
         let short = value.map { $0.count > Self.maximumQuote ? $0.prefix(Self.maximumQuote) + "…" : $0 }
-        findings.append(Finding(path, rule, effect, limit: limit, value: short, message))
+        findings.append(Finding(path, rule, effect, limit: exceeded, value: short, message))
     }
 
     // MARK: Shapes
@@ -147,7 +160,7 @@ struct Inspection {
                 tooFew,
                 limit: allowed.lowerBound,
                 value: String(count),
-                "There are \(count) elements. Kakao requires at least \(allowed.lowerBound)."
+                "There \(count == 1 ? "is 1 element" : "are \(count) elements"). Kakao requires at least \(allowed.lowerBound)."
             )
         }
         if count > allowed.upperBound {
@@ -273,7 +286,7 @@ struct Inspection {
             .unregisteredDomain,
             .dropped,
             value: url.hostAndPort,
-            "\(url.hostAndPort) is not a domain of sharing.domains. Register it at Kakao and add it to the setting."
+            "\(url.hostAndPort) is not among the registered domains. Register it at Kakao, and add it to sharing.domains (or --domain)."
         )
     }
 
@@ -329,11 +342,19 @@ struct Inspection {
             }
         // RFC 9535 §2.3.1
         return isPlain
-            ? "\(parent).\(name)" : "\(parent)[\(JSONValue.string(String(name.prefix(maximumQuote))).description)]"
+            ? "\(parent).\(name.prefix(maximumQuote))"
+            : "\(parent)[\(JSONValue.string(String(name.prefix(maximumQuote))).description)]"
     }
 
     private static func quoted(_ name: String) -> String {
         JSONValue.string(String(name.prefix(maximumQuote))).description
+    }
+}
+
+extension JSONObject {
+    /// Whether all of these members are missing, null or empty texts.
+    func hasNothing(of names: [String]) -> Bool {
+        names.allSatisfy { self[$0].isAbsent || self[$0]?.string?.isEmpty == true }
     }
 }
 

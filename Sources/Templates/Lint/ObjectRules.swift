@@ -68,7 +68,8 @@ extension ObjectRules {
             .optional("ios_execution_params", .executionParams),
         ]
     ) { inspection, object, path in
-        guard object.isEmpty else { return }
+        let names = ["web_url", "mobile_web_url", "android_execution_params", "ios_execution_params"]
+        guard object.hasNothing(of: names) else { return }
         inspection.report(path, .emptyLink, .uncertain, "The link opens nothing. Give at least one address.")
     }
 
@@ -85,7 +86,7 @@ extension ObjectRules {
             .required("link", .object(link)),
         ]
     ) { inspection, object, path in
-        if ["title", "description", "image_url"].allSatisfy({ object[$0].isAbsent }) {
+        if object.hasNothing(of: ["title", "description", "image_url"]) {
             inspection.report(
                 path,
                 .emptyContent,
@@ -148,6 +149,8 @@ extension ObjectRules {
         ]
     ) { inspection, object, path in
         inspection.checkAmount(object["sum_op"], "\(path).sum_op")
+        guard object["sum"].isAbsent != object["sum_op"].isAbsent else { return }
+        inspection.report(path, .incompleteItem, .dropped, "A sum needs both sum and sum_op, or it is not shown.")
     }
 
     static let commerce = ObjectRules(

@@ -43,7 +43,7 @@ public struct TemplateLinter: Sendable {
     package func findings(in value: JSONValue) -> [Finding] {
         var inspection = Inspection(domains: domains)
         inspection.inspectTemplate(value)
-        return inspection.findings
+        return inspection.result
     }
 
     private static func syntaxError(_ error: JSONError, in json: [UInt8]) -> Finding {
@@ -62,7 +62,24 @@ public struct TemplateLinter: Sendable {
                 "A member is given twice at \(place). Remove one of them; the rest was not checked."
             )
         }
+        if error.message.hasPrefix("nested too deeply") || error.message.hasPrefix("text longer") {
+            return Finding(
+                "$",
+                .notChecked,
+                .uncertain,
+                value: place,
+                "The linter checks texts of up to \(maximumBytes) bytes, nested up to \(maximumDepth) deep. A message is far smaller."
+            )
+        }
         var message = "The text is not JSON at \(place): \(error.message)."
+        if json.starts(with: [0xEF, 0xBB, 0xBF]) {
+            message =
+                "The text begins with a byte order mark (UTF-8 with BOM), which JSON does not allow. Save it without."
+        } else if json.allSatisfy({ " \t\r\n".utf8.contains($0) }) {
+            message = "The text is empty."
+        } else if error.offset < json.count, json[error.offset] == UInt8(ascii: "'") {
+            message = "The text is not JSON at \(place): use double quotes."
+        }
         let rest = json[min(error.offset, json.count)...]
         let previous = read.last { !" \t\r\n".utf8.contains($0) }
         if let next = rest.first, "}]".utf8.contains(next), previous == UInt8(ascii: ",") {

@@ -33,15 +33,42 @@ struct WebURL {
             host = authority.prefix { $0 != ":" }
         }
         let port = authority.dropFirst(host.count)
-        guard !host.isEmpty, port.isEmpty || port.first == ":" && UInt16(port.dropFirst()) != nil else { return nil }
-        self.host = String(host)
-        hostAndPort = String(authority)
+        let number = port.dropFirst()
+        guard port.isEmpty || port.first == ":", number.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+            number.isEmpty || UInt16(number) ?? 0 > 0
+        else { return nil }
+        // A trailing dot says that the name is complete (RFC 1034 §3.1).
+        let name = host.hasSuffix(".") ? host.dropLast() : host
+        guard Self.isHost(name) else { return nil }
+        self.host = String(name)
+        hostAndPort = number.isEmpty ? String(name) : "\(name):\(number)"
+    }
+
+    /// Whether a text is a name, an IPv4 address or an IPv6 address in brackets.
+    private static func isHost(_ host: Substring) -> Bool {
+        if host.hasPrefix("[") {
+            return host.utf8.count > 3 && host.dropFirst().dropLast().allSatisfy { $0.isHexDigit || ":.".contains($0) }
+        }
+        let labels = host.split(separator: ".", omittingEmptySubsequences: false)
+        guard labels.allSatisfy({ !$0.isEmpty }), let last = labels.last else { return false }
+        // A last label of digits is that of an address (WHATWG URL, "host parser"), which has four numbers.
+        if last.allSatisfy(\.isNumber) { return labels.count == 4 && labels.allSatisfy { UInt8($0) != nil } }
+        return !last.hasPrefix("0x")
+            && host.unicodeScalars.allSatisfy { scalar in
+                switch scalar {
+                case "a"..."z", "0"..."9", "-", "_", ".": true
+                default: !scalar.isASCII && !scalar.isActive
+                }
+            }
     }
 
     /// Whether the address is of this machine or a private network (RFC 1918, RFC 4193, RFC 6761 §6.3).
     var isLocal: Bool {
         if host == "localhost" || host.hasSuffix(".localhost") || host.hasSuffix(".local") { return true }
-        if host.hasPrefix("[") { return host == "[::1]" || host.hasPrefix("[fc") || host.hasPrefix("[fd") }
+        if host.hasPrefix("[") {
+            return ["[::1]", "[::]"].contains(host)
+                || ["[fc", "[fd", "[fe80:", "[::ffff:"].contains { host.hasPrefix($0) }
+        }
         let numbers = host.split(separator: ".", omittingEmptySubsequences: false).map { UInt8($0) }
         guard numbers.count == 4, let first = numbers[0], let second = numbers[1], !numbers.contains(nil) else {
             return false

@@ -141,9 +141,15 @@ struct ShownText {
             (shown, cut) = (text, "")
             return
         }
-        // A cut inside of a character would show another one.
-        let end = scalars.index(scalars.startIndex, offsetBy: limit)
-        let boundary = text.indices.last { $0 <= end } ?? text.startIndex
+        // A cut inside of a character would show another one. From the start: a step back in a run of flags reads the
+        // whole run.
+        var boundary = text.startIndex
+        var count = 0
+        while boundary < text.endIndex {
+            count += text[boundary].unicodeScalars.count
+            guard count <= limit else { break }
+            text.formIndex(after: &boundary)
+        }
         (shown, cut) = (String(text[..<boundary]), String(text[boundary...]))
     }
 }

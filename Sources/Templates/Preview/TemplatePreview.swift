@@ -11,7 +11,7 @@ public struct TemplatePreview: Sendable {
     public init(_ template: Template) {
         let bubble = Bubble(template)
         html = Self.html(bubble)
-        text = bubble.parts.map(Self.text).joined(separator: "\n") + "\n"
+        text = bubble.parts.map(Self.text).joined(separator: "\n").withoutActiveCharacters + "\n"
     }
 
     // MARK: Text
@@ -116,9 +116,7 @@ public struct TemplatePreview: Sendable {
             case ">": escaped += "&gt;"
             case "\"": escaped += "&quot;"
             case "'": escaped += "&#39;"
-            // Characters that HTML forbids, or that turn the direction of what follows.
-            case "\0"..."\u{8}", "\u{B}"..."\u{1F}", "\u{7F}", "\u{202A}"..."\u{202E}", "\u{2066}"..."\u{2069}":
-                escaped += "\u{FFFD}"
+            case _ where scalar.isActive: escaped += "\u{FFFD}"
             default: escaped.unicodeScalars.append(scalar)
             }
         }

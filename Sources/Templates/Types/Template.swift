@@ -50,6 +50,22 @@ public enum Template: Hashable, Sendable {
         self = try JSONDecoder().decode(Template.self, from: Data(json.utf8))
     }
 
+    /// Returns why a template could not be read, and where.
+    package static func reason(_ error: any Error) -> String {
+        guard let error = error as? DecodingError else { return "The text is not JSON." }
+        let (context, problem): (DecodingError.Context, String)
+        switch error {
+        case .keyNotFound(let key, let place): (context, problem) = (place, "\(key.stringValue) is missing")
+        case .valueNotFound(_, let place): (context, problem) = (place, "the value is null")
+        case .typeMismatch(_, let place):
+            (context, problem) = (place, "the value has another type than Kakao documents")
+        case .dataCorrupted(let place): (context, problem) = (place, "the value is not one that Kakao documents")
+        @unknown default: return "The template cannot be read."
+        }
+        let path = context.codingPath.map { key in key.intValue.map { "[\($0)]" } ?? ".\(key.stringValue)" }
+        return "$\(path.joined()): \(problem)."
+    }
+
     /// The JSON text of `template_object`, in Kakao's spelling, with sorted members.
     public var json: String {
         let encoder = JSONEncoder()

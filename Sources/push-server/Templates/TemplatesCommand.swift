@@ -16,40 +16,38 @@ struct TemplatesCommand: ParsableCommand {
         @Argument(help: "A file with the JSON of a template (template_object); - for standard input.")
         var file: String
 
-        func contents() throws -> String {
-            if file == "-" {
-                var text = ""
-                while let line = readLine(strippingNewline: false) {
-                    text += line
-                    guard text.utf8.count <= TemplateLinter.maximumBytes else { break }
-                }
-                return text
-            }
-            guard let bytes = FileContents.read(file) else {
+        func contents() throws -> [UInt8] {
+            guard let bytes = FileContents.read(file == "-" ? "/dev/stdin" : file) else {
                 throw ValidationError("\(file) cannot be read, or exceeds 1 MiB.")
             }
-            return String(decoding: bytes, as: UTF8.self)
+            return bytes
         }
     }
 
     struct Lint: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Say what Kakao would reject, cut or drop of a template.",
-            discussion: "The exit code is 1 if Kakao would reject it."
+            discussion: "The exit code is 1 if Kakao would reject it, or if it could not be checked."
         )
 
         @OptionGroup var template: TemplateFile
         @Option(help: "A domain registered at Kakao (repeatable). Links to other domains are reported.")
         var domain: [String] = []
 
+        func validate() throws {
+            for domain in domain where domain.isEmpty || domain.contains(where: { "/*@ ".contains($0) }) {
+                throw ValidationError("\(domain) is not a domain such as example.com or example.com:8443.")
+            }
+        }
+
         func run() throws {
             let findings = TemplateLinter(domains: domain).findings(in: try template.contents())
             for finding in findings {
-                print(
+                let line =
                     "\(template.file): \(finding.effect.rawValue): \(finding.path): \(finding.message) [\(finding.rule)]"
-                )
+                print(line.withoutActiveCharacters)
             }
-            if findings.contains(where: { $0.effect == .rejected }) { throw ExitCode(1) }
+            if findings.contains(where: { $0.effect == .rejected || $0.endsCheck }) { throw ExitCode(1) }
             if findings.isEmpty { print("\(template.file): no findings") }
         }
     }
@@ -65,14 +63,22 @@ struct TemplatesCommand: ParsableCommand {
 
         func run() throws {
             let json = try template.contents()
-            guard let message = try? Template(json: json) else {
-                let finding = TemplateLinter().findings(in: json).first { $0.effect == .rejected }
-                throw ValidationError(
-                    "\(template.file) is not a template. \(finding.map { "\($0.path): \($0.message)" } ?? "")"
-                )
+            if let finding = TemplateLinter().findings(in: json).first(where: { $0.rule == "syntax" || $0.endsCheck }) {
+                try fail(finding.message)
+            }
+            let message: Template
+            do {
+                message = try Template(json: String(decoding: json, as: UTF8.self))
+            } catch {
+                return try fail(Template.reason(error))
             }
             let preview = TemplatePreview(message)
             print(html ? preview.html : preview.text, terminator: "")
+        }
+
+        private func fail(_ reason: String) throws {
+            print("\(template.file): \(reason)".withoutActiveCharacters)
+            throw ExitCode(1)
         }
     }
 }

@@ -32,6 +32,7 @@ import Testing
             let answer = try await Self.post(service, "/v1/templates/lint", Self.template)
             #expect(answer.status == 200)
             #expect(answer.json?["rejected"] == false)
+            #expect(answer.json?["checked"] == true)
             let finding = answer.json?["findings"]?[0]
             #expect(finding?["path"] == "$.link.web_url")
             #expect(finding?["rule"] == "unregistered-domain")
@@ -94,7 +95,7 @@ import Testing
         let preview = try await Self.run(["preview", good])
         #expect(preview.ending == .exited(0))
         #expect(preview.lines == ["Hello", "[ 자세히 보기 ]"])
-        #expect(try await Self.run(["preview", bad]).ending == .exited(64))
+        #expect(try await Self.run(["preview", bad]).ending == .exited(1))
         #expect(try await Self.run(["lint", "\(folder)/none.json"]).ending == .exited(64))
     }
 

@@ -129,7 +129,8 @@ struct RandomTemplates: RandomNumberGenerator {
     }
 
     private mutating func itemContent() -> ItemContent {
-        ItemContent(
+        let hasSum = Bool.random(using: &self)
+        return ItemContent(
             profileText: maybe { $0.text(16) },
             profileImageURL: maybe { $0.url() },
             titleImageText: maybe { $0.text(24) },
@@ -138,8 +139,8 @@ struct RandomTemplates: RandomNumberGenerator {
             items: maybe { random in
                 (0..<Int.random(in: 1...5, using: &random)).map { _ in Item(random.text(6), "1,000원") }
             },
-            sum: maybe { $0.text(6) },
-            sumOp: maybe { _ in "15,000원" }
+            sum: hasSum ? text(6) : nil,
+            sumOp: hasSum ? "15,000원" : nil
         )
     }
 
