@@ -4,7 +4,8 @@ internal import CLibssl
 package enum SHA256Digest {
     /// The algorithm, looked up once because a look-up takes longer than the digest of a key.
     ///
-    /// It is safe to share: OpenSSL counts its references with atomics, and it is never changed.
+    /// The process owns it until it ends. It is safe to share: OpenSSL counts its references with atomics, and it is never
+    /// changed.
     private nonisolated(unsafe) static let algorithm = EVP_MD_fetch(nil, "SHA256", nil)
 
     /// Returns the 32 bytes of the digest of `text` in UTF-8.

@@ -88,7 +88,7 @@ struct ServingService: Service {
     /// - Parameter background: The task of the work in the background; `nil` if it was not started.
     private func stop(_ listener: PostgresListener, _ background: Task<Void, Never>?) async {
         logger.notice("Shutting down")
-        // Without a graceful shutdown, nobody else tells the work to end.
+        // The work ends by itself in a graceful shutdown, but not if only this task is cancelled.
         if Task.isCancelled { background?.cancel() }
         context.gate.beginShutdown()
         await listener.shutdown()

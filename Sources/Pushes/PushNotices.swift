@@ -11,7 +11,7 @@ final class PushNotices: Sendable {
     /// The PostgreSQL channel of the notifications between servers.
     static let channel = "kakao_push_work"
 
-    /// What the sender has been notified of since it last asked.
+    /// The changes since the sender last took them.
     struct Changes: Sendable {
         /// Whether a push was stored or has changed.
         var hasChange = false
@@ -89,7 +89,7 @@ final class PushNotices: Sendable {
         sending.send()
     }
 
-    /// Returns what the sender has been notified of since the last call.
+    /// Returns the changes since the last call.
     func takeChanges() -> Changes {
         changes.withLock { changes in
             defer { changes = Changes() }

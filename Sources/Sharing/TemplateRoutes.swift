@@ -54,15 +54,11 @@ struct TemplateRoutes: RouteCollection {
 
     @Sendable private func preview(_ call: Call) async throws -> Response {
         let findings = linter.findings(in: call.request.body)
-        // A parser that is more lenient than Kakao's would show what Kakao rejects.
-        if let finding = findings.first(where: { $0.rule == "syntax" || $0.endsCheck }) {
-            throw Problem.invalidTemplate(finding.message, findings)
-        }
         let template: Template
-        do {
-            template = try Template(json: String(decoding: call.request.body, as: UTF8.self))
+        do throws(Template.Unreadable) {
+            template = try Template(json: call.request.body, findings)
         } catch {
-            throw Problem.invalidTemplate(Template.reason(error), findings)
+            throw Problem.invalidTemplate(error.reason, findings)
         }
         return .json(PreviewResult.shape.json(PreviewResult(preview: TemplatePreview(template), findings: findings)))
     }

@@ -57,9 +57,9 @@ import Testing
                     if member.name == name {
                         isDone = true
                         if rest.isEmpty, new == nil { continue }
-                        members.append(name, replace(rest, in: member.value, new))
+                        _ = members.append(name, replace(rest, in: member.value, new))
                     } else {
-                        members.append(member.name, member.value)
+                        _ = members.append(member.name, member.value)
                     }
                 }
                 if !isDone, new != nil { members.append(name, replace(rest, in: .object(JSONObject()), new)) }

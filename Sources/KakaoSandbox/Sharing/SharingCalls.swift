@@ -30,7 +30,7 @@ struct SharingCalls: Sendable {
         }
         server.on(ValidateScrapTemplate.self) { call, _ in
             var args = call.templateArgs ?? JSONObject()
-            // What Kakao has read on the page cannot be overwritten.
+            // The caller cannot replace the arguments that Kakao takes from the page.
             args["${TITLE}"] = .string("The page \(call.requestURL)")
             args["${WEB_URL}"] = .string(call.requestURL)
             return customValidation(call.templateID ?? DefaultMessage.templateID(.feed), args, call.schemeParams)
@@ -85,7 +85,8 @@ struct SharingCalls: Sendable {
     }
 }
 
-/// What Kakao makes of a default template: arguments of a template of its own, and a message in KakaoTalk's format.
+/// A default template in the form in which Kakao returns it: as arguments of a template of Kakao's own, and as a message
+/// in KakaoTalk's format.
 private struct DefaultMessage {
     private let settings: KakaoSandboxSettings
     private let kind: Template.Kind
@@ -210,7 +211,7 @@ private struct DefaultMessage {
     }
 
     private mutating func add(_ buttons: [Button]?, _ title: String?, _ link: Link) {
-        let buttons = (buttons ?? []).isEmpty ? [Button(title ?? "자세히 보기", link)] : buttons ?? []
+        let buttons = (buttons ?? []).isEmpty ? [Button(title ?? Button.defaultTitle, link)] : buttons ?? []
         for (place, button) in zip(["FIRST_BUTTON_", "SECOND_BUTTON_"], buttons) {
             args["${\(place)TITLE}"] = .string(button.title)
             add(button.link, place)

@@ -1,8 +1,8 @@
 internal import EventLoop
 internal import Locking
 
-/// A record of whether the work of a queue makes progress. It makes none while each of its passes fails, for example because the
-/// database is unavailable.
+/// A record of whether the work of a queue makes progress. It makes none while each of its passes fails, for example
+/// because the database is unavailable.
 package final class WorkProgress: Sendable {
     private struct State {
         var failingSince: MonotonicTime?

@@ -1,6 +1,6 @@
 /// A fault of a template.
 public struct Finding: Hashable, Sendable {
-    /// What Kakao does about a fault.
+    /// Kakao's reaction to a fault.
     public enum Effect: String, CaseIterable, Sendable {
         /// Kakao rejects the template.
         case rejected
@@ -15,18 +15,22 @@ public struct Finding: Hashable, Sendable {
     /// Where the fault is: `$.buttons[0].link.web_url`; `$` for the whole template.
     public let path: String
     /// The id of the rule, which never changes: `text-too-long`.
-    public let rule: String
-    /// What Kakao does about the fault.
+    public var rule: String { kind.rawValue }
+    private let kind: Rule
+    /// Kakao's reaction to the fault.
     public let effect: Effect
     /// The limit that is exceeded, such as 200 characters; `nil` for a rule without one.
     public let limit: Int?
     /// The value, if it is short, or its measure: `214`.
     public let value: String?
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     public let message: String
 
     /// Whether the rest of the template, or a part of it, was not checked.
-    public var endsCheck: Bool { rule == Rule.duplicateMember.rawValue || rule == Rule.notChecked.rawValue }
+    public var endsCheck: Bool { kind == .duplicateMember || kind == .notChecked }
+
+    /// Whether the text cannot be read as a template, or not as Kakao reads it.
+    var preventsReading: Bool { kind == .syntax || endsCheck }
 
     init(
         _ path: String,
@@ -37,7 +41,7 @@ public struct Finding: Hashable, Sendable {
         _ message: String
     ) {
         self.path = path
-        self.rule = rule.rawValue
+        kind = rule
         self.effect = effect
         self.limit = limit
         self.value = value

@@ -16,7 +16,7 @@ struct Inspection {
     /// The findings, with a last one if some are left out.
     var result: [Finding] {
         guard hasOmitted else { return findings }
-        let message = "There are more findings. Mend these first."
+        let message = "Further findings are left out. Correct these first."
         return findings + [Finding("$", .notChecked, .uncertain, limit: TemplateLinter.maximumFindings, message)]
     }
 

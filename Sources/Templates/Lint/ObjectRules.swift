@@ -75,7 +75,7 @@ extension ObjectRules {
 
     static let button = ObjectRules(
         "a button",
-        [.required("title", .text(shown: 14)), .required("link", .object(link))]
+        [.required("title", .text(shown: Limits.buttonTitle)), .required("link", .object(link))]
     )
 
     static let content = ObjectRules(
@@ -112,20 +112,20 @@ extension ObjectRules {
 
     static let social = ObjectRules("the counts", counts.map { .optional($0, .count) }) { inspection, object, path in
         let given = counts.filter { !object[$0].isAbsent }
-        guard given.count > 3 else { return }
+        guard given.count > Limits.counts else { return }
         inspection.report(
             path,
             .tooMany,
             .truncated,
-            limit: 3,
+            limit: Limits.counts,
             value: String(given.count),
-            "Only three counts are shown: \(given.prefix(3).joined(separator: ", "))."
+            "Only three counts are shown: \(given.prefix(Limits.counts).joined(separator: ", "))."
         )
     }
 
     static let item = ObjectRules(
         "an item",
-        [.optional("item", .text(shown: 6)), .optional("item_op", .text(shown: 25))]
+        [.optional("item", .text(shown: Limits.item)), .optional("item_op", .text(shown: Limits.itemOp))]
     ) { inspection, object, path in
         for name in ["item", "item_op"] where object[name].isAbsent {
             inspection.report(
@@ -141,11 +141,11 @@ extension ObjectRules {
     static let itemContent = ObjectRules(
         "an item content",
         [
-            .optional("profile_text", .text(shown: 16)), .optional("profile_image_url", .imageURL),
-            .optional("title_image_text", .text(shown: 24)), .optional("title_image_url", .imageURL),
-            .optional("title_image_category", .text(shown: 14)),
-            .optional("items", .array(of: item, count: 0...5, tooFew: .uncertain, tooMany: .uncertain)),
-            .optional("sum", .text(shown: 6)), .optional("sum_op", .text(shown: 11)),
+            .optional("profile_text", .text(shown: Limits.profileText)), .optional("profile_image_url", .imageURL),
+            .optional("title_image_text", .text(shown: Limits.titleImageText)), .optional("title_image_url", .imageURL),
+            .optional("title_image_category", .text(shown: Limits.titleImageCategory)),
+            .optional("items", .array(of: item, count: 0...Limits.items, tooFew: .uncertain, tooMany: .uncertain)),
+            .optional("sum", .text(shown: Limits.sum)), .optional("sum_op", .text(shown: Limits.sumOp)),
         ]
     ) { inspection, object, path in
         inspection.checkAmount(object["sum_op"], "\(path).sum_op")
@@ -187,48 +187,51 @@ extension ObjectRules {
             "a feed",
             [
                 .required("content", .object(content)), .optional("item_content", .object(itemContent)),
-                .optional("social", .object(social)), .optional("button_title", .text(shown: 14)),
-                .optional("buttons", .buttons(2)),
+                .optional("social", .object(social)), .optional("button_title", .text(shown: Limits.buttonTitle)),
+                .optional("buttons", .buttons(Limits.buttons)),
             ]
         ),
         .list: template(
             "a list",
             [
-                .required("header_title", .text(shown: 200)), .required("header_link", .object(link)),
+                .required("header_title", .text(shown: Limits.headerTitle)), .required("header_link", .object(link)),
                 .required(
                     "contents",
-                    .array(of: content, count: 2...3, tooFew: .rejected, tooMany: .uncertain)
+                    .array(of: content, count: 2...Limits.contents, tooFew: .rejected, tooMany: .uncertain)
                 ),
-                .optional("button_title", .text(shown: 14)), .optional("buttons", .buttons(2)),
+                .optional("button_title", .text(shown: Limits.buttonTitle)),
+                .optional("buttons", .buttons(Limits.buttons)),
             ]
         ),
         .location: template(
             "a location",
             [
                 .required("address", .text), .optional("address_title", .text), .required("content", .object(content)),
-                .optional("social", .object(social)), .optional("button_title", .text(shown: 14)),
-                .optional("buttons", .buttons(1)),
+                .optional("social", .object(social)), .optional("button_title", .text(shown: Limits.buttonTitle)),
+                .optional("buttons", .buttons(Limits.buttonsBesideFixed)),
             ]
         ),
         .commerce: template(
             "a commerce template",
             [
                 .required("content", .object(content)), .required("commerce", .object(commerce)),
-                .optional("button_title", .text(shown: 14)), .optional("buttons", .buttons(2)),
+                .optional("button_title", .text(shown: Limits.buttonTitle)),
+                .optional("buttons", .buttons(Limits.buttons)),
             ]
         ),
         .text: template(
             "a text template",
             [
-                .required("text", .text(shown: 200)), .required("link", .object(link)),
-                .optional("button_title", .text(shown: 14)), .optional("buttons", .buttons(2)),
+                .required("text", .text(shown: Limits.text)), .required("link", .object(link)),
+                .optional("button_title", .text(shown: Limits.buttonTitle)),
+                .optional("buttons", .buttons(Limits.buttons)),
             ]
         ),
         .calendar: template(
             "a calendar template",
             [
                 .required("id", .text), .required("id_type", .choice(CalendarTemplate.IDType.allCases.map(\.rawValue))),
-                .required("content", .object(content)), .optional("buttons", .buttons(1)),
+                .required("content", .object(content)), .optional("buttons", .buttons(Limits.buttonsBesideFixed)),
             ]
         ),
     ]

@@ -17,22 +17,19 @@ struct Bubble {
         case buttons([ShownText])
     }
 
-    /// The title of the button that KakaoTalk adds to a message without one.
-    private static let defaultButton = "자세히 보기"
-
     private(set) var parts: [Part] = []
 
     init(_ template: Template) {
         switch template {
         case .feed(let feed):
-            add(feed.itemContent?.profileText, 16) { .profile($0) }
+            add(feed.itemContent?.profileText, Limits.profileText) { .profile($0) }
             add(feed.content)
             if let items = feed.itemContent { add(items) }
             add(feed.social)
             add(feed.buttons, or: feed.buttonTitle)
         case .list(let list):
-            parts.append(.header(ShownText(list.headerTitle, 200)))
-            for content in list.contents.prefix(3) {
+            parts.append(.header(ShownText(list.headerTitle, Limits.headerTitle)))
+            for content in list.contents.prefix(Limits.contents) {
                 parts.append(
                     .row(
                         title: content.title.map { ShownText($0) },
@@ -48,7 +45,7 @@ struct Bubble {
                 .place(ShownText([location.addressTitle, location.address].compactMap(\.self).joined(separator: ", ")))
             )
             add(location.social)
-            add(location.buttons, or: location.buttonTitle, maximum: 1, fixed: ["위치 보기"])
+            add(location.buttons, or: location.buttonTitle, maximum: Limits.buttonsBesideFixed, fixed: ["위치 보기"])
         case .commerce(let commerce):
             // A description of the content is not shown.
             add(commerce.content.imageURL, commerce.content)
@@ -57,11 +54,11 @@ struct Bubble {
             add(commerce.commerce)
             add(commerce.buttons, or: commerce.buttonTitle)
         case .text(let text):
-            parts.append(.description(ShownText(text.text, 200)))
+            parts.append(.description(ShownText(text.text, Limits.text)))
             add(text.buttons, or: text.buttonTitle)
         case .calendar(let calendar):
             add(calendar.content)
-            add(calendar.buttons, or: nil, maximum: 1, fixed: ["일정 등록"], hasDefault: false)
+            add(calendar.buttons, or: nil, maximum: Limits.buttonsBesideFixed, fixed: ["일정 등록"], hasDefault: false)
         }
     }
 
@@ -82,13 +79,13 @@ struct Bubble {
     }
 
     private mutating func add(_ items: ItemContent) {
-        add(items.titleImageText, 24) { .title($0) }
-        add(items.titleImageCategory, 14) { .description($0) }
-        for item in (items.items ?? []).prefix(5) {
-            parts.append(.item(ShownText(item.item, 6), ShownText(item.itemOp, 25), isSum: false))
+        add(items.titleImageText, Limits.titleImageText) { .title($0) }
+        add(items.titleImageCategory, Limits.titleImageCategory) { .description($0) }
+        for item in (items.items ?? []).prefix(Limits.items) {
+            parts.append(.item(ShownText(item.item, Limits.item), ShownText(item.itemOp, Limits.itemOp), isSum: false))
         }
         if let sum = items.sum, let sumOp = items.sumOp {
-            parts.append(.item(ShownText(sum, 6), ShownText(sumOp, 11), isSum: true))
+            parts.append(.item(ShownText(sum, Limits.sum), ShownText(sumOp, Limits.sumOp), isSum: true))
         }
     }
 
@@ -99,7 +96,7 @@ struct Bubble {
             ("조회", social.viewCount),
             ("구독", social.subscriberCount),
         ]
-        let shown = counts.compactMap { name, count in count.map { "\(name) \($0.grouped)" } }.prefix(3)
+        let shown = counts.compactMap { name, count in count.map { "\(name) \($0.grouped)" } }.prefix(Limits.counts)
         if !shown.isEmpty { parts.append(.counts(Array(shown))) }
     }
 
@@ -118,14 +115,14 @@ struct Bubble {
     private mutating func add(
         _ buttons: [Button]?,
         or title: String?,
-        maximum: Int = 2,
+        maximum: Int = Limits.buttons,
         fixed: [String] = [],
         hasDefault: Bool = true
     ) {
         var titles = (buttons ?? []).prefix(maximum).map(\.title)
-        if titles.isEmpty, hasDefault { titles = [title ?? Self.defaultButton] }
+        if titles.isEmpty, hasDefault { titles = [title ?? Button.defaultTitle] }
         titles += fixed
-        if !titles.isEmpty { parts.append(.buttons(titles.map { ShownText($0, 14) })) }
+        if !titles.isEmpty { parts.append(.buttons(titles.map { ShownText($0, Limits.buttonTitle) })) }
     }
 }
 

@@ -85,6 +85,9 @@ public struct Link: Codable, Hashable, Sendable {
 
 /// A button below a message.
 public struct Button: Codable, Hashable, Sendable {
+    /// The title of the button that KakaoTalk adds to a message without one.
+    package static let defaultTitle = "자세히 보기"
+
     /// The title.
     public var title: String
     /// What a tap opens.

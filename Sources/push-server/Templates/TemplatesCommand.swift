@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import FoundationEssentials
 internal import ServiceKit
 internal import Templates
 
@@ -63,22 +62,15 @@ struct TemplatesCommand: ParsableCommand {
 
         func run() throws {
             let json = try template.contents()
-            if let finding = TemplateLinter().findings(in: json).first(where: { $0.rule == "syntax" || $0.endsCheck }) {
-                try fail(finding.message)
-            }
             let message: Template
-            do {
-                message = try Template(json: String(decoding: json, as: UTF8.self))
+            do throws(Template.Unreadable) {
+                message = try Template(json: json, TemplateLinter().findings(in: json))
             } catch {
-                return try fail(Template.reason(error))
+                print("\(template.file): \(error.reason)".withoutActiveCharacters)
+                throw ExitCode(1)
             }
             let preview = TemplatePreview(message)
             print(html ? preview.html : preview.text, terminator: "")
-        }
-
-        private func fail(_ reason: String) throws {
-            print("\(template.file): \(reason)".withoutActiveCharacters)
-            throw ExitCode(1)
         }
     }
 }

@@ -15,18 +15,7 @@ import Testing
         method: HTTPRequest.Method = .post,
         ka: String? = "sdk/2.27.3 os/ios-17.0"
     ) async throws -> HTTPClientResponse {
-        var form = FormBody()
-        for (name, value) in fields { form.append(name, value) }
-        var request = HTTPClientRequest(method: method, url: fixture.sandbox.url + path)
-        request.headerFields[.authorization] = "KakaoAK sandbox-native-app-key"
-        if let ka, let name = HTTPField.Name("KA") { request.headerFields[name] = ka }
-        if method == .post {
-            request.headerFields[.contentType] = FormBody.contentType
-            request.body = form.bytes
-        } else {
-            request.url += "?" + String(decoding: form.bytes, as: UTF8.self)
-        }
-        return try await fixture.client.send(request)
+        try await fixture.call(path, fields, method: method, authorization: "KakaoAK sandbox-native-app-key", ka: ka)
     }
 
     @Test("A default template becomes arguments of Kakao's own template, by GET and by POST", arguments: [true, false])

@@ -9,18 +9,22 @@ struct Fixture: Sendable {
     let sandbox: KakaoSandbox
     let client: HTTPClient
 
-    /// Calls Kakao's API with the Admin key and a form, or with a query for GET.
+    /// Calls Kakao's API with the Admin key and a form, or with a query for GET and DELETE.
+    ///
+    /// - Parameter ka: The header field `KA`, which calls with an app key have.
     func call(
         _ path: String,
         _ fields: KeyValuePairs<String, String> = [:],
         method: HTTPRequest.Method = .post,
-        authorization: String? = "KakaoAK sandbox-admin-key"
+        authorization: String? = "KakaoAK sandbox-admin-key",
+        ka: String? = nil
     ) async throws -> HTTPClientResponse {
         var form = FormBody()
         for (name, value) in fields { form.append(name, value) }
         var request = HTTPClientRequest(method: method, url: sandbox.url + path)
         request.headerFields[.authorization] = authorization
-        if method == .get {
+        if let ka, let name = HTTPField.Name("KA") { request.headerFields[name] = ka }
+        if method == .get || method == .delete {
             request.url += "?" + String(decoding: form.bytes, as: UTF8.self)
         } else {
             request.headerFields[.contentType] = FormBody.contentType
