@@ -11,17 +11,21 @@ package struct CallbackFeature: Feature {
     package static let feedbackPath = FeedbackRoutes.path
 
     private let server: ServerContext
+    private let settings: CallbackSettings
+    private let counts = LinkCallbackCounts()
 
     package init(_ server: ServerContext, _ settings: CallbackSettings) {
         self.server = server
+        self.settings = settings
         server.lifecycle.register { loop in
             CallbackUsers(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
                 events: EventStore(pool: loop.pool),
-                callbacks: LinkCallbackStore(pool: loop.pool),
-                userIDArgument: settings.userIDArgument
+                callbacks: LinkCallbackStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs),
+                userIDArgument: server.shares.userIDArgument
             )
         }
+        server.monitoring.register { [counts] in counts.report() }
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
@@ -33,7 +37,15 @@ package struct CallbackFeature: Feature {
             loop: loop.loop,
             logger: server.logger
         )
-        routes.add(LinkCallbackRoutes(store: store.callbacks, intake: intake))
+        routes.add(
+            LinkCallbackRoutes(
+                store: store.callbacks,
+                intake: intake,
+                signer: server.shares.signer,
+                requiresSignature: server.shares.requiresSignature,
+                counts: counts
+            )
+        )
         routes.add(
             EventRoutes(
                 appID: server.kakao.appID.map(String.init),
@@ -47,17 +59,24 @@ package struct CallbackFeature: Feature {
     }
 
     package func makeServices() -> [any Service] {
-        guard let journal = server.journal else { return [] }
+        let background = server.background
+        let housekeeper = CallHousekeeper(pool: background.pool, settings: settings, logger: server.logger)
+            .worker(on: background.loop, pace: server.pace)
+        guard let journal = server.journal else { return [housekeeper] }
         let replayer = JournalReplayer(
             journal: journal,
-            store: store(server.background),
-            loop: server.background.loop,
+            store: store(background),
+            loop: background.loop,
             logger: server.logger
         )
-        return [replayer.worker()]
+        return [housekeeper, replayer.worker()]
     }
 
     private func store(_ loop: LoopServices) -> ReceivedCallStore {
-        ReceivedCallStore(loop, server.lifecycle.users(loop))
+        ReceivedCallStore(
+            callbacks: LinkCallbackStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs),
+            events: EventStore(pool: loop.pool),
+            users: server.lifecycle.users(loop)
+        )
     }
 }

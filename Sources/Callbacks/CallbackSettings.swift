@@ -2,17 +2,23 @@ package import ServiceKit
 
 /// The settings of calls from Kakao.
 package struct CallbackSettings: SettingsGroup {
-    package var userIDArgument: String?
+    package var retentionDays = 400
+    package var eventRetentionDays = 400
 
     package init() {}
 
     package static let settings: [Setting<CallbackSettings>] = [
         Setting(
-            "callbacks.user_id_argument",
-            \.userIDArgument,
-            optional: .text,
-            example: "member",
-            "the custom argument of Kakao Link callbacks that holds a user id: removed from stored callbacks when that user is erased"
-        )
+            "callbacks.retention_days",
+            \.retentionDays,
+            .integer(1...3650),
+            "days after which a stored Kakao Link callback is deleted. Statistics are kept"
+        ),
+        Setting(
+            "events.retention_days",
+            \.eventRetentionDays,
+            .integer(1...3650),
+            "days after which an event of a user is deleted"
+        ),
     ]
 }

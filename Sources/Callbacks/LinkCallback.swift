@@ -15,8 +15,11 @@ struct LinkCallback: Sendable {
     let hashChatID: String
     /// The id of a custom template; `nil` for a default one.
     let templateID: Int64?
-    /// The custom arguments, as a JSON object of strings. They come from a phone and are never trusted.
+    /// The custom arguments, as a JSON object of strings, without a signature that was checked. They come from a phone:
+    /// only those with a valid signature are known to be as this service sent them.
     let args: [UInt8]
+    /// The outcome of the check of the arguments' signature; `nil` if there is none.
+    let signature: ShareSigner.Verdict?
     let receivedAt: Date
 }
 
@@ -37,17 +40,25 @@ extension LinkCallback {
     /// Kakao sends the custom arguments next to its own three parameters, so every other parameter is an argument
     /// (Kakao, "KakaoTalk Sharing: callback").
     ///
+    /// - Parameter signer: Checks a signature among the arguments; without it, a signature is an argument like others.
     /// - Throws: ``Problem`` when one of Kakao's own parameters is missing or invalid.
-    init(_ call: Call) throws {
-        let resourceID = try call[Call.kakaoResourceID]
+    init(_ call: Call, _ signer: ShareSigner?) throws {
+        let receivedAt = Date()
+        var args = call.undeclaredTexts
+        var verdict: ShareSigner.Verdict?
+        if let signer, let index = args.firstIndex(where: { $0.name == ShareSigner.argument }) {
+            let signature = args.remove(at: index).value
+            verdict = signer.verify(signature, args, at: receivedAt)
+        }
         self.init(
             id: .v7(),
-            resourceID: resourceID,
+            resourceID: try call[Call.kakaoResourceID],
             chatType: try call[Self.chatTypeField],
             hashChatID: try call[Self.hashChatIDField],
             templateID: try call[Self.templateIDField],
-            args: call.undeclaredText,
-            receivedAt: Date()
+            args: JSONObject(texts: args).bytes,
+            signature: verdict,
+            receivedAt: receivedAt
         )
     }
 }
@@ -62,10 +73,23 @@ extension Call {
 
     /// The fields that Kakao's documentation does not name, as a JSON object of texts.
     var undeclaredText: [UInt8] {
-        var object = JSONObject()
-        for (name, value) in undeclared { object[name.withoutNUL] = .string(value.anyText.withoutNUL) }
-        return JSONValue.object(object).bytes()
+        JSONObject(texts: undeclaredTexts).bytes
     }
+
+    /// The fields that Kakao's documentation does not name.
+    fileprivate var undeclaredTexts: [(name: String, value: String)] {
+        undeclared.map { (name: $0.name, value: $0.value.anyText) }
+    }
+}
+
+extension JSONObject {
+    /// An object of texts, which PostgreSQL can store.
+    fileprivate init(texts: [(name: String, value: String)]) {
+        self.init()
+        for (name, value) in texts { self[name.withoutNUL] = .string(value.withoutNUL) }
+    }
+
+    fileprivate var bytes: [UInt8] { JSONValue.object(self).bytes() }
 }
 
 extension String {

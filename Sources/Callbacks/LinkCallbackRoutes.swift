@@ -12,6 +12,11 @@ struct LinkCallbackRoutes: RouteCollection {
 
     let store: LinkCallbackStore
     let intake: CallIntake
+    /// Checks the signatures of custom arguments; `nil` without a key.
+    let signer: ShareSigner?
+    /// Whether callbacks without a valid signature are dropped.
+    let requiresSignature: Bool
+    let counts: LinkCallbackCounts
 
     // MARK: Receiving
 
@@ -34,9 +39,14 @@ struct LinkCallbackRoutes: RouteCollection {
         )
     }
 
-    /// Responds with 200 once the callback is committed or in the journal, since Kakao does not call again.
+    /// Responds with 200 once the callback is committed or in the journal, since Kakao does not call again. A callback
+    /// that is dropped gets 200 as well, since Kakao turns a webhook off that rejects calls.
     @Sendable private func receive(_ call: Call) async throws -> Response {
-        try await intake.keep(.linkCallback(LinkCallback(call)), call.request)
+        let callback = try LinkCallback(call, signer)
+        counts.count(callback.signature)
+        if !requiresSignature || callback.signature?.shareID != nil {
+            try await intake.keep(.linkCallback(callback), call.request)
+        }
         return Response(.ok)
     }
 
@@ -59,7 +69,13 @@ struct LinkCallbackRoutes: RouteCollection {
         Kind<Int64>.integer(0...Int64.max),
         "Only callbacks of this template."
     )
+    private static let share = Field.optional("share", .shareID, "Only callbacks with a valid signature of this share.")
     private static let args = FieldGroup(prefix: "arg.", "Only callbacks with these custom arguments.")
+    private static let format = Field.optional(
+        "format",
+        Kind<TransferFormat>.choice,
+        "Returns all callbacks, one a line. Without it, `Accept` decides; without that, a page is returned."
+    )
 
     private static let listing = Operation(
         OperationDeclaration(
@@ -67,9 +83,11 @@ struct LinkCallbackRoutes: RouteCollection {
             .get,
             "/v1/link/callbacks",
             .operator(.read),
-            "Lists the callbacks of Kakao Link messages, the latest first.",
-            query: [since, until, storedSince, chatType, templateID, args] + Page<UUID>.fields,
-            answers: [.page(of: callbackShape, "The callbacks.")]
+            "Lists or exports the callbacks of Kakao Link messages, the latest first.",
+            query: [since, until, storedSince, chatType, templateID, share, args, format] + Page<UUID>.fields,
+            answers: [
+                .page(of: LinkCallback.shape, "The callbacks.").or(TransferFormat.allCases.map(\.contentType))
+            ]
         ),
         handler: list
     )
@@ -78,39 +96,22 @@ struct LinkCallbackRoutes: RouteCollection {
         var args = JSONObject()
         // Stored arguments have no NUL, so the filter has none either.
         for (name, value) in call[Self.args] { args[name.withoutNUL] = .string(value.withoutNUL) }
-        let page = try Page<UUID>(call)
-        let filter = LinkCallbackStore.Filter(
+        var filter = LinkCallbackStore.Filter(
             since: try call[Self.since],
             until: try call[Self.until],
             storedSince: try call[Self.storedSince],
             chatType: try call[Self.chatType],
             templateID: try call[Self.templateID],
-            args: args.isEmpty ? nil : JSONValue.object(args).bytes(),
-            before: page.cursor
+            shareID: try call[Self.share],
+            args: args.isEmpty ? nil : JSONValue.object(args).bytes()
         )
+        if let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept]) {
+            try Page<UUID>.requireNone(call)
+            return try await LinkCallbackExport(store: store, format: format).response(filter)
+        }
+        let page = try Page<UUID>(call)
+        filter.before = page.cursor
         let callbacks = try await store.list(filter, limit: page.limit + 1)
-        return page.response(callbacks, callbackShape, cursor: \.call.id)
+        return page.response(callbacks, LinkCallback.shape, cursor: \.call.id)
     }
 }
-
-/// The members of a callback in the list.
-private let callbackShape = Shape<StoredCall<LinkCallback>>(
-    "LinkCallback",
-    [
-        .member("id", .uuid, "The id of the callback, which sorts by the time of receipt.", \.call.id),
-        .nullable("resource_id", .text, "Kakao's id of the callback.", \.call.resourceID),
-        .member("chat_type", .text, "The kind of chat room.", \.call.chatType),
-        .member("hash_chat_id", .text, "The chat room.", \.call.hashChatID),
-        .nullable(
-            "template_id",
-            Kind<Int64>.integer(0...Int64.max),
-            "The custom template.",
-            \.call.templateID
-        ),
-        .member("args", .objectText, "The custom arguments. They come from a phone: data, never trusted.") {
-            JSONFragment($0.call.args)
-        },
-        .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
-        .member("stored_at", .time, "When the callback was stored.", \.storedAt),
-    ]
-)

@@ -7,12 +7,15 @@ final class LinkCallbackStore: Sendable {
     private let pool: PostgresPool
     private let inserts: StatementCoalescer<InsertLinkCallbacks>
 
-    init(pool: PostgresPool) {
+    /// - Parameter statisticsArgs: The custom arguments by which callbacks are counted.
+    init(pool: PostgresPool, statisticsArgs: [String]) {
         self.pool = pool
-        inserts = StatementCoalescer(pool: pool, concurrency: 2) { InsertLinkCallbacks(callbacks: $0) }
+        inserts = StatementCoalescer(pool: pool, concurrency: 2) {
+            InsertLinkCallbacks(callbacks: $0, statisticsArgs: statisticsArgs)
+        }
     }
 
-    /// Stores a callback, once for each resource id. Returns when it is committed.
+    /// Stores and counts a callback, once for each resource id. Returns when it is committed.
     func insert(_ callback: LinkCallback) async throws {
         try await inserts.submit(callback)
     }
@@ -51,6 +54,8 @@ final class LinkCallbackStore: Sendable {
         var storedSince: Date?
         var chatType: String?
         var templateID: Int64?
+        /// Only callbacks of this share.
+        var shareID: ShareID?
         /// A JSON object of custom arguments that a callback must have.
         var args: [UInt8]?
         /// Only callbacks that were received before the one with this id.
@@ -65,18 +70,37 @@ final class LinkCallbackStore: Sendable {
 
 // MARK: Statements
 
-/// Inserts callbacks, once for each resource id.
+/// Inserts callbacks, once for each resource id, and counts the arrivals that they report.
+///
+/// A callback with an expired or invalid signature does not count. Keys are inserted in their order, so that concurrent
+/// statements with the same ids do not deadlock.
 struct InsertLinkCallbacks: CoalescedStatement {
     typealias Item = LinkCallback
 
     static let sql: SQL = """
-        INSERT INTO link_callbacks (key, id, chat_type, hash_chat_id, template_id, args, received_at)
-        SELECT *
-        FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[])
-        ON CONFLICT (key) DO NOTHING
+        WITH callback AS (
+            INSERT INTO link_callbacks (
+                key, id, chat_type, hash_chat_id, template_id, args, received_at, share_id, signature
+            )
+            SELECT *
+            FROM unnest(
+                $1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[],
+                $8::uuid[], $9::text[]
+            ) AS received (key)
+            ORDER BY key
+            ON CONFLICT (key) DO NOTHING
+            RETURNING *
+        )
+        SELECT count_share_events(
+            array_agg(ROW('arrival', chat_type, share_id, template_id, args, received_at)::share_event),
+            $10::text[]
+        )
+        FROM callback
+        WHERE signature IS NULL OR signature = 'valid'
         """
 
     let callbacks: [LinkCallback]
+    let statisticsArgs: [String]
 
     var parameters: [PostgresValue] {
         [
@@ -87,6 +111,9 @@ struct InsertLinkCallbacks: CoalescedStatement {
             .int64s(callbacks.map(\.templateID)),
             .jsonbs(callbacks.map(\.args)),
             .timestamps(callbacks.map(\.receivedAt)),
+            .uuids(callbacks.map { $0.signature?.shareID?.uuid }),
+            .texts(callbacks.map { $0.signature?.name }),
+            .texts(statisticsArgs),
         ]
     }
 }
@@ -130,7 +157,8 @@ struct RemoveUserFromLinkCallbacks: PostgresStatement {
 /// Lists the callbacks that pass a filter, the latest first.
 struct ListLinkCallbacks: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, received_at, stored_at
+        SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, signature, share_id,
+            received_at, stored_at
         FROM link_callbacks
         WHERE ($1::timestamptz IS NULL OR received_at >= $1)
             AND ($2::timestamptz IS NULL OR received_at < $2)
@@ -139,6 +167,7 @@ struct ListLinkCallbacks: PostgresStatement {
             AND ($5::jsonb IS NULL OR args @> $5)
             AND ($6::uuid IS NULL OR id < $6)
             AND ($8::timestamptz IS NULL OR stored_at >= $8)
+            AND ($9::uuid IS NULL OR share_id = $9)
         ORDER BY id DESC
         LIMIT $7
         """
@@ -150,19 +179,23 @@ struct ListLinkCallbacks: PostgresStatement {
         [
             .timestamp(filter.since), .timestamp(filter.until), .text(filter.chatType), .int64(filter.templateID),
             .jsonb(filter.args), .uuid(filter.before), .int64(Int64(limit)), .timestamp(filter.storedSince),
+            .uuid(filter.shareID?.uuid),
         ]
     }
     static func decode(_ row: PostgresRow) throws -> StoredCall<LinkCallback> {
-        let (id, resourceID, chatType, hashChatID, templateID, args, receivedAt, storedAt) = try row.decode(
-            UUID.self,
-            String?.self,
-            String.self,
-            String.self,
-            Int64?.self,
-            [UInt8].self,
-            Date.self,
-            Date.self
-        )
+        let (id, resourceID, chatType, hashChatID, templateID, args, signature, shareID, receivedAt, storedAt) =
+            try row.decode(
+                UUID.self,
+                String?.self,
+                String.self,
+                String.self,
+                Int64?.self,
+                [UInt8].self,
+                String?.self,
+                UUID?.self,
+                Date.self,
+                Date.self
+            )
         let callback = LinkCallback(
             id: id,
             resourceID: resourceID,
@@ -170,6 +203,7 @@ struct ListLinkCallbacks: PostgresStatement {
             hashChatID: hashChatID,
             templateID: templateID,
             args: args,
+            signature: ShareSigner.Verdict(name: signature, shareID: shareID.map { ShareID($0) }),
             receivedAt: receivedAt
         )
         return StoredCall(call: callback, storedAt: storedAt)

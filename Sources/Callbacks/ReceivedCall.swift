@@ -55,6 +55,8 @@ extension ReceivedCall {
                     json.member("hash_chat_id", callback.hashChatID)
                     json.member("template_id", callback.templateID)
                     json.member("args", String(decoding: callback.args, as: UTF8.self))
+                    json.member("signature", callback.signature?.name)
+                    json.member("share_id", callback.signature?.shareID?.text)
                     json.member("received_at", callback.receivedAt.microseconds)
                 }
             case .events(let events):
@@ -101,6 +103,10 @@ extension ReceivedCall {
                     hashChatID: try value.text("hash_chat_id"),
                     templateID: value["template_id"]?.integer,
                     args: Array(try value.text("args").utf8),
+                    signature: ShareSigner.Verdict(
+                        name: value["signature"]?.string,
+                        shareID: value["share_id"]?.string.flatMap { ShareID($0) }
+                    ),
                     receivedAt: try value.date("received_at")
                 )
             )

@@ -7,12 +7,6 @@ struct ReceivedCallStore: Sendable {
     let events: EventStore
     let users: UserLifecycle.Users
 
-    init(_ loop: LoopServices, _ users: UserLifecycle.Users) {
-        callbacks = LinkCallbackStore(pool: loop.pool)
-        events = EventStore(pool: loop.pool)
-        self.users = users
-    }
-
     /// Stores a call. Has no effect if the call is already stored.
     ///
     /// - Throws: ``PostgresError``.

@@ -72,8 +72,7 @@ package final class VerificationKey: Sendable {
     package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         switch kind {
         case .secret(let secret):
-            let code = Self.authenticationCode(of: message, secret)
-            return code.count == signature.count && CRYPTO_memcmp(code, signature, code.count) == 0
+            return HMACSHA256.isValid(signature, of: message, secret)
         case .rsa(let key):
             return key.verifies(signature, of: message)
         case .p256(let key):
@@ -84,15 +83,6 @@ package final class VerificationKey: Sendable {
                 DER.sequence(numbers.flatMap { DER.integer(Array($0.drop { $0 == 0 })) }),
                 of: message
             )
-        }
-    }
-
-    private static func authenticationCode(of message: [UInt8], _ secret: Secret) -> [UInt8] {
-        let secret = Array(secret.revealed.utf8)
-        return [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { code, count in
-            var length: UInt32 = 0
-            HMAC(EVP_sha256(), secret, Int32(secret.count), message, message.count, code.baseAddress, &length)
-            count = Int(length)
         }
     }
 }

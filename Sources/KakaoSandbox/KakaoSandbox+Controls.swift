@@ -61,6 +61,13 @@ extension KakaoSandbox {
         link.setBaseURL(url)
     }
 
+    /// Returns what an address describes that opens the picker of friends.
+    ///
+    /// - Throws: `Problem` that says what Kakao would refuse.
+    package func linkShare(at address: String) throws -> LinkShare {
+        try LinkShare(address: address, settings)
+    }
+
     /// Shares a message: calls the push server once, if Kakao would, and returns the outcome.
     package func share(_ share: LinkShare) async -> LinkShareOutcome {
         await link.share(share)

@@ -19,6 +19,7 @@ package final class KakaoSandbox: Sendable {
     /// The certificate for HTTPS as PEM; `nil` for HTTP.
     package let certificate: [UInt8]?
 
+    let settings: KakaoSandboxSettings
     let ledger: Ledger
     let faults: FaultBoard
     let link: LinkCallback
@@ -47,6 +48,7 @@ package final class KakaoSandbox: Sendable {
         logger: Logger = Logger(label: "kakao-sandbox", factory: { _ in SwiftLogNoOpLogHandler() })
     ) throws {
         let loop = loops.loops[0]
+        self.settings = settings
         let clientSettings = HTTPClientSettings(caCertificateFile: settings.callbackCertificateFile)
         client = try HTTPClient(settings: clientSettings, loop: loop)
         ledger = Ledger(settings)
@@ -78,6 +80,7 @@ package final class KakaoSandbox: Sendable {
             issuer: loginControl.issuer
         )
         let control = ControlAPI(
+            settings: settings,
             ledger: ledger,
             faults: faults,
             link: link,

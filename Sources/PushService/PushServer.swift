@@ -44,6 +44,7 @@ package final class PushServer: Service {
         let context = try ServerContext(
             kakao: settings.kakao,
             identity: settings.identity,
+            shares: settings.shares,
             document: .service,
             migrator: Migrator(directory: migrations),
             database: database,
@@ -67,6 +68,7 @@ package final class PushServer: Service {
             let accessLog = AccessLog(logger: logger, quietPaths: OperationsFeature.quietPaths, mask: context.mask)
             return Application(router: routes.router, middleware: [accessLog, context.gate], logger: logger)
         }
+        context.publicURL.withLock { [http] in $0 = settings.publicURL(port: http.port) }
         context.returnURL.withLock { [http] in $0 = settings.returnURL(port: http.port) }
     }
 

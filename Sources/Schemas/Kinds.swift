@@ -144,6 +144,48 @@ extension Kind where Value == [String] {
     }
 }
 
+extension Kind where Value == [String: String] {
+    /// Up to `count` texts by their names, in a JSON object or in the text of one.
+    ///
+    /// - Parameters:
+    ///   - names: The number of characters of a name.
+    ///   - values: The number of characters of a value.
+    ///   - isValid: Returns whether a name of this length is allowed.
+    ///   - rule: The rule for names, in words that follow "an object of texts".
+    package static func textObject(
+        count: Int,
+        names: ClosedRange<Int>,
+        values: ClosedRange<Int>,
+        rule: String = "",
+        isValid: @escaping @Sendable (String) -> Bool = { _ in true }
+    ) -> Kind {
+        let allowed = """
+            an object of at most \(count) texts of \(values.lowerBound) to \(values.upperBound) characters, with names of \
+            \(names.lowerBound) to \(names.upperBound) characters
+            """
+        return Kind(
+            .texts(count: count, length: values),
+            allowed: rule.isEmpty ? allowed : "\(allowed) \(rule)",
+            read: { value throws(InvalidValue) in
+                guard let object = try value.structured().object, object.count <= count else { throw InvalidValue() }
+                var texts: [String: String] = [:]
+                for (name, value) in object.members {
+                    guard Text.isValid(name, names), isValid(name), texts[name] == nil,
+                        let text = value.string, Text.isValid(text, values)
+                    else { throw InvalidValue("Invalid member: \(name.prefix(64))") }
+                    texts[name] = text
+                }
+                return texts
+            },
+            write: { texts, json in
+                json.object { json in
+                    for (name, text) in texts.sorted(by: { $0.key < $1.key }) { json.member(name, text) }
+                }
+            }
+        )
+    }
+}
+
 extension Kind where Value == JSONObject {
     /// A JSON object, or its text.
     package static var object: Kind {

@@ -91,6 +91,14 @@ package struct Schema: Sendable {
         ])
     }
 
+    /// An object of texts with any names.
+    package static func texts(count: Int, length: ClosedRange<Int>) -> Schema {
+        let element = Schema.text(length: length, pattern: Text.pattern)
+        return Schema([
+            "type": "object", "additionalProperties": .object(element.object), "maxProperties": .integer(count),
+        ])
+    }
+
     /// A value of exactly one of some schemas.
     package static func oneOf(_ schemas: [Schema]) -> Schema {
         Schema(["oneOf": .array(schemas.map { .object($0.object) })], of: schemas)

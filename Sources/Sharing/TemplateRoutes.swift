@@ -96,7 +96,7 @@ private struct PreviewResult: Sendable {
 }
 
 extension Finding {
-    fileprivate static let shape = Shape<Finding>(
+    static let shape = Shape<Finding>(
         "TemplateFinding",
         [
             .member("path", .text, "The place in the template, as a JSON path (RFC 9535).", \.path),

@@ -10,6 +10,7 @@ import Testing
 @testable import Doctor
 @testable import Pushes
 @testable import ServiceKit
+@testable import Sharing
 
 /// Every statement of the service, prepared against the migrated schema.
 @Suite struct StatementTests {
@@ -195,6 +196,7 @@ import Testing
             hashChatID: "",
             templateID: nil,
             args: Array("{}".utf8),
+            signature: nil,
             receivedAt: now
         )
         let others: [any PostgresStatement] = [
@@ -204,7 +206,9 @@ import Testing
             ListAudiences(after: nil, limit: 1),
             DeleteAudience(name: name),
             DeleteUnusedAudienceParts(limit: 1),
-            InsertLinkCallbacks(callbacks: [callback]),
+            InsertLinkCallbacks(callbacks: [callback], statisticsArgs: ["a"]),
+            DeleteOldLinkCallbacks(retentionDays: 1, limit: 1),
+            DeleteOldEvents(retentionDays: 1, limit: 1),
             RemoveUserFromLinkCallbacks(userID: 1, argument: "", after: id, limit: 1),
             ListLinkCallbacks(filter: LinkCallbackStore.Filter(), limit: 1),
             InsertEvents(events: [event], now: now),
@@ -238,6 +242,34 @@ import Testing
             ListDisabledDurabilitySettings(),
             ListDisabledVacuumSettings(),
         ]
-        return devices + pushes + others
+        let share = Share(id: ShareID(id), campaign: nil, templateID: nil, args: [:], links: [], expiresAt: now)
+        let statistics = StatisticsQuery(
+            dimension: "all",
+            by: .day,
+            since: now,
+            until: now,
+            timeZone: "UTC",
+            values: 1
+        )
+        let shares: [any PostgresStatement] = [
+            InsertShare(share: share),
+            FindShareLinks(id: share.id),
+            FindShare(id: share.id),
+            ListShares(before: nil, limit: 1),
+            ListSharesOfCampaign(campaign: "", before: nil, limit: 1),
+            CountLandings(landings: [Landing(shareID: share.id, visitor: [])], statisticsArgs: []),
+            CountConversions(
+                conversions: [Conversion(shareID: share.id, event: "", userID: 1)],
+                statisticsArgs: []
+            ),
+            DeleteConversions(userID: 1),
+            RemoveUserFromShares(userID: 1, argument: "", after: id, limit: 1),
+            DeleteOldVisits(limit: 1),
+            CheckTimeZone(timeZone: "UTC", since: now, until: now),
+            ReadShareStatistics(query: statistics),
+            ReadShareStatisticsOfDays(query: statistics),
+            MergeStatisticsSlots(limit: 1),
+        ]
+        return devices + pushes + others + shares
     }
 }

@@ -233,7 +233,7 @@ import Testing
     func coverage() {
         let tested = Self.faults.compactMap { $0.finding.split(separator: " ").dropLast().last.map(String.init) }
         #expect(
-            Set(tested).union(["syntax", "duplicate-member", "not-checked"])
+            Set(tested).union(["syntax", "duplicate-member", "not-checked", "message-size"])
                 == Set(Finding.Rule.allCases.map(\.rawValue))
         )
     }

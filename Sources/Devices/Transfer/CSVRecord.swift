@@ -43,22 +43,4 @@ enum CSVRecord {
             rest.removeFirst()
         }
     }
-
-    /// Appends a line with these fields.
-    static func write(_ fields: [String], to bytes: inout [UInt8]) {
-        for (index, field) in fields.enumerated() {
-            if index > 0 { bytes.append(comma) }
-            guard field.utf8.contains(where: { $0 == quote || $0 == comma || $0 <= UInt8(ascii: " ") }) else {
-                bytes += field.utf8
-                continue
-            }
-            bytes.append(quote)
-            for octet in field.utf8 {
-                if octet == quote { bytes.append(quote) }
-                bytes.append(octet)
-            }
-            bytes.append(quote)
-        }
-        bytes += [UInt8(ascii: "\r"), UInt8(ascii: "\n")]
-    }
 }

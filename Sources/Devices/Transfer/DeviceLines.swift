@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import JSON
+internal import ServiceKit
 
 /// A parser of devices, one a line, from pieces that may be cut anywhere.
 ///

@@ -124,7 +124,7 @@ struct DeviceTransferRoutes: RouteCollection {
 
     /// Exports all devices that are not withdrawn, as fast as the client reads them.
     @Sendable private func exportDevices(_ call: Call) async throws -> Response {
-        let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept] ?? "")
+        let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept]) ?? .ndjson
         // The first page is read before the response begins, so that an unavailable database is still reported by its
         // status.
         let first = try await exports.devices(after: nil, limit: Self.pageSize)

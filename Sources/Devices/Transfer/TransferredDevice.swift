@@ -192,14 +192,14 @@ extension TransferredDevice {
             json.newline()
             bytes += json.bytes
         case .csv:
-            CSVRecord.write(Column.allCases.map { text($0) ?? "" }, to: &bytes)
+            CSVLine.write(Column.allCases.map { text($0) ?? "" }, to: &bytes)
         }
     }
 
     /// Appends the header line, if the format is CSV.
     static func writeHeader(_ format: TransferFormat, to bytes: inout [UInt8]) {
         guard format == .csv else { return }
-        CSVRecord.write(Column.allCases.map(\.rawValue), to: &bytes)
+        CSVLine.write(Column.allCases.map(\.rawValue), to: &bytes)
     }
 
     private func text(_ column: Column) -> String? {

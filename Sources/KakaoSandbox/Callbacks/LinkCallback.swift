@@ -47,8 +47,15 @@ final class LinkCallback: Sendable {
         }
         let resourceID = share.resourceID ?? Self.identifier()
         let request = request(for: share, resourceID: resourceID, baseURL: baseURL)
-        state.withLock { $0.counts.sent += 1 }
+        if share.delay > .zero { try? await Task.sleep(for: share.delay) }
         var outcome = LinkShareOutcome(isSent: true, resourceID: resourceID)
+        for _ in 0..<share.times { await send(request, &outcome) }
+        return outcome
+    }
+
+    private func send(_ request: HTTPClientRequest, _ outcome: inout LinkShareOutcome) async {
+        state.withLock { $0.counts.sent += 1 }
+        (outcome.status, outcome.reason) = (nil, nil)
         do throws(HTTPClientError) {
             let status = try await client.send(request).status
             outcome.status = status
@@ -56,7 +63,6 @@ final class LinkCallback: Sendable {
         } catch {
             outcome.reason = error.description
         }
-        return outcome
     }
 
     private func request(for share: LinkShare, resourceID: String, baseURL: String) -> HTTPClientRequest {

@@ -28,6 +28,10 @@ package struct LinkShare: Sendable {
     package var resourceID: String?
     /// The push server's base URL; `nil` for the one in the settings.
     package var callbackURL: String?
+    /// The number of times that the callback is sent, each with the same ids.
+    package var times = 1
+    /// The time between the share and the first callback.
+    package var delay = Duration.zero
     /// The time limit for the push server's response. Kakao waits for 3 seconds.
     package var timeout = Duration.seconds(3)
 
@@ -46,7 +50,7 @@ package struct LinkShare: Sendable {
 package struct LinkShareOutcome: Sendable, Equatable {
     /// Whether the push server was called. Kakao does not retry.
     package var isSent: Bool
-    /// The HTTP status of the push server's response; `nil` if there was none in time.
+    /// The HTTP status of the push server's last response; `nil` if there was none in time.
     package var status: Int?
     /// `X-Kakao-Resource-ID`; `nil` if the push server was not called.
     package var resourceID: String?

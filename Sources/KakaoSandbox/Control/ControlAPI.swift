@@ -11,6 +11,7 @@ internal import Schemas
 struct ControlAPI: Sendable {
     private static let maximumLimit: Int64 = 10_000
 
+    let settings: KakaoSandboxSettings
     let ledger: Ledger
     let faults: FaultBoard
     let link: LinkCallback
@@ -37,7 +38,7 @@ struct ControlAPI: Sendable {
         router.on(.post, "/sandbox/account-events") {
             try await .json(accountEvents.send(AccountEvent(bodyOf: $0), baseURL: link.baseURL))
         }
-        router.on(.post, "/sandbox/link/share") { try await .json(link.share(LinkShare(bodyOf: $0))) }
+        router.on(.post, "/sandbox/link/share") { try await .json(link.share(LinkShare(bodyOf: $0, settings))) }
     }
 
     // MARK: Deliveries

@@ -3,15 +3,21 @@ package import JSON
 
 extension LinkShare {
     private static let names: Set<String> = [
-        "method", "chat_type", "hash_chat_id", "template_id", "args", "resource_id", "callback_url",
+        "method", "chat_type", "hash_chat_id", "template_id", "args", "resource_id", "callback_url", "url",
+        "times", "delay_ms",
     ]
+    private static let maximumTimes: Int64 = 10
+    private static let maximumDelay: Int64 = 60_000
 
     /// Reads the body of `POST /sandbox/link/share`.
     ///
+    /// `url` is an address that opens the picker of friends. Its custom arguments come first; `args` replace those of the
+    /// same names, as a phone could.
+    ///
     /// - Throws: ``Problem`` that names the field.
-    init(bodyOf request: Request) throws(Problem) {
+    init(bodyOf request: Request, _ settings: KakaoSandboxSettings) throws(Problem) {
         let input = try ControlInput(bodyOf: request, known: Self.names)
-        self.init()
+        if let url = try input.string("url") { try self.init(address: url, settings) } else { self.init() }
         if let method: Method = try input.choice("method") { self.method = method }
         if let chatType = try input.string("chat_type") {
             guard Self.chatTypes.contains(chatType) else {
@@ -21,14 +27,25 @@ extension LinkShare {
             self.chatType = chatType
         }
         hashChatID = try input.string("hash_chat_id")
-        templateID = try input.integer("template_id", in: 1...Int64.max)
-        arguments = try Self.arguments(input)
+        if let templateID = try input.integer("template_id", in: 1...Int64.max) { self.templateID = templateID }
+        for (name, value) in try Self.arguments(input).members { arguments[name] = value }
+        times = Int(try input.integer("times", in: 1...Self.maximumTimes) ?? 1)
+        delay = .milliseconds(try input.integer("delay_ms", in: 0...Self.maximumDelay) ?? 0)
         resourceID = try input.string("resource_id")
         callbackURL = try input.string("callback_url")
         if let resourceID, !Self.isHeaderValue(resourceID) {
             let allowed = "1 to 128 visible ASCII characters"
             throw ControlInput.problem("resource_id", "must consist of \(allowed)", allowed: allowed)
         }
+    }
+
+    /// Creates the share of an address that opens the picker of friends.
+    ///
+    /// - Throws: ``Problem`` that says what Kakao would refuse.
+    init(address: String, _ settings: KakaoSandboxSettings) throws(Problem) {
+        let address = try SharedAddress(address, settings)
+        self.init()
+        (templateID, arguments) = (address.templateID, address.arguments)
     }
 
     private static func arguments(_ input: ControlInput) throws(Problem) -> JSONObject {

@@ -87,7 +87,7 @@ struct SharingCalls: Sendable {
 
 /// A default template in the form in which Kakao returns it: as arguments of a template of Kakao's own, and as a message
 /// in KakaoTalk's format.
-private struct DefaultMessage {
+struct DefaultMessage {
     private let settings: KakaoSandboxSettings
     private let kind: Template.Kind
     private var args = JSONObject()
@@ -105,6 +105,11 @@ private struct DefaultMessage {
         case .text: 35_445
         case .calendar: 81_000
         }
+    }
+
+    /// Whether an id is Kakao's own, of a type of default template.
+    static func isOwn(_ templateID: Int64) -> Bool {
+        Template.Kind.allCases.contains { Self.templateID($0) == templateID }
     }
 
     init(_ template: Template, _ settings: KakaoSandboxSettings) {
@@ -221,10 +226,7 @@ private struct DefaultMessage {
 
     /// Whether Kakao keeps a link: to a registered domain, or to the app.
     private func isRegistered(_ address: String) -> Bool {
-        guard !settings.domains.isEmpty, address.hasPrefix("http") else { return true }
-        let authority = address.split(separator: "://", maxSplits: 1).last?.prefix {
-            $0 != "/" && $0 != "?" && $0 != "#"
-        }
-        return settings.domains.contains(String(authority ?? "").lowercased())
+        let domains = RegisteredDomains(settings.domains)
+        return domains.isEmpty || !address.hasPrefix("http") || domains.contains(address: address)
     }
 }

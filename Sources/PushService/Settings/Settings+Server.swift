@@ -4,15 +4,19 @@ package import HTTPServer
 internal import ServiceKit
 
 extension Settings {
+    /// Returns the URL at which Kakao and phones reach the server; `nil` if they cannot.
+    func publicURL(port: Int) -> String? {
+        switch publicURL {
+        case nil: nil
+        case .given(let url): url
+        case .own: "\(http.tls == nil && certificateFile == nil ? "http" : "https")://\(http.host):\(port)"
+        }
+    }
+
     /// Returns the URL at which Kakao reports failed tokens; `nil` if Kakao cannot reach the server.
     func returnURL(port: Int) -> String? {
-        guard let publicURL, let feedbackSecret = identity.feedbackSecret else { return nil }
-        let base: String =
-            switch publicURL {
-            case .given(let url): url
-            case .own: "\(http.tls == nil && certificateFile == nil ? "http" : "https")://\(http.host):\(port)"
-            }
-        return base + CallbackFeature.feedbackPath + feedbackSecret.revealed
+        guard let publicURL = publicURL(port: port), let feedbackSecret = identity.feedbackSecret else { return nil }
+        return publicURL + CallbackFeature.feedbackPath + feedbackSecret.revealed
     }
 
     /// Returns the HTTP settings, with the certificate read.

@@ -20,6 +20,7 @@ package struct Settings: SettingsGroup {
     package var migratesOnStart = true
     package var kakao = KakaoSettings()
     package var identity = IdentitySettings()
+    package var shares = ShareSettings()
     package var callbacks = CallbackSettings()
     package var pushes = PushSettings()
     package var devices = DeviceSettings()
@@ -91,6 +92,7 @@ package struct Settings: SettingsGroup {
         let app = kakao
         try kakao.validate(reader, app)
         try identity.validate(reader, kakao)
+        try shares.validate(reader, kakao)
         for feature in features { try feature.validate(reader, &self) }
     }
 }
@@ -102,7 +104,8 @@ extension Settings {
     static let all: [Setting<Settings>] = {
         let all =
             settings + KakaoSettings.settings.map { $0.of(\.kakao) }
-            + IdentitySettings.settings.map { $0.of(\.identity) } + features.flatMap(\.settings)
+            + IdentitySettings.settings.map { $0.of(\.identity) }
+            + ShareSettings.settings.map { $0.of(\.shares) } + features.flatMap(\.settings)
             + JournalSettings.settings.map { $0.of(\.journal) } + log
         let sections = Dictionary(grouping: all, by: \.section)
         var known: Set<Substring> = []

@@ -14,6 +14,8 @@ package struct ServerContext: Sendable {
     /// The app at Kakao.
     package let kakao: KakaoSettings
     package let identity: ServerIdentity
+    /// The settings of shares.
+    package let shares: ShareSettings
     /// The document of all operations.
     package let document: OpenAPIDocument
     package let migrator: Migrator
@@ -28,6 +30,8 @@ package struct ServerContext: Sendable {
     package let pace = PollPace()
     /// The features' reactions to events of users. Features register them.
     package let lifecycle = UserLifecycle()
+    /// The URL at which Kakao and phones reach the server; `nil` if none is set. It is set once the server listens.
+    package let publicURL = Locked<String?>(nil)
     /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.
     package let returnURL = Locked<String?>(nil)
     /// The secrets that no log line may show.
@@ -41,6 +45,7 @@ package struct ServerContext: Sendable {
     package init(
         kakao: KakaoSettings,
         identity: IdentitySettings,
+        shares: ShareSettings,
         document: OpenAPIDocument,
         migrator: Migrator,
         database: PostgresSettings,
@@ -52,6 +57,7 @@ package struct ServerContext: Sendable {
     ) throws {
         self.logger = logger
         self.kakao = kakao
+        self.shares = shares
         self.identity = try ServerIdentity(identity, kakao, logger: logger)
         self.document = document
         self.migrator = migrator

@@ -67,6 +67,16 @@ package struct Answer: Sendable {
         )
     }
 
+    /// This response, or one with the same meaning in other media types.
+    package func or(_ types: [String], schema: Schema = .text()) -> Answer {
+        Answer(
+            status: status,
+            description: description,
+            contents: contents + types.map { .media(type: $0, schema) },
+            headers: headers
+        )
+    }
+
     /// A response without a body.
     package static func empty(
         _ status: HTTPResponse.Status,

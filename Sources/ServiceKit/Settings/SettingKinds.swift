@@ -174,20 +174,57 @@ extension SettingKind where Value == [String] {
         "domains, separated by commas",
         problem: "must be a comma-separated list of domains without https://: example.com, www.example.com:8443.",
         parse: { text in
-            let domains = text.split(separator: ",", omittingEmptySubsequences: false).map {
-                $0.trimmingPrefix(while: \.isWhitespace)
-            }.map { String($0.reversed().drop(while: \.isWhitespace).reversed()).lowercased() }
-            let areValid = domains.allSatisfy { domain in
-                !domain.isEmpty && domain.utf8.count <= 255
+            elements(of: text.lowercased()) { domain in
+                domain.utf8.count <= 255
                     && domain.utf8.allSatisfy {
                         $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "@")
                     }
             }
-            return areValid ? domains : nil
         },
         text: { $0.joined(separator: ", ") },
         shown: { $0.isEmpty ? "none" : "`\($0.joined(separator: ", "))`" }
     )
+
+    /// Up to `count` different names of 1 to 64 characters.
+    package static func names(atMost count: Int) -> SettingKind {
+        SettingKind(
+            "up to \(count) names, separated by commas",
+            problem: "must be a comma-separated list of at most \(count) different names of 1 to 64 characters.",
+            parse: { text in
+                let names = elements(of: text) { (1...64).contains($0.unicodeScalars.count) } ?? []
+                return (1...count).contains(names.count) && Set(names).count == names.count ? names : nil
+            },
+            text: { $0.joined(separator: ", ") },
+            shown: { $0.isEmpty ? "none" : "`\($0.joined(separator: ", "))`" }
+        )
+    }
+}
+
+extension SettingKind where Value == [Secret] {
+    /// Secrets of visible ASCII characters.
+    package static func secrets(atLeast length: Int) -> SettingKind {
+        let secret = SettingKind<Secret>.secret(atLeast: length)
+        return SettingKind(
+            "secrets of at least \(length) characters, separated by commas or lines",
+            isSecret: true,
+            problem:
+                "must be a list of secrets, separated by commas or lines, each of at least \(length) visible ASCII characters.",
+            parse: { text in
+                elements(of: text.replacing("\n", with: ",")) { secret.parse($0) != nil }.map { $0.map { Secret($0) } }
+            },
+            text: { _ in "" },
+            shown: { _ in "none" }
+        )
+    }
+}
+
+/// Returns the elements of a comma-separated list without the spaces around them; `nil` if one is invalid.
+private func elements(of text: String, isValid: (String) -> Bool) -> [String]? {
+    let elements = text.split(separator: ",", omittingEmptySubsequences: false).map { element in
+        let start = element.drop(while: \.isWhitespace)
+        return String(start[..<(start.lastIndex { !$0.isWhitespace }.map(start.index(after:)) ?? start.startIndex)])
+    }
+    return elements.allSatisfy { !$0.isEmpty && isValid($0) } ? elements : nil
 }
 
 extension SettingKind where Value == TrustedProxies {

@@ -48,6 +48,24 @@ public struct Finding: Hashable, Sendable {
         self.message = message
     }
 
+    /// Returns the finding for the size of a message with everything that travels with it; `nil` for a small one.
+    ///
+    /// - Parameter bytes: The size, or the part of it that is known.
+    package static func messageSize(_ bytes: Int) -> Finding? {
+        guard bytes >= Limits.largeMessageBytes else { return nil }
+        let isRejected = bytes >= Limits.messageBytes
+        return Finding(
+            "$",
+            .messageSize,
+            isRejected ? .rejected : .uncertain,
+            limit: Limits.messageBytes,
+            value: String(bytes),
+            isRejected
+                ? "The message has \(bytes) bytes with its arguments. Kakao's SDKs refuse \(Limits.messageBytes) and more. Shorten texts and arguments."
+                : "The message has \(bytes) bytes with its arguments, close to the \(Limits.messageBytes) that Kakao's SDKs refuse."
+        )
+    }
+
     /// The rules of the linter by their ids.
     enum Rule: String, CaseIterable {
         // The text and its shape.
@@ -80,5 +98,7 @@ public struct Finding: Hashable, Sendable {
         case smallImage = "small-image"
         case executionParams = "execution-params"
         case unusualCharacters = "unusual-characters"
+        // The message as a whole.
+        case messageSize = "message-size"
     }
 }

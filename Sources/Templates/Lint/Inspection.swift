@@ -5,11 +5,11 @@ struct Inspection {
     /// The longest value that a finding quotes, in characters.
     private static let maximumQuote = 60
 
-    private let domains: Set<String>
+    private let domains: RegisteredDomains
     private var findings: [Finding] = []
     private var hasOmitted = false
 
-    init(domains: Set<String>) {
+    init(domains: RegisteredDomains) {
         self.domains = domains
     }
 
@@ -276,15 +276,16 @@ struct Inspection {
         if url.isLocal { localURL(text, path, .uncertain) }
     }
 
-    private mutating func inspectLink(_ value: JSONValue, _ path: String) {
+    /// - Parameter effect: Kakao's reaction to a link that it does not accept.
+    mutating func inspectLink(_ value: JSONValue, _ path: String, _ effect: Finding.Effect = .dropped) {
         guard let text = text(value, path) else { return }
-        guard let url = WebURL(text) else { return invalidURL(text, path, .dropped) }
-        guard !url.isLocal else { return localURL(text, path, .dropped) }
-        guard !domains.isEmpty, !domains.contains(url.host), !domains.contains(url.hostAndPort) else { return }
+        guard let url = WebURL(text) else { return invalidURL(text, path, effect) }
+        guard !url.isLocal else { return localURL(text, path, effect) }
+        guard !domains.isEmpty, !domains.contains(url) else { return }
         report(
             path,
             .unregisteredDomain,
-            .dropped,
+            effect,
             value: url.hostAndPort,
             "\(url.hostAndPort) is not among the registered domains. Register it at Kakao, and add it to sharing.domains (or --domain)."
         )

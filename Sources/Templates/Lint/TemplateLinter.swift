@@ -10,13 +10,12 @@ public struct TemplateLinter: Sendable {
     static let maximumFindings = 200
     private static let maximumDepth = 16
 
-    /// The domains that are registered at Kakao, in lower case; empty if they are not known, so that links are not
-    /// compared with them.
-    private let domains: Set<String>
+    private let domains: RegisteredDomains
 
-    /// - Parameter domains: The domains that are registered at Kakao, such as `example.com` or `example.com:8443`.
+    /// - Parameter domains: The domains that are registered at Kakao, such as `example.com` or `example.com:8443`; empty
+    ///   if they are not known, so that links are not compared with them.
     public init(domains: some Sequence<String> = []) {
-        self.domains = Set(domains.map { $0.lowercased() })
+        self.domains = RegisteredDomains(domains)
     }
 
     /// Returns the faults of a template, in the order of its text.
@@ -43,6 +42,15 @@ public struct TemplateLinter: Sendable {
     package func findings(in value: JSONValue) -> [Finding] {
         var inspection = Inspection(domains: domains)
         inspection.inspectTemplate(value)
+        return inspection.result
+    }
+
+    /// Returns the faults of the address of a page that Kakao is to make a message of.
+    ///
+    /// - Parameter path: The place of the address, for the findings.
+    package func findings(inPage address: String, at path: String) -> [Finding] {
+        var inspection = Inspection(domains: domains)
+        inspection.inspectLink(.string(address), path, .uncertain)
         return inspection.result
     }
 

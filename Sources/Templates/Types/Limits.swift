@@ -11,6 +11,11 @@ enum Limits {
     static let sum = 6
     static let sumOp = 11
 
+    /// The size from which Kakao's SDKs refuse a message, with everything that travels with it.
+    static let messageBytes = 10_240
+    /// The size from which a message counts as large: Kakao and SDKs may add some members.
+    static let largeMessageBytes = 9_000
+
     static let contents = 3
     static let items = 5
     static let counts = 3

@@ -152,6 +152,9 @@ import Testing
                     #expect(items.count == 12)
                     #expect(Set(items.compactMap { $0["resource_id"]?.string }).count == 11)
                     #expect(items.allSatisfy { $0["args"] == ["이름": "값 \u{1F600} \"\\"] && $0["template_id"] == 5 })
+                    // A callback that waited in the journal counts once.
+                    let counted = try await Self.read(api, "/v1/link/stats")?["items"]?.array ?? []
+                    #expect(counted.reduce(0) { $0 + ($1["arrivals"]?.integer ?? 0) } == 12)
                     // Replayed calls are found by `stored_since`, and the lists show when they were received.
                     let late = try await Self.read(api, "/v1/link/callbacks", ["stored_since": returned])
                     #expect(late?["items"]?.array?.count == 11)

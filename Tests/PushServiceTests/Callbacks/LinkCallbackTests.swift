@@ -44,8 +44,8 @@ import Testing
             let item = try #require(items.first?.object)
             #expect(
                 item.members.map(\.name) == [
-                    "id", "resource_id", "chat_type", "hash_chat_id", "template_id", "args", "received_at",
-                    "stored_at",
+                    "id", "resource_id", "chat_type", "hash_chat_id", "template_id", "args", "share_id",
+                    "signature", "received_at", "stored_at",
                 ]
             )
             #expect(item["resource_id"] == "Rvy1c2dkzBAZ5hGD3rqYbxvr")

@@ -41,7 +41,7 @@ import Testing
     func forget() async throws {
         func adjust(_ settings: inout Settings) {
             settings.kakao.appID = 123_456
-            settings.callbacks.userIDArgument = "member"
+            settings.shares.userIDArgument = "member"
         }
         try await withService(adjust) { service in
             let kakao = service.api.with("KakaoAK \(Keys.admin)")
@@ -82,7 +82,7 @@ import Testing
 
     @Test("Any number of callbacks is searched, in steps")
     func manyCallbacks() async throws {
-        func adjust(_ settings: inout Settings) { settings.callbacks.userIDArgument = "member" }
+        func adjust(_ settings: inout Settings) { settings.shares.userIDArgument = "member" }
         try await withService(adjust) { service in
             try await service.database.pool.write(
                 """

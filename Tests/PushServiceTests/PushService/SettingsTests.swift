@@ -71,7 +71,7 @@ struct SettingsTests {
         #expect(settings.devices.activeWithinDays == 90)
         #expect(settings.identity.requestsPerMinutePerUser == 60)
         #expect(settings.identity.requestsPerMinutePerAddress == 600)
-        #expect(settings.callbacks.userIDArgument == nil)
+        #expect(settings.shares.userIDArgument == nil)
         #expect(settings.logLevel == .info)
         #expect(settings.logFormat == .text)
     }
@@ -176,7 +176,7 @@ struct SettingsTests {
         #expect(settings.identity.requestsPerMinutePerUser == 11)
         #expect(settings.identity.requestsPerMinutePerAddress == nil)
         #expect(settings.http.trustedProxies !== TrustedProxies.none)
-        #expect(settings.callbacks.userIDArgument == "member")
+        #expect(settings.shares.userIDArgument == "member")
         #expect(settings.logLevel == .debug)
         #expect(settings.logFormat == .json)
     }

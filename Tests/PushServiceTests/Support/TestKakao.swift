@@ -62,6 +62,16 @@ struct TestKakao: Sendable {
         return await sandbox.share(share)
     }
 
+    /// Shares what an address that opens the picker of friends describes, as ``share(_:)`` does.
+    func share(
+        at address: String?,
+        _ adjust: (inout LinkShare) -> Void = { _ in }
+    ) async throws -> LinkShareOutcome {
+        var share = try sandbox.linkShare(at: address ?? "")
+        adjust(&share)
+        return await self.share(share)
+    }
+
     /// Sends an unlink notice, and waits longer for the push server's response than Kakao, in case the machine is busy.
     func unlink(_ notice: UnlinkNotice) async -> UnlinkOutcome {
         var notice = notice

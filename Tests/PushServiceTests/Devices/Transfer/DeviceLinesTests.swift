@@ -1,6 +1,7 @@
 import FoundationEssentials
 import JSON
 import KakaoAPI
+import ServiceKit
 import Testing
 
 @testable import Devices

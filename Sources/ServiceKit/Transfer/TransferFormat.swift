@@ -1,11 +1,11 @@
-/// A file format of devices, with one device a line.
-enum TransferFormat: String, CaseIterable, Sendable {
+/// A file format of many objects, with one object a line.
+package enum TransferFormat: String, CaseIterable, Sendable {
     /// One JSON object a line.
     case ndjson
     /// CSV with a header line (RFC 4180).
     case csv
 
-    var contentType: String {
+    package var contentType: String {
         switch self {
         case .ndjson: "application/x-ndjson"
         case .csv: "text/csv"
@@ -15,17 +15,18 @@ enum TransferFormat: String, CaseIterable, Sendable {
     /// Returns the format with a media type; `nil` for an unknown one.
     ///
     /// - Parameter contentType: The media type in lower case, without its parameters.
-    init?(contentType: String?) {
+    package init?(contentType: String?) {
         guard let format = Self.allCases.first(where: { $0.contentType == contentType }) else { return nil }
         self = format
     }
 
-    /// Returns the first known format in `Accept`; NDJSON if there is none.
-    init(accepted: String) {
-        let known = accepted.lowercased().split(separator: ",").lazy.compactMap { range in
+    /// Returns the first known format in `Accept`; `nil` if there is none.
+    package init?(accepted: String?) {
+        let known = (accepted ?? "").lowercased().split(separator: ",").lazy.compactMap { range in
             let type = range.split(separator: ";", omittingEmptySubsequences: false)[0].filter { $0 != " " }
             return Self(contentType: type)
         }
-        self = known.first ?? .ndjson
+        guard let format = known.first else { return nil }
+        self = format
     }
 }

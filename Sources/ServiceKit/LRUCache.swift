@@ -3,13 +3,13 @@
 /// It approximates LRU with two dictionaries. An accessed value moves to the younger one. When that is full, the older
 /// one is dropped and the younger takes its place. Each operation therefore takes the same short time, whatever a
 /// caller fills the cache with.
-struct LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+package struct LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private let half: Int
     private var younger: [Key: Value] = [:]
     private var older: [Key: Value] = [:]
 
     /// - Parameter limit: The maximum number of values, 2 or more.
-    init(limit: Int) {
+    package init(limit: Int) {
         half = max(1, limit / 2)
     }
 
@@ -17,14 +17,14 @@ struct LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     var count: Int { younger.count + older.count }
 
     /// Returns the value of a key, and marks it as recently used.
-    mutating func value(_ key: Key) -> Value? {
+    package mutating func value(_ key: Key) -> Value? {
         if let value = younger[key] { return value }
         guard let value = older.removeValue(forKey: key) else { return nil }
         insert(value, for: key)
         return value
     }
 
-    mutating func set(_ value: Value, for key: Key) {
+    package mutating func set(_ value: Value, for key: Key) {
         older[key] = nil
         insert(value, for: key)
     }

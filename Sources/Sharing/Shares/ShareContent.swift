@@ -1,0 +1,74 @@
+internal import HTTPServer
+internal import JSON
+internal import Schemas
+internal import ServiceKit
+internal import Templates
+
+/// What a share shows: one of the three ways in which Kakao's SDKs make a message.
+enum ShareContent: Sendable {
+    /// A default template.
+    case template(JSONObject)
+    /// A custom template of Kakao's template builder, with its arguments.
+    case custom(Int64, args: [String: String]?)
+    /// A web page, shown by a default or a custom template.
+    case page(String, templateID: Int64?, args: [String: String]?)
+
+    /// The fields of a request.
+    static let fields: [any FieldDeclaration] = [template, templateID, templateArgs, requestURL]
+
+    private static let template = Field.optional("template", .object, "A default template: Kakao's `template_object`.")
+    private static let templateID = Field.optional(
+        "template_id",
+        Kind<Int64>.integer(1...Int64.max),
+        "A custom template of Kakao's template builder."
+    )
+    private static let templateArgs = Field.optional(
+        "template_args",
+        .textObject(count: 100, names: 1...64, values: 0...2000),
+        "The arguments of the custom template."
+    )
+    private static let requestURL = Field.optional(
+        "request_url",
+        .text(1...2048),
+        "A page of which Kakao makes the message, on a registered domain."
+    )
+
+    /// - Throws: ``Problem`` 400 for fields that are invalid or do not go together.
+    init(_ call: Call) throws {
+        let template = try call[Self.template]
+        let templateID = try call[Self.templateID]
+        let args = try call[Self.templateArgs]
+        let requestURL = try call[Self.requestURL]
+        if args != nil, templateID == nil {
+            throw Problem.field("template_args", "absent without template_id")
+        }
+        switch (template, templateID, requestURL) {
+        case (let template?, nil, nil): self = .template(template)
+        case (nil, let id?, nil): self = .custom(id, args: args)
+        case (nil, let id, let url?): self = .page(url, templateID: id, args: args)
+        default:
+            throw Problem.field(
+                "template",
+                "the only one of template, template_id and request_url, or absent with one of the others; template_id and request_url go together"
+            )
+        }
+    }
+
+    /// The id of the custom template, if it has one. Kakao names it in its callbacks.
+    var templateID: Int64? {
+        switch self {
+        case .template: nil
+        case .custom(let id, _): id
+        case .page(_, let id, _): id
+        }
+    }
+
+    /// Returns what Kakao would reject, cut or drop.
+    func findings(_ linter: TemplateLinter) -> [Finding] {
+        switch self {
+        case .template(let template): linter.findings(in: .object(template))
+        case .custom: []
+        case .page(let url, _, _): linter.findings(inPage: url, at: "$.request_url")
+        }
+    }
+}

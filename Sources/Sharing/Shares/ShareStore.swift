@@ -1,0 +1,340 @@
+internal import FoundationEssentials
+internal import JSON
+internal import Postgres
+internal import ServiceKit
+
+/// The shares in PostgreSQL.
+final class ShareStore: Sendable {
+    private let pool: PostgresPool
+    private let landings: StatementCoalescer<CountLandings>
+    private let conversions: StatementCoalescer<CountConversions>
+
+    /// - Parameter statisticsArgs: The arguments by which landings and conversions are counted.
+    init(pool: PostgresPool, statisticsArgs: [String]) {
+        self.pool = pool
+        // Both lock existing rows.
+        landings = StatementCoalescer(pool: pool) { CountLandings(landings: $0, statisticsArgs: statisticsArgs) }
+        conversions = StatementCoalescer(pool: pool) {
+            CountConversions(conversions: $0, statisticsArgs: statisticsArgs)
+        }
+    }
+
+    func insert(_ share: Share) async throws {
+        try await pool.write(InsertShare(share: share))
+    }
+
+    /// Returns the links of a share; `nil` if there is no such share.
+    func links(of id: ShareID) async throws -> [String]? {
+        try await pool.read(FindShareLinks(id: id)).first
+    }
+
+    /// Returns a share with its counts; `nil` if there is no such share.
+    func share(_ id: ShareID) async throws -> CountedShare? {
+        try await pool.read(FindShare(id: id)).first
+    }
+
+    /// Returns up to `limit` shares, the latest first.
+    func list(campaign: String?, before: ShareID?, limit: Int) async throws -> [CountedShare] {
+        guard let campaign else { return try await pool.read(ListShares(before: before, limit: limit)) }
+        return try await pool.read(ListSharesOfCampaign(campaign: campaign, before: before, limit: limit))
+    }
+
+    /// Counts a visit, unless the visitor was counted within a minute.
+    ///
+    /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`.
+    func count(_ landing: Landing, within limit: Duration) async throws {
+        try await landings.submit(landing, within: limit)
+    }
+
+    /// Counts a conversion, once for each share, event and user. Returns when it is committed.
+    func count(_ conversion: Conversion) async throws {
+        try await conversions.submit(conversion)
+    }
+
+    /// The number of shares that one statement of ``remove(userID:fromArgument:)`` reads.
+    private static let step = 10_000
+
+    /// Deletes the conversions of a user. The numbers of conversions are kept.
+    func removeConversions(ofUser userID: Int64) async throws {
+        try await pool.write(DeleteConversions(userID: userID))
+    }
+
+    /// Removes an argument from all shares in which its value is the user's id. Reads all shares, in steps.
+    func remove(userID: Int64, fromArgument argument: String) async throws {
+        var after: UUID? = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        while let last = after {
+            let statement = RemoveUserFromShares(userID: userID, argument: argument, after: last, limit: Self.step)
+            after = try await pool.write(statement).first
+        }
+    }
+
+    /// Deletes up to `limit` visits that no longer matter. Returns their number.
+    func removeOldVisits(limit: Int) async throws -> Int {
+        try await pool.write(DeleteOldVisits(limit: limit))
+    }
+}
+
+/// A visit of a share's landing address.
+struct Landing: Sendable {
+    let shareID: ShareID
+    /// The code of the visitor: ``ShareSigner/visitor(address:userAgent:)``.
+    let visitor: [UInt8]
+}
+
+/// An event that a share led a user to, such as a purchase.
+struct Conversion: Sendable {
+    let shareID: ShareID
+    let event: String
+    let userID: Int64
+}
+
+// MARK: Statements
+
+struct InsertShare: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO shares (id, campaign, template_id, args, links, expires_at)
+        SELECT $1, $2, $3, $4, $5::text[], $6
+        """
+
+    let share: Share
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(share.id.uuid), .text(share.campaign), .int64(share.templateID),
+            .jsonb(JSONValue.object(JSONObject(share.args)).bytes()), .texts(share.links),
+            .timestamp(share.expiresAt),
+        ]
+    }
+}
+
+struct FindShareLinks: PostgresStatement {
+    static let sql: SQL = """
+        SELECT links
+        FROM shares
+        WHERE id = $1
+        """
+
+    let id: ShareID
+
+    var parameters: [PostgresValue] { [.uuid(id.uuid)] }
+    static func decode(_ row: PostgresRow) throws -> [String] { try row.decode([String].self) }
+}
+
+/// Finds a share with its counts.
+struct FindShare: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, campaign, template_id, args, links, created_at, expires_at, arrivals, landings, conversions
+        FROM shares
+        CROSS JOIN LATERAL share_totals(id)
+        WHERE id = $1
+        """
+
+    let id: ShareID
+
+    var parameters: [PostgresValue] { [.uuid(id.uuid)] }
+    static func decode(_ row: PostgresRow) throws -> CountedShare { try CountedShare(row) }
+}
+
+/// Lists the shares with their counts, the latest first.
+struct ListShares: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, campaign, template_id, args, links, created_at, expires_at, arrivals, landings, conversions
+        FROM (
+            SELECT *
+            FROM shares
+            WHERE $1::uuid IS NULL OR id < $1
+            ORDER BY id DESC
+            LIMIT $2
+        ) AS page
+        CROSS JOIN LATERAL share_totals(id)
+        ORDER BY id DESC
+        """
+
+    let before: ShareID?
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.uuid(before?.uuid), .int64(Int64(limit))] }
+    static func decode(_ row: PostgresRow) throws -> CountedShare { try CountedShare(row) }
+}
+
+/// Lists the shares of a campaign with their counts, the latest first.
+struct ListSharesOfCampaign: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, campaign, template_id, args, links, created_at, expires_at, arrivals, landings, conversions
+        FROM (
+            SELECT *
+            FROM shares
+            WHERE campaign = $3
+                AND ($1::uuid IS NULL OR id < $1)
+            ORDER BY id DESC
+            LIMIT $2
+        ) AS page
+        CROSS JOIN LATERAL share_totals(id)
+        ORDER BY id DESC
+        """
+
+    let campaign: String
+    let before: ShareID?
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.uuid(before?.uuid), .int64(Int64(limit)), .text(campaign)] }
+    static func decode(_ row: PostgresRow) throws -> CountedShare { try CountedShare(row) }
+}
+
+extension CountedShare {
+    fileprivate init(_ row: PostgresRow) throws {
+        let (id, campaign, templateID, args, links, createdAt, expiresAt, arrivals, landings, conversions) =
+            try row.decode(
+                UUID.self,
+                String?.self,
+                Int64?.self,
+                [UInt8].self,
+                [String].self,
+                Date.self,
+                Date.self,
+                [UInt8].self,
+                Int64.self,
+                [UInt8].self
+            )
+        self.init(
+            id: ShareID(id),
+            campaign: campaign,
+            templateID: templateID,
+            args: args,
+            links: links,
+            createdAt: createdAt,
+            expiresAt: expiresAt,
+            arrivals: arrivals,
+            landings: landings,
+            conversions: conversions
+        )
+    }
+}
+
+/// Counts visits of landing addresses, each visitor of a share once a minute.
+struct CountLandings: CoalescedStatement {
+    typealias Item = Landing
+
+    static let sql: SQL = """
+        WITH visit AS (
+            INSERT INTO share_visits AS known (share_id, visitor, counted_at)
+            SELECT DISTINCT share_id, visitor, now()
+            FROM unnest($1::uuid[], $2::bytea[]) AS landing (share_id, visitor)
+            ORDER BY share_id, visitor
+            ON CONFLICT (share_id, visitor) DO UPDATE
+            SET counted_at = excluded.counted_at
+            WHERE known.counted_at < excluded.counted_at - interval '1 minute'
+            RETURNING share_id
+        )
+        SELECT count_share_events(
+            array_agg(ROW('landing', '', share_id, NULL, NULL, now())::share_event),
+            $3::text[]
+        )
+        FROM visit
+        """
+
+    let landings: [Landing]
+    let statisticsArgs: [String]
+
+    var parameters: [PostgresValue] {
+        [.uuids(landings.map(\.shareID.uuid)), .byteas(landings.map(\.visitor)), .texts(statisticsArgs)]
+    }
+}
+
+/// Stores and counts conversions, once for each share, event and user.
+struct CountConversions: CoalescedStatement {
+    typealias Item = Conversion
+
+    static let sql: SQL = """
+        WITH conversion AS (
+            INSERT INTO share_conversions (share_id, event, user_id)
+            SELECT DISTINCT share_id, event, user_id
+            FROM unnest($1::uuid[], $2::text[], $3::bigint[]) AS reported (share_id, event, user_id)
+            ORDER BY share_id, event, user_id
+            ON CONFLICT DO NOTHING
+            RETURNING share_id, event
+        )
+        SELECT count_share_events(
+            array_agg(ROW('conversion', event, share_id, NULL, NULL, now())::share_event),
+            $4::text[]
+        )
+        FROM conversion
+        """
+
+    let conversions: [Conversion]
+    let statisticsArgs: [String]
+
+    var parameters: [PostgresValue] {
+        [
+            .uuids(conversions.map(\.shareID.uuid)), .texts(conversions.map(\.event)),
+            .int64s(conversions.map(\.userID)), .texts(statisticsArgs),
+        ]
+    }
+}
+
+/// Deletes the conversions of a user.
+struct DeleteConversions: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM share_conversions
+        WHERE user_id = $1
+        """
+
+    let userID: Int64
+
+    var parameters: [PostgresValue] { [.int64(userID)] }
+}
+
+/// Removes an argument from those of the next `limit` shares in which its value is a user's id.
+///
+/// Returns the id of the last share that it read; no row if there are no more shares.
+struct RemoveUserFromShares: PostgresStatement {
+    static let sql: SQL = """
+        WITH step AS (
+            SELECT id, args
+            FROM shares
+            WHERE id > $1
+            ORDER BY id
+            LIMIT $4
+        ),
+        changed AS (
+            UPDATE shares AS share
+            SET args = share.args - $2
+            FROM step
+            WHERE share.id = step.id
+                AND step.args ->> $2 = $3
+        )
+        SELECT id
+        FROM step
+        ORDER BY id DESC
+        LIMIT 1
+        """
+
+    let userID: Int64
+    let argument: String
+    let after: UUID
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [.uuid(after), .text(argument), .text(String(userID)), .int64(Int64(limit))]
+    }
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+}
+
+/// Deletes up to `limit` visits that are too old to be repeated. Skips rows that another server is deleting.
+struct DeleteOldVisits: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM share_visits
+        WHERE (share_id, visitor) IN (
+            SELECT share_id, visitor
+            FROM share_visits
+            WHERE counted_at < now() - interval '10 minutes'
+            ORDER BY counted_at
+            LIMIT $1
+            FOR UPDATE SKIP LOCKED
+        )
+        """
+
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
+}
