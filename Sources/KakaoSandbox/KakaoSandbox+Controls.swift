@@ -23,6 +23,12 @@ extension KakaoSandbox {
         ledger.timesReached(userID, marker: marker)
     }
 
+    /// The images that were uploaded and not deleted, the oldest first.
+    package var uploadedImages: [UploadedImage] { imageUploads.images }
+
+    /// The number of uploads of images that were accepted, also of those that were deleted since.
+    package var imageUploadCount: Int { imageUploads.count }
+
     /// Makes all further sends to a token fail. Ignored if 100,000 tokens are set to fail already.
     package func failToken(_ pushToken: String) {
         _ = ledger.failToken(pushToken)

@@ -21,6 +21,7 @@ package final class KakaoSandbox: Sendable {
 
     let settings: KakaoSandboxSettings
     let ledger: Ledger
+    let imageUploads = ImageUploads()
     let faults: FaultBoard
     let link: LinkCallback
     let unlink: UnlinkCall
@@ -69,7 +70,7 @@ package final class KakaoSandbox: Sendable {
             delays: delays
         )
         PushCalls(settings: settings, ledger: ledger, feedback: feedback).add(to: &calls)
-        SharingCalls(settings: settings).add(to: &calls)
+        SharingCalls(settings: settings, uploads: imageUploads).add(to: &calls)
         LoginCalls(signingKeys: signingKeys).add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         loginControl = LoginControl(settings: settings, accessTokens: accessTokens, signingKeys: signingKeys)

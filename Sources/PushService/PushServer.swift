@@ -45,6 +45,7 @@ package final class PushServer: Service {
             kakao: settings.kakao,
             identity: settings.identity,
             shares: settings.shares,
+            images: settings.images,
             document: .service,
             migrator: Migrator(directory: migrations),
             database: database,

@@ -19,6 +19,9 @@ struct KakaoRelayRoutes: RouteCollection {
     }
 
     let kakao: KakaoClient
+    let images: ImageSettings
+    /// The limit of concurrent uploads, whose files are in memory.
+    let uploads: UploadLimit
 
     // MARK: Declarations
 
@@ -27,22 +30,40 @@ struct KakaoRelayRoutes: RouteCollection {
         return operation.methods.map { method in
             let parameters: [any FieldDeclaration] = operation.parameters.members + operation.targetFields
             let hasQuery = method == .get || method == .delete
+            let body: OperationDeclaration.Body =
+                if let files = operation.files(parameters) {
+                    .files(files)
+                } else {
+                    hasQuery ? .none : .fields(parameters)
+                }
+            let declaration = OperationDeclaration(
+                operation.id + (method == operation.methods[0] ? "" : "By\(method.rawValue.capitalized)"),
+                method,
+                operation.path,
+                operation.access,
+                operation.summary,
+                query: hasQuery ? parameters : [],
+                body: body,
+                unknownFields: .ignored,
+                maximumBodyBytes: RequestSize.small,
+                answers: [operation.answer.declaration],
+                problems: operation.problems
+            )
+            let isOffered = { @Sendable (routes: KakaoRelayRoutes) in
+                !operation.needsAppKey || routes.kakao.settings.app != nil
+            }
+            guard operation.uploadPart != nil else {
+                return Operation(declaration, isOffered: isOffered) { routes in
+                    { try await routes.relay($0, operation) }
+                }
+            }
             return Operation(
-                OperationDeclaration(
-                    operation.id + (method == operation.methods[0] ? "" : "By\(method.rawValue.capitalized)"),
-                    method,
-                    operation.path,
-                    operation.access,
-                    operation.summary,
-                    query: hasQuery ? parameters : [],
-                    body: hasQuery ? .none : .fields(parameters),
-                    unknownFields: .ignored,
-                    maximumBodyBytes: RequestSize.small,
-                    answers: [operation.answer.declaration],
-                    problems: operation.problems
-                ),
-                isOffered: { !operation.needsAppKey || $0.kakao.settings.app != nil }
-            ) { routes in { try await routes.relay($0, operation) } }
+                declaration,
+                isOffered: isOffered,
+                streaming: { routes in
+                    { try await routes.relay($0, $1, operation) }
+                }
+            )
         }
     }
 
@@ -50,7 +71,8 @@ struct KakaoRelayRoutes: RouteCollection {
 
     private func relay<KakaoCall>(
         _ call: Call,
-        _ operation: KakaoOperation<KakaoCall>
+        _ operation: KakaoOperation<KakaoCall>,
+        uploads: [KakaoUpload] = []
     ) async throws -> Response {
         let request: KakaoCall
         do throws(Record<KakaoCall>.InvalidMember) {
@@ -60,9 +82,26 @@ struct KakaoRelayRoutes: RouteCollection {
         }
         let credential = try Self.credential(of: call, operation)
         do throws(KakaoError) {
-            return Response(relaying: try await kakao.relay(request, as: credential))
+            return Response(relaying: try await kakao.relay(request, as: credential, uploads: uploads))
         } catch {
             throw Problem(relaying: error, isIdempotent: operation.isIdempotent)
+        }
+    }
+
+    /// Relays a call with images. They are collected first, because Kakao needs their lengths, and a file that Kakao
+    /// would not accept is rejected here.
+    private func relay<KakaoCall>(
+        _ call: Call,
+        _ body: RequestBody,
+        _ operation: KakaoOperation<KakaoCall>
+    ) async throws -> Response {
+        try await uploads.run(on: call.request.loop) {
+            var call = call
+            let files = try await call.files(in: body, images.fileLimits)
+            let complete = call
+            return try await complete.namingIgnoredFields {
+                try await relay(complete, operation, uploads: files.map { try KakaoUpload($0) })
+            }
         }
     }
 
@@ -110,12 +149,11 @@ extension KakaoOperation {
         return words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.capitalized }
     }
 
-    /// Whether the relay can carry out the call: one of `kapi.kakao.com` for a user or for the app, without files, whose
-    /// parameters are in the query or the form.
+    /// Whether the relay can carry out the call: one of `kapi.kakao.com` for a user or for the app, whose parameters are
+    /// in the query or the form.
     fileprivate var isRelayed: Bool {
         let supported: Set<KakaoCredential.Kind> = [.adminKey, .adminKeyForUser, .userToken, .appKey]
-        return family != .push && host == .api && uploadPart == nil && supported.isSuperset(of: credentials)
-            && !path.contains("{")
+        return family != .push && host == .api && supported.isSuperset(of: credentials) && !path.contains("{")
     }
 
     /// Whether Kakao accepts the call only with the app key that its SDKs have.
@@ -139,8 +177,14 @@ extension KakaoOperation {
         isOfUser ? [KakaoRelayRoutes.targetIDType, KakaoRelayRoutes.targetID] : []
     }
 
+    /// The body of a call that uploads images; `nil` for other calls.
+    fileprivate func files(_ fields: [any FieldDeclaration]) -> FileBody? {
+        uploadPart.map { FileBody(fields: fields, part: $0, "A form as Kakao's SDKs send it. \(ImageHeader.allowed)") }
+    }
+
     fileprivate var problems: [ProblemKind] {
         var problems: [ProblemKind] = [.refusedByKakao, .kakaoUnavailable, .badGateway]
+        if uploadPart != nil { problems.append(.invalidImage) }
         if credentials.contains(.userToken) { problems += [.loginRequired, .accountLoginRequired, .consentRequired] }
         if !isIdempotent { problems.append(.outcomeUnknown) }
         return problems

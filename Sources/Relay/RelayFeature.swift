@@ -5,9 +5,15 @@ package import ServiceKit
 package struct RelayFeature: Feature {
     package static let collections: [any RouteCollection.Type] = [KakaoRelayRoutes.self]
 
-    package init(_ server: ServerContext, _ settings: NoSettings) {}
+    private let server: ServerContext
+
+    package init(_ server: ServerContext, _ settings: NoSettings) {
+        self.server = server
+    }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
-        routes.add(KakaoRelayRoutes(kakao: loop.kakao(.requests)))
+        routes.add(
+            KakaoRelayRoutes(kakao: loop.kakao(.requests), images: server.images, uploads: server.imageUploads)
+        )
     }
 }

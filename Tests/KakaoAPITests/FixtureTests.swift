@@ -33,14 +33,21 @@ import Testing
         let operation = Call.operation
         let call = try operation.parameters.read(fixture.parameters(operation.parameters(inPath: fixture.path)))
         let (result, calls) = try await withKakao(answering: answer(fixture.status, fixture.body)) { kakao in
-            try await kakao.call(call, as: fixture.credential)
+            try await kakao.call(call, as: fixture.credential, uploads: fixture.uploads)
         }
         let request = try #require(calls.first)
         #expect(request.lines.first == "\(fixture.method) \(fixture.target) HTTP/1.1")
         #expect(operation.methods.map(\.rawValue).contains(fixture.method))
         let authorization = request.lines.first { $0.hasPrefix("Authorization: ") }
         #expect(authorization == fixture.authorization.map { "Authorization: \($0)" })
-        #expect(Set(request.form) == Set(fixture.form))
+        if operation.uploadPart == nil {
+            #expect(Set(request.form) == Set(fixture.form))
+        } else {
+            let type = try #require(
+                request.lines.first { $0.hasPrefix("Content-Type: multipart/form-data; boundary=") }
+            )
+            #expect(request.body == fixture.multipart(try #require(type.split(separator: "boundary=").last)))
+        }
         // What the sandbox would write is a part of what Kakao writes.
         let written = operation.answer.encode(result)
         if let documented = try? JSONValue(parsing: fixture.body) {
@@ -59,6 +66,7 @@ import Testing
         let authorization: String?
         private let query: JSONObject
         private let fields: JSONObject
+        private let files: [JSONValue]
         let status: Int
         let body: String
 
@@ -70,6 +78,7 @@ import Testing
             authorization = request["authorization"]?.string
             query = request["query"]?.object ?? JSONObject()
             fields = request["form"]?.object ?? JSONObject()
+            files = request["files"]?.array ?? []
             status = Int(try #require(json["response"]?["status"]?.integer))
             body = json["response"]?["body"]?.description ?? ""
         }
@@ -91,6 +100,38 @@ import Testing
 
         var form: [String] {
             fields.members.map { "\($0.name)=\($0.value.string ?? "")" }
+        }
+
+        var uploads: [KakaoUpload] {
+            files.map { file in
+                KakaoUpload(
+                    fileName: file["filename"]?.string ?? "",
+                    contentType: file["type"]?.string ?? "",
+                    bytes: Self.bytes(file)
+                )
+            }
+        }
+
+        private static func bytes(_ file: JSONValue) -> [UInt8] {
+            Array(Data(base64Encoded: file["base64"]?.string ?? "") ?? Data())
+        }
+
+        /// The fields and the files as `multipart/form-data`.
+        func multipart(_ boundary: Substring) -> String {
+            var lines: [String] = []
+            for (name, value) in fields.members {
+                lines += ["--\(boundary)", "Content-Disposition: form-data; name=\"\(name)\"", "", value.string ?? ""]
+            }
+            for file in files {
+                let (name, fileName) = (file["name"]?.string ?? "", file["filename"]?.string ?? "")
+                lines += [
+                    "--\(boundary)",
+                    "Content-Disposition: form-data; name=\"\(name)\"; filename=\"\(fileName)\"",
+                    "Content-Type: \(file["type"]?.string ?? "")", "",
+                    String(decoding: Self.bytes(file), as: UTF8.self),
+                ]
+            }
+            return (lines + ["--\(boundary)--", ""]).joined(separator: "\r\n")
         }
 
         var credential: KakaoCredential {

@@ -4,7 +4,7 @@ package enum KakaoCalls {
         RegisterPushToken.self, DeregisterPushToken.self, RetrievePushTokens.self, SendPush.self,
         AccessTokenInfo.self,
         TalkProfile.self,
-        ValidateDefaultTemplate.self, ValidateCustomTemplate.self, ValidateScrapTemplate.self, ScrapeImage.self,
-        DeleteImage.self,
+        ValidateDefaultTemplate.self, ValidateCustomTemplate.self, ValidateScrapTemplate.self, UploadImage.self,
+        ScrapeImage.self, DeleteImage.self,
     ]
 }

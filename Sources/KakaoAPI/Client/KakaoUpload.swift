@@ -14,6 +14,15 @@ package struct KakaoUpload: Sendable {
         self.contentType = contentType
         self.content = content
     }
+
+    /// A file that is in memory.
+    package init(fileName: String, contentType: String, bytes: [UInt8]) {
+        self.init(
+            fileName: fileName,
+            contentType: contentType,
+            content: HTTPClientUpload(length: bytes.count) { bytes }
+        )
+    }
 }
 
 /// A form of several parts, `multipart/form-data` (RFC 7578), whose files are sent while they are read.

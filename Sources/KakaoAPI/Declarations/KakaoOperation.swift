@@ -25,7 +25,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
     package let answer: KakaoAnswer<Call.Answer>
     /// The name of the parts of a multipart form that contain the uploaded files; `nil` for a call without uploads.
     package let uploadPart: String?
-    /// The time limit of a call, if it is shorter than the client's.
+    /// The time limit of a call, if it is not the client's.
     let timeout: Duration?
     /// Encodes the form of a call that is made so often that ``parameters`` would be too slow.
     let encodeForm: (@Sendable (Call) -> FormBody)?

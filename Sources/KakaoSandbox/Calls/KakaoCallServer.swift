@@ -42,15 +42,35 @@ struct KakaoCallServer {
         refusal: (@Sendable (JSONObject) -> KakaoRefusal)? = nil,
         _ handle: @escaping @Sendable (Call, Caller) throws(KakaoRefusal) -> Call.Answer
     ) {
+        serve(users, refusal) { call, _, caller throws(KakaoRefusal) in try handle(call, caller) }
+    }
+
+    /// Serves a call that uploads files.
+    ///
+    /// - Parameter handle: Executes the call with the files, in the order of the form.
+    mutating func on<Call: KakaoCall>(
+        _: Call.Type,
+        uploads handle: @escaping @Sendable (Call, [UploadedFile]) throws(KakaoRefusal) -> Call.Answer
+    ) {
+        let users: @Sendable (Call) -> [Int64] = { _ in [] }
+        serve(users, nil) { call, files, _ throws(KakaoRefusal) in try handle(call, files) }
+    }
+
+    private mutating func serve<Call: KakaoCall>(
+        _ users: @escaping @Sendable (Call) -> [Int64],
+        _ refusal: (@Sendable (JSONObject) -> KakaoRefusal)?,
+        _ handle: @escaping @Sendable (Call, [UploadedFile], Caller) throws(KakaoRefusal) -> Call.Answer
+    ) {
         let operation = Call.operation
         precondition(served.insert(operation.name).inserted, "\(operation.name) is served already")
         for path in operation.paths {
             for method in operation.methods {
-                router.on(method, path) { [self] request in
-                    let call: Result<(Call, Caller), KakaoRefusal> = Result { () throws(KakaoRefusal) in
-                        let values = try Self.values(request, operation, path)
+                let respond = { @Sendable [self] (request: Request, form: [UInt8]) async throws -> Response in
+                    let call: Result<(Call, Caller, [UploadedFile]), KakaoRefusal> = Result { () throws(KakaoRefusal) in
+                        var values = try Self.values(request, operation, path)
+                        let files = try UploadedFile.files(in: form, of: request, addingFieldsTo: &values)
                         let caller = try caller(of: request, values, operation.credentials)
-                        return (try Self.read(values, operation, refusal), caller)
+                        return (try Self.read(values, operation, refusal), caller, files)
                     }
                     let known = try? call.get()
                     return try await answer(
@@ -59,11 +79,20 @@ struct KakaoCallServer {
                         users: known.map { users($0.0) + ($0.1.userID.map { [$0] } ?? []) } ?? []
                     ) {
                         do throws(KakaoRefusal) {
-                            let (call, caller) = try call.get()
-                            return .json(operation.answer.encode(try handle(call, caller)))
+                            let (call, caller, files) = try call.get()
+                            return .json(operation.answer.encode(try handle(call, files, caller)))
                         } catch {
                             return error.response
                         }
+                    }
+                }
+                if operation.uploadPart == nil {
+                    router.on(method, path) { try await respond($0, []) }
+                } else {
+                    router.on(method, path, upTo: UploadedFile.maximumBodyBytes) { request, body in
+                        var form: [UInt8] = []
+                        for try await piece in body { form += piece }
+                        return try await respond(request, form)
                     }
                 }
             }

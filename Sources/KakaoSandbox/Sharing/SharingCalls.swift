@@ -11,11 +11,13 @@ struct SharingCalls: Sendable {
     private static let maximumImages = 10_000
 
     let settings: KakaoSandboxSettings
-    /// The addresses of the images at Kakao.
+    let uploads: ImageUploads
+    /// The addresses of the scraped images at Kakao.
     private let images = Locked<Set<String>>([])
 
-    init(settings: KakaoSandboxSettings) {
+    init(settings: KakaoSandboxSettings, uploads: ImageUploads) {
         self.settings = settings
+        self.uploads = uploads
     }
 
     func add(to server: inout KakaoCallServer) {
@@ -35,6 +37,7 @@ struct SharingCalls: Sendable {
             args["${WEB_URL}"] = .string(call.requestURL)
             return customValidation(call.templateID ?? DefaultMessage.templateID(.feed), args, call.schemeParams)
         }
+        server.on(UploadImage.self, uploads: uploads.add)
         server.on(ScrapeImage.self) { call, _ throws(KakaoRefusal) in
             guard call.imageURL.hasPrefix("http://") || call.imageURL.hasPrefix("https://") else {
                 throw .badParameter("The Parameter [image_url] is not a URL.")
@@ -57,6 +60,7 @@ struct SharingCalls: Sendable {
         }
         server.on(DeleteImage.self) { call, _ in
             images.withLock { _ = $0.remove(call.imageURL) }
+            uploads.remove(call.imageURL)
         }
     }
 

@@ -21,6 +21,7 @@ package struct Settings: SettingsGroup {
     package var kakao = KakaoSettings()
     package var identity = IdentitySettings()
     package var shares = ShareSettings()
+    package var images = ImageSettings()
     package var callbacks = CallbackSettings()
     package var pushes = PushSettings()
     package var devices = DeviceSettings()
@@ -93,6 +94,7 @@ package struct Settings: SettingsGroup {
         try kakao.validate(reader, app)
         try identity.validate(reader, kakao)
         try shares.validate(reader, kakao)
+        try images.validate(reader, kakao)
         for feature in features { try feature.validate(reader, &self) }
     }
 }
@@ -106,7 +108,7 @@ extension Settings {
             settings + KakaoSettings.settings.map { $0.of(\.kakao) }
             + IdentitySettings.settings.map { $0.of(\.identity) }
             + ShareSettings.settings.map { $0.of(\.shares) } + features.flatMap(\.settings)
-            + JournalSettings.settings.map { $0.of(\.journal) } + log
+            + ImageSettings.settings.map { $0.of(\.images) } + JournalSettings.settings.map { $0.of(\.journal) } + log
         let sections = Dictionary(grouping: all, by: \.section)
         var known: Set<Substring> = []
         return all.filter { known.insert($0.section).inserted }.flatMap { sections[$0.section] ?? [] }

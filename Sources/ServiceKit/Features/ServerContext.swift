@@ -32,6 +32,9 @@ package struct ServerContext: Sendable {
     package let lifecycle = UserLifecycle()
     /// The URL at which Kakao and phones reach the server; `nil` if none is set. It is set once the server listens.
     package let publicURL = Locked<String?>(nil)
+    package let images: ImageSettings
+    /// The limit of concurrent requests with images, which are in memory.
+    package let imageUploads = UploadLimit(4)
     /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.
     package let returnURL = Locked<String?>(nil)
     /// The secrets that no log line may show.
@@ -46,6 +49,7 @@ package struct ServerContext: Sendable {
         kakao: KakaoSettings,
         identity: IdentitySettings,
         shares: ShareSettings,
+        images: ImageSettings,
         document: OpenAPIDocument,
         migrator: Migrator,
         database: PostgresSettings,
@@ -58,6 +62,7 @@ package struct ServerContext: Sendable {
         self.logger = logger
         self.kakao = kakao
         self.shares = shares
+        self.images = images
         self.identity = try ServerIdentity(identity, kakao, logger: logger)
         self.document = document
         self.migrator = migrator

@@ -166,6 +166,17 @@ extension OperationDeclaration {
                     FormURLEncoded.mediaType: .object(formContent),
                 ],
             ]
+        case .files(let files):
+            operation["requestBody"] = [
+                "required": true, "description": .string(files.description),
+                "content": .object(
+                    files.content(
+                        allowingOthers: unknownFields != .rejected,
+                        named: "\(id.prefix(1).uppercased() + id.dropFirst())Form",
+                        object
+                    )
+                ),
+            ]
         case .media(let types, let description, let schema, _):
             var content = JSONObject()
             for type in types { content[type] = ["schema": object(schema)] }

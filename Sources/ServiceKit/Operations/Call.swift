@@ -22,6 +22,12 @@ package struct Call: Sendable {
     }
 
     private mutating func readBody() throws {
+        if case .files(let files) = operation.body {
+            guard files.mediaTypes.contains(where: { $0 == request.contentType }) else {
+                throw Self.unsupportedType(files.mediaTypes, files.description)
+            }
+            return
+        }
         if case .media(let types, let description, _, let isChecked) = operation.body {
             guard !isChecked || types.contains(where: { $0 == request.contentType }) else {
                 throw Self.unsupportedType(types, description)
@@ -41,6 +47,13 @@ package struct Call: Sendable {
     private static func unsupportedType(_ types: [String], _ description: String? = nil) -> Problem {
         let detail = "Unsupported Content-Type. Allowed: \(types.joined(separator: ", "))."
         return Problem(of: .unsupportedMediaType, description.map { "\(detail) \($0)" } ?? detail)
+    }
+
+    /// Adds the fields of a form that the handler reads itself.
+    ///
+    /// - Throws: ``Problem`` 400 for a field that is unknown or given twice.
+    mutating func add(_ fields: [(name: String, value: String)]) throws {
+        try parameters.add(fields, operation.allowedInBody)
     }
 
     /// The authenticated caller.

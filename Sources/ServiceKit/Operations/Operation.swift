@@ -48,12 +48,15 @@ package struct Operation<Collection: Sendable>: Sendable {
         self.handler = .immediate(handler)
     }
 
+    /// - Parameters:
+    ///   - isOffered: Whether a server has this operation, which may depend on its settings.
     package init(
         _ declaration: OperationDeclaration,
+        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
         streaming handler: @escaping @Sendable (Collection) -> @Sendable (Call, RequestBody) async throws -> Response
     ) {
         self.declaration = declaration
-        isOffered = { _ in true }
+        self.isOffered = isOffered
         self.handler = .streaming(handler)
     }
 }
@@ -71,6 +74,8 @@ package final class OperationDeclaration: Sendable {
         /// A body of one of these media types, which the handler reads itself, and its description. If `isChecked` is
         /// false, the handler checks the type.
         case media([String], String, schema: Schema = .text(), isChecked: Bool = true)
+        /// Files, which the handler collects with ``Call/files(in:_:)``.
+        case files(FileBody)
     }
 
     /// The treatment of fields that the operation does not declare.
@@ -149,7 +154,11 @@ package final class OperationDeclaration: Sendable {
         self.answers = answers
         self.problems = problems
         var bodyFields: [any FieldDeclaration] = []
-        if case .fields(let fields) = body { bodyFields = fields }
+        switch body {
+        case .fields(let fields): bodyFields = fields
+        case .files(let files): bodyFields = files.fields
+        case .none, .media: break
+        }
         allowedInQuery = AllowedFields(
             unknownFields == .rejected ? query : query + bodyFields,
             place: "the query",
@@ -180,6 +189,7 @@ package final class OperationDeclaration: Sendable {
         // A body that is streamed has no limit.
         case .media(_, _, _, isChecked: true): problems.formUnion([.unsupportedMediaType])
         case .media: problems.formUnion([.contentTooLarge])
+        case .files: problems.formUnion([.contentTooLarge, .unsupportedMediaType, .tooManyUploads])
         case .none, .fields:
             if method != .get { problems.formUnion([.invalidJSON, .contentTooLarge, .unsupportedMediaType]) }
         }

@@ -33,15 +33,7 @@ package struct Routes {
                 handler = .task { request in
                     let call = try Call(request, declaration)
                     guard !call.ignoredNames.isEmpty else { return try await handle(call) }
-                    do {
-                        var response = try await handle(call)
-                        response.headerFields[.ignoredParameters] = call.ignoredParameters
-                        return response
-                    } catch var problem as Problem {
-                        // The field that is missing may be the one that was misspelt.
-                        problem.headerFields[.ignoredParameters] = call.ignoredParameters
-                        throw problem
-                    }
+                    return try await call.namingIgnoredFields { try await handle(call) }
                 }
             case .streaming(let handle):
                 let handle = handle(collection)
@@ -57,6 +49,20 @@ extension HTTPField.Name {
 }
 
 extension Call {
+    /// Runs a handler, and names the ignored fields in its response, if there are any.
+    package func namingIgnoredFields(_ handle: () async throws -> Response) async throws -> Response {
+        guard !ignoredNames.isEmpty else { return try await handle() }
+        do {
+            var response = try await handle()
+            response.headerFields[.ignoredParameters] = ignoredParameters
+            return response
+        } catch var problem as Problem {
+            // The field that is missing may be the one that was misspelt.
+            problem.headerFields[.ignoredParameters] = ignoredParameters
+            throw problem
+        }
+    }
+
     /// The names of the ignored fields, so that a misspelt one can be found.
     fileprivate var ignoredParameters: String {
         ignoredNames.map { name in

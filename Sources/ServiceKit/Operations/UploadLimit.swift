@@ -1,3 +1,5 @@
+package import EventLoop
+internal import HTTPServer
 internal import HTTPTypes
 internal import Locking
 
@@ -22,6 +24,30 @@ package final class UploadLimit: Sendable {
     /// Releases a reserved place.
     package func release() {
         free.withLock { $0 += 1 }
+    }
+}
+
+extension UploadLimit {
+    /// The time for which a request waits for its place. Its body is not read meanwhile.
+    private static let wait = Duration.seconds(5)
+
+    /// Runs `body` with a place, for which it waits a few seconds.
+    ///
+    /// - Throws: ``Problem`` 503 if no place becomes free, and the errors of `body`.
+    package func run<Result>(on loop: EventLoop, _ body: () async throws -> Result) async throws -> Result {
+        let deadline = MonotonicTime.now + Self.wait
+        while !take() {
+            guard MonotonicTime.now < deadline else {
+                throw Problem(
+                    of: .tooManyUploads,
+                    "This server is receiving as many uploads as it can. Try again.",
+                    headerFields: [.retryAfter: "5"]
+                )
+            }
+            try await loop.sleep(for: .milliseconds(20))
+        }
+        defer { release() }
+        return try await body()
     }
 }
 

@@ -123,4 +123,58 @@ import Testing
             #expect(deleted.body.isEmpty)
         }
     }
+
+    @Test("An uploaded image has another address each time; a file that Kakao does not accept is rejected as there")
+    func uploads() async throws {
+        try await withSandbox { fixture in
+            let image = Array("GIF89a".utf8) + [3, 0, 2, 0, 0, 0, 0]
+            for (number, secure, scheme) in [(1, nil, "https"), (2, "true", "https"), (3, "false", "http")] {
+                let answer = try await Self.upload(fixture, [image], secure: secure)
+                #expect(answer.status == 200)
+                let original = answer.json?["infos"]?["original"]
+                #expect(original?["url"]?.string == "\(scheme)://k.kakaocdn.net/14/dn/upload\(number)/original.gif")
+                #expect(original?["content_type"] == "image/gif")
+                #expect([original?["length"], original?["width"], original?["height"]] == [13, 3, 2])
+            }
+            #expect(fixture.sandbox.imageUploadCount == 3)
+            let large = image + [UInt8](repeating: 0, count: 5 << 20)
+            #expect(try await Self.upload(fixture, [large]).code == -602)
+            #expect(try await Self.upload(fixture, [Array("BM".utf8)]).code == -911)
+            #expect(try await Self.upload(fixture, [image, image]).code == -606)
+            #expect(try await Self.upload(fixture, []).code == -2)
+            #expect(try await Self.upload(fixture, [image], ka: nil).code == -401)
+            #expect(fixture.sandbox.imageUploadCount == 3)
+
+            let fields: KeyValuePairs = ["image_url": "https://k.kakaocdn.net/14/dn/upload1/original.gif"]
+            _ = try await Self.call(fixture, "/v2/api/talk/message/image/delete", fields, method: .delete)
+            #expect(fixture.sandbox.uploadedImages.map(\.width) == [3, 3])
+            #expect(fixture.sandbox.imageUploadCount == 3)
+        }
+    }
+
+    private static func upload(
+        _ fixture: Fixture,
+        _ files: [[UInt8]],
+        secure: String? = nil,
+        ka: String? = "sdk/2.27.3 os/ios-17.0"
+    ) async throws -> HTTPClientResponse {
+        var body: [UInt8] = []
+        if let secure {
+            body += Array("--b\r\nContent-Disposition: form-data; name=\"secure_resource\"\r\n\r\n\(secure)\r\n".utf8)
+        }
+        for file in files {
+            body += Array("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.png\"\r\n\r\n".utf8)
+            body += file + Array("\r\n".utf8)
+        }
+        body += Array("--b--\r\n".utf8)
+        var request = HTTPClientRequest(
+            method: .post,
+            url: "\(fixture.sandbox.url)/v2/api/talk/message/image/upload",
+            body: body
+        )
+        request.headerFields[.authorization] = "KakaoAK sandbox-native-app-key"
+        request.headerFields[.contentType] = "multipart/form-data; boundary=b"
+        if let ka, let name = HTTPField.Name("KA") { request.headerFields[name] = ka }
+        return try await fixture.client.send(request)
+    }
 }

@@ -77,6 +77,14 @@ import Testing
                     form.append(name, value.string ?? "")
                 }
                 let path = try #require(request["path"]?.string)
+                if let file = request["files"]?[0] {
+                    let fields = request["form"]?.object?.members.map { ($0.name, $0.value.string ?? "") } ?? []
+                    let bytes = try #require(Data(base64Encoded: file["base64"]?.string ?? ""))
+                    let form = MultipartBody(fields: fields, files: [(file["name"]?.string ?? "", Array(bytes))])
+                    let answer = try await caller.post(path, form.bytes, type: form.type)
+                    #expect(answer.status == 200, "\(file): \(answer.text)")
+                    continue
+                }
                 let query = form.bytes.isEmpty ? path : "\(path)?\(String(decoding: form.bytes, as: UTF8.self))"
                 let answer =
                     switch request["method"]?.string {

@@ -25,8 +25,13 @@ package struct ScrapeImage: KakaoCall {
         "Copies an image of the web to Kakao.",
         parameters: Record(
             .required("image_url", \.imageURL, .text(1...2048), "The address of the image."),
-            .optional("secure_resource", \.secureResource, .boolean, "Whether the address at Kakao is https."),
-            make: Self.init
+            .optional(
+                "secure_resource",
+                \.secureResource,
+                .boolean,
+                "Whether the address at Kakao is https; `true` if it is absent."
+            ),
+            make: { Self(imageURL: $0, secureResource: $1 ?? true) }
         ),
         answer: SharedImage.answer
     )

@@ -172,7 +172,11 @@ private struct SampleRequest {
     }
 
     private var bodyFields: [any FieldDeclaration] {
-        if case .fields(let fields) = operation.body { fields } else { [] }
+        switch operation.body {
+        case .fields(let fields): fields
+        case .files(let files): files.fields
+        case .none, .media: []
+        }
     }
 
     /// The names of fields that a request may lack.
@@ -197,6 +201,10 @@ private struct SampleRequest {
             let body = Array("1\n".utf8)
             return operation.method == .put
                 ? try await api.put(path, body, type: types[0]) : try await api.post(path, body, type: types[0])
+        case .files(let files):
+            let fields = files.fields.filter(isSent).map { ($0.name, text($0)) }
+            let form = MultipartBody(fields: fields, files: [(files.part, TestImage.png())])
+            return try await api.post(path, form.bytes, type: form.type)
         case .none, .fields:
             var body = JSONObject()
             let queryNames = operation.query.map(\.name)
