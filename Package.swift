@@ -100,7 +100,7 @@ let package = Package(
         feature("Pushes", ["Crypto", deque]),
         feature("Callbacks", ["Journal"]),
         feature("Relay", []),
-        feature("Sharing", ["Templates"]),
+        feature("Sharing", ["Crypto", "Templates"]),
         feature("Operations", ["Journal", "PrometheusMetrics"]),
         target(
             "PushService",

@@ -155,6 +155,8 @@ struct RemoveUserFromLinkCallbacks: PostgresStatement {
 }
 
 /// Lists the callbacks that pass a filter, the latest first.
+///
+/// Times restrict the ids as well, which begin with them and are indexed. An id is made right after its time.
 struct ListLinkCallbacks: PostgresStatement {
     static let sql: SQL = """
         SELECT id, NULLIF(key, id::text), chat_type, hash_chat_id, template_id, args, signature, share_id,
@@ -168,6 +170,8 @@ struct ListLinkCallbacks: PostgresStatement {
             AND ($6::uuid IS NULL OR id < $6)
             AND ($8::timestamptz IS NULL OR stored_at >= $8)
             AND ($9::uuid IS NULL OR share_id = $9)
+            AND id >= COALESCE(uuid_v7_floor($1), '00000000-0000-0000-0000-000000000000')
+            AND id < COALESCE(uuid_v7_floor($2 + interval '1 minute'), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
         ORDER BY id DESC
         LIMIT $7
         """

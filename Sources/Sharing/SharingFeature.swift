@@ -4,15 +4,16 @@ package import ServiceKit
 package import ServiceLifecycle
 internal import Templates
 
-/// Sharing with KakaoTalk: templates of messages, shares, and what shares lead to.
+/// Sharing with KakaoTalk: templates of messages and their images, shares, and what shares lead to.
 package struct SharingFeature: Feature {
     package static let collections: [any RouteCollection.Type] = [
-        TemplateRoutes.self, ShareRoutes.self, LandingRoutes.self, StatisticsRoutes.self,
+        TemplateRoutes.self, ImageRoutes.self, ShareRoutes.self, LandingRoutes.self, StatisticsRoutes.self,
     ]
 
     private let server: ServerContext
     private let linter: TemplateLinter
     private let domains: RegisteredDomains
+    private let imageUploads = UploadLimit(4)
     private let cache = ShareCache()
     private let landingCounts = LandingCounts()
 
@@ -20,26 +21,40 @@ package struct SharingFeature: Feature {
         self.server = server
         linter = TemplateLinter(domains: settings.domains)
         domains = RegisteredDomains(settings.domains)
-        server.lifecycle.register { loop in
-            ShareUsers(store: Self.store(loop, server), userIDArgument: server.shares.userIDArgument)
+        server.imageReferences.register { [self] in images($0) }
+        server.lifecycle.register { [self] in
+            ShareUsers(store: shares($0), userIDArgument: server.shares.userIDArgument)
         }
         server.monitoring.register { [landingCounts] in landingCounts.report() }
     }
 
-    private static func store(_ loop: LoopServices, _ server: ServerContext) -> ShareStore {
+    private func images(_ loop: LoopServices) -> ImageLibrary {
+        ImageLibrary(
+            store: ImageStore(pool: loop.pool),
+            kakao: loop.kakao(.requests),
+            loop: loop.loop,
+            maximumTotalBytes: server.images.maximumTotalBytes,
+            uploads: imageUploads,
+            logger: server.logger
+        )
+    }
+
+    private func shares(_ loop: LoopServices) -> ShareStore {
         ShareStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
-        let store = Self.store(loop, server)
+        let (store, shareSettings) = (shares(loop), server.shares)
         routes.add(TemplateRoutes(linter: linter))
+        routes.add(ImageRoutes(library: images(loop), settings: server.images, uploads: server.imageUploads))
         routes.add(
             ShareRoutes(
                 store: store,
                 cache: cache,
-                signer: server.shares.signer,
+                signer: shareSettings.signer,
                 linter: linter,
                 domains: domains,
+                images: server.imageReferences.resolver(loop),
                 app: ShareApp(server.kakao),
                 kakao: server.kakao.makesAppKeyCalls ? loop.kakao(.requests) : nil,
                 publicURL: { [server] in server.publicURL.withLock { $0 } }
@@ -49,20 +64,20 @@ package struct SharingFeature: Feature {
             LandingRoutes(
                 store: store,
                 cache: cache,
-                signer: server.shares.signer,
+                signer: shareSettings.signer,
                 domains: domains,
                 counts: landingCounts
             )
         )
         routes.add(
-            StatisticsRoutes(store: StatisticsStore(pool: loop.pool), args: server.shares.statisticsArgs)
+            StatisticsRoutes(store: StatisticsStore(pool: loop.pool), args: shareSettings.statisticsArgs)
         )
     }
 
     package func makeServices() -> [any Service] {
         let background = server.background
         let housekeeper = ShareHousekeeper(
-            shares: Self.store(background, server),
+            shares: shares(background),
             statistics: StatisticsStore(pool: background.pool),
             logger: server.logger
         )

@@ -270,6 +270,27 @@ import Testing
             ReadShareStatisticsOfDays(query: statistics),
             MergeStatisticsSlots(limit: 1),
         ]
-        return devices + pushes + others + shares
+        return try devices + pushes + others + shares + images(id)
+    }
+
+    private static func images(_ id: UUID) throws -> [any PostgresStatement] {
+        let bytes = TestImage.png()
+        let image = NewImage(
+            id: id,
+            header: try ImageHeader(bytes),
+            sha256: [UInt8](repeating: 0, count: 32),
+            bytes: bytes
+        )
+        let claim = ImageClaim(id: id, lease: id, format: .png, bytes: bytes)
+        return [
+            FindImage(id: id),
+            FindImageByContent(sha256: image.sha256),
+            ListImages(before: nil, limit: 1),
+            InsertImage(image: image, maximumTotal: 1000),
+            ClaimImage(id: id, lease: id),
+            CompleteImage(claim: claim, url: "https://k.kakaocdn.net/a.png"),
+            ReleaseImage(claim: claim),
+            DeleteKeptImage(id: id),
+        ]
     }
 }

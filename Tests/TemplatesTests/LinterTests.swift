@@ -126,6 +126,14 @@ import Testing
         Fault(.list, "header_link", nil, "$ missing-member rejected"),
         Fault(.feed, "content", ["link": link], "$.content empty-content uncertain"),
         Fault(.feed, "content.image_url", "http://example.com/a.png", "$.content.image_url insecure-image uncertain"),
+        Fault(.feed, "content.image_url", "image:cake", "$.content.image_url invalid-url uncertain"),
+        Fault(.feed, "content.image_url", "image:", "$.content.image_url invalid-url uncertain"),
+        Fault(
+            .feed,
+            "content.image_url",
+            "image:01926f3e7a5b-7c3d-9e1f-0a2b3c4d5e6f-",
+            "$.content.image_url invalid-url uncertain"
+        ),
         Fault(.feed, "content.image_width", 199, "$.content.image_width small-image uncertain"),
         Fault(.feed, "content.image_height", 0, "$.content.image_height out-of-range uncertain"),
         Fault(.feed, "social", ["like_count": -1], "$.social.like_count out-of-range uncertain"),
@@ -275,6 +283,14 @@ import Testing
     func withoutDomains() {
         let text = #"{"object_type":"text","text":"Hi","link":{"web_url":"http://anything.example:8080/a"}}"#
         #expect(TemplateLinter().findings(in: text).isEmpty)
+    }
+
+    @Test("image:ID stands for an image that the server keeps")
+    func keptImage() {
+        let text = """
+            {"object_type":"feed","content":{"title":"A","image_url":"image:01926f3e-7A5b-7c3d-9e1f-0a2b3c4d5e6f","link":{}}}
+            """
+        #expect(!Self.linter.findings(in: text).contains { $0.path.contains("image_url") })
     }
 
     @Test("Hostile input yields bounded findings and never crashes", arguments: 0..<200)

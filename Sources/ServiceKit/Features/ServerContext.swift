@@ -32,6 +32,8 @@ package struct ServerContext: Sendable {
     package let lifecycle = UserLifecycle()
     /// The URL at which Kakao and phones reach the server; `nil` if none is set. It is set once the server listens.
     package let publicURL = Locked<String?>(nil)
+    /// The references to images in templates. The feature that keeps images registers itself.
+    package let imageReferences = ImageReferences()
     package let images: ImageSettings
     /// The limit of concurrent requests with images, which are in memory.
     package let imageUploads = UploadLimit(4)

@@ -2,6 +2,8 @@
 package struct ImageSettings: SettingsGroup {
     /// The maximum size of an image, in bytes.
     package var maximumBytes = 5 << 20
+    /// The maximum size of all stored images together, in bytes.
+    package var maximumTotalBytes = 1 << 30
 
     package init() {}
 
@@ -10,8 +12,14 @@ package struct ImageSettings: SettingsGroup {
             "images.max_bytes",
             \.maximumBytes,
             .bytes(1024...32 << 20),
-            "the maximum size of an image for messages; beyond it 413. Kakao documents 5 MB, for older apps 2 MB. Up to four images at a time are in memory ([relay](relay.md#calls-with-an-app-key))"
-        )
+            "the maximum size of an image for messages; beyond it 413. Kakao documents 5 MB, for older apps 2 MB. Up to eight images at a time are in memory ([sharing](sharing.md#images))"
+        ),
+        Setting(
+            "images.max_total_bytes",
+            \.maximumTotalBytes,
+            .bytes(1 << 20...1 << 40),
+            "the maximum size of all images that `POST /v1/images` keeps in the database; beyond it 507"
+        ),
     ]
 
     /// The limits of the files of a request with images.

@@ -55,8 +55,8 @@ struct LandingRoutes: RouteCollection {
     )
 
     @Sendable private func follow(_ call: Call) async throws -> Response {
-        let id = try call.identifier(Self.id, orThrow: Self.notFound)
         let number = try Int(call[Self.link])
+        let id = try call.identifier(Self.id, orThrow: Self.notFound)
         guard let links = try await cache.links(of: id, store), number < links.count,
             // A domain may have been removed from the settings since.
             domains.contains(address: links[number])

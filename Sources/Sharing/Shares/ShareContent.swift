@@ -63,6 +63,14 @@ enum ShareContent: Sendable {
         }
     }
 
+    /// Returns the content with addresses at Kakao in place of references to images.
+    ///
+    /// - Throws: ``Problem``.
+    func resolved(_ images: ImageReferences.Resolver) async throws -> ShareContent {
+        guard case .template(let template) = self else { return self }
+        return .template(try await images.resolve(.object(template)).object ?? template)
+    }
+
     /// Returns what Kakao would reject, cut or drop.
     func findings(_ linter: TemplateLinter) -> [Finding] {
         switch self {

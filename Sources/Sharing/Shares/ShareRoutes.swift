@@ -22,6 +22,8 @@ struct ShareRoutes: RouteCollection {
     let signer: ShareSigner?
     let linter: TemplateLinter
     let domains: RegisteredDomains
+    /// Replaces references to images in templates.
+    let images: ImageReferences.Resolver
     /// The identity of the app; `nil` if it is not configured.
     let app: ShareApp?
     /// The client for calls with the app key; `nil` if the server makes none.
@@ -67,30 +69,36 @@ struct ShareRoutes: RouteCollection {
             body: .fields(ShareContent.fields + [args, campaign, expiresAt, track]),
             maximumBodyBytes: TemplateLinter.maximumBytes,
             answers: [.json(.created, CreatedShare.shape, "The share.", headers: [.location])],
-            problems: [.invalidTemplate, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway]
+            problems: [
+                .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
+                .tooManyUploads,
+            ]
         ),
         handler: create
     )
 
     @Sendable private func create(_ call: Call) async throws -> Response {
-        let content = try ShareContent(call)
+        let given = try ShareContent(call)
         let args = try call[Self.args]
         let (campaign, track) = (try call[Self.campaign], try call[Self.track])
         let expiresAt = try Self.expiry(call)
         guard let signer, signer.canSign else {
             throw Problem.notConfigured("Shares are signed. Set sharing.signing_key.")
         }
+        // Whatever is wrong with a template is said before its images are uploaded.
+        try Self.requireAccepted(given.findings(linter))
+        let content = try await given.resolved(images)
         let id = ShareID(.v7())
         let links = ShareLinks(of: content, domains)
         let landing = links.addresses.isEmpty ? nil : publicURL().map { LandingRoutes.address(of: id, at: $0) }
         let shown = try tracked(content, track, id, links, landing)
         var findings = shown.findings(linter)
+        try Self.requireAccepted(findings)
 
         var callbackArgs = JSONObject(args)
         let sorted = args.map { (name: $0.key, value: $0.value) }
         callbackArgs[ShareSigner.argument] = .string(signer.signature(of: id, expiresAt: expiresAt, sorted))
         let message = ShareMessage(content: shown, callbackArgs: callbackArgs, app: app)
-        try Self.requireAccepted(findings)
         let validation = try await validation(of: message)
         let size = message.byteCount(validation)
         if let finding = Finding.messageSize(size) { findings.append(finding) }
@@ -163,7 +171,7 @@ struct ShareRoutes: RouteCollection {
         do throws(KakaoError) {
             return try await message.validate(kakao)
         } catch {
-            throw Problem(sharing: error)
+            throw Problem(error, about: "the message")
         }
     }
 
@@ -257,37 +265,6 @@ extension ShareContent {
     fileprivate var template: JSONObject? {
         guard case .template(let template) = self else { return nil }
         return template
-    }
-}
-
-extension ProblemKind {
-    static let notConfigured = ProblemKind(
-        .conflict,
-        "not-configured",
-        "The server lacks a setting that the operation needs."
-    )
-}
-
-extension Problem {
-    /// The problem of an operation that needs a setting, which the message names.
-    static func notConfigured(_ detail: String) -> Problem { Problem(of: .notConfigured, detail) }
-
-    /// The problem of a message that Kakao could not check, or rejects.
-    fileprivate init(sharing error: KakaoError) {
-        switch (error.kind, error.disposition) {
-        // The key is this server's, so the caller cannot do anything about it.
-        case (.refused(status: 401, _, _), _):
-            self.init(of: .badGateway, "Kakao rejected the app key or sharing.ka_header. An operator must act.")
-        case (.refused(let status, let code, let message), _) where (400..<500).contains(status):
-            self = .refusedByKakao("the message", status: status, code, message)
-        case (.badAnswer, _): self.init(of: .badGateway, "Kakao's response does not match its documentation.")
-        default:
-            self.init(
-                of: .kakaoUnavailable,
-                "Kakao is unavailable, and cannot check the message. Try again.",
-                headerFields: [.retryAfter: String(error.retryAfter?.components.seconds ?? 5)]
-            )
-        }
     }
 }
 

@@ -261,8 +261,9 @@ struct Inspection {
     // MARK: Addresses
 
     private mutating func inspectImage(_ value: JSONValue, _ path: String) {
-        // `image:ID` is replaced by an address at Kakao when the message is sent.
-        guard let text = text(value, path), !text.hasPrefix("image:") else { return }
+        guard let text = text(value, path) else { return }
+        // It is replaced by an address at Kakao when the message is sent.
+        if text.hasPrefix("image:") { return inspectImageReference(text, path) }
         guard let url = WebURL(text) else { return invalidURL(text, path, .uncertain) }
         if !url.isSecure {
             report(
@@ -274,6 +275,24 @@ struct Inspection {
             )
         }
         if url.isLocal { localURL(text, path, .uncertain) }
+    }
+
+    /// Checks that a reference to an image has the form `image:ID`. Whether the server has the image is not known here.
+    private mutating func inspectImageReference(_ text: String, _ path: String) {
+        let groups = text.dropFirst("image:".count).utf8.split(separator: 0x2D, omittingEmptySubsequences: false)
+        let isID =
+            groups.map(\.count) == [8, 4, 4, 4, 12]
+            && groups.joined().allSatisfy { octet in
+                (0x30...0x39).contains(octet) || (0x61...0x66).contains(octet | 0x20)
+            }
+        guard !isID else { return }
+        report(
+            path,
+            .invalidURL,
+            .uncertain,
+            value: text,
+            "An image is an https address, or image:ID with the id that POST /v1/images returned."
+        )
     }
 
     /// - Parameter effect: Kakao's reaction to a link that it does not accept.

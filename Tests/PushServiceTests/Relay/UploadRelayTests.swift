@@ -40,6 +40,8 @@ import Testing
                 #expect(answer.headerFields[ignored] == "app_ver")
             }
             #expect(service.kakao.sandbox.imageUploadCount == 2)
+            // The relay keeps nothing.
+            #expect(try await service.database.count("images") == 0)
         }
     }
 

@@ -173,6 +173,38 @@ import Testing
         }
     }
 
+    @Test("A reference to a kept image becomes its address at Kakao; an unknown one is named")
+    func images() async throws {
+        try await withService {
+            Self.adjust(&$0)
+            $0.kakao.makesAppKeyCalls = true
+        } _: { service in
+            let image = try await service.api.post("/v1/images", TestImage.png(), type: "image/png")
+            #expect(image.status == 201)
+            let id = try #require(image.json?["id"]?.string)
+            func template(_ id: String) -> JSONValue {
+                [
+                    "object_type": "feed",
+                    "content": [
+                        "title": "Cake", "image_url": .string("image:\(id)"),
+                        "link": ["web_url": "https://shop.example.com/"],
+                    ],
+                ]
+            }
+            let created = try await Self.create(service.api, ["template": template(id)])
+            #expect(created["template"]?["content"]?["image_url"] == image.json?["url"])
+            #expect(created["findings"]?.array?.isEmpty == true)
+
+            let unknown = try await service.api.post(
+                "/v1/link/shares",
+                json: ["template": template("01900000-0000-7000-8000-000000000000")]
+            )
+            #expect(unknown.status == 400)
+            #expect(unknown.problem == "unknown-image")
+            #expect(unknown.json?["path"] == "$.content.image_url")
+        }
+    }
+
     @Test("A template that Kakao would reject, and a message that is too large, are not shared")
     func rejected() async throws {
         try await withService(Self.adjust) { service in

@@ -1,0 +1,120 @@
+internal import Crypto
+internal import EventLoop
+internal import FoundationEssentials
+internal import HTTPServer
+internal import HTTPTypes
+internal import KakaoAPI
+internal import Logging
+internal import ServiceKit
+
+/// The images that the server keeps for messages, on one event loop. Each content is stored once, and uploaded to Kakao
+/// once for as long as Kakao keeps it, whatever number of servers and requests need it.
+struct ImageLibrary: Sendable {
+    /// The time for which a request waits for the upload that another one makes.
+    private static let wait = Duration.seconds(10)
+    private static let pollInterval = Duration.milliseconds(100)
+
+    let store: ImageStore
+    let kakao: KakaoClient
+    let loop: EventLoop
+    let maximumTotalBytes: Int
+    /// The limit of concurrent uploads to Kakao, whose images are in memory.
+    let uploads: UploadLimit
+    let logger: Logger
+
+    /// Stores an image, unless its content is stored already.
+    ///
+    /// - Returns: The image, and whether it is new.
+    /// - Throws: ``Problem`` 507 if the images take all space that they may take.
+    func keep(_ header: ImageHeader, _ bytes: [UInt8]) async throws -> (KeptImage, isNew: Bool) {
+        let sha256 = SHA256Digest.of(bytes)
+        if let image = try await store.find(sha256: sha256) { return (image, false) }
+        let new = NewImage(id: .v7(), header: header, sha256: sha256, bytes: bytes)
+        let isNew = try await store.insert(new, maximumTotal: maximumTotalBytes)
+        // A concurrent request may have stored the same content.
+        guard let image = try await store.find(sha256: sha256) else {
+            throw Problem(
+                of: .imagesFull,
+                "The stored images take all of `images.max_total_bytes`. Delete some, or increase it."
+            )
+        }
+        return (image, isNew)
+    }
+
+    /// Returns an image whose copy at Kakao remains for at least ten days. It is uploaded if there is none.
+    ///
+    /// - Returns: `nil` if there is no such image.
+    /// - Throws: ``Problem``: 409 without an app key, 503 if Kakao is unavailable or other uploads take long, and the
+    ///   reason if Kakao rejects the image.
+    func fresh(_ id: UUID) async throws -> KeptImage? {
+        let deadline = MonotonicTime.now + Self.wait
+        while true {
+            guard let image = try await store.find(id) else { return nil }
+            if image.copy?.isFresh == true { return image }
+            guard kakao.settings.app != nil else { throw Problem.appKeyCallsDisabled }
+            if !image.isLeased, let uploaded = try await claimAndUpload(id) { return uploaded }
+            guard MonotonicTime.now < deadline else {
+                throw Problem.kakaoUnavailable("Another request is uploading the image to Kakao. Try again.")
+            }
+            try await loop.sleep(for: Self.pollInterval)
+        }
+    }
+
+    /// Uploads an image, unless another request does. An upload that has begun ends even if its client has gone, since
+    /// others may wait for it.
+    private func claimAndUpload(_ id: UUID) async throws -> KeptImage? {
+        try await Task(executorPreference: loop) { () -> KeptImage? in
+            try await uploads.run(on: loop) {
+                guard let claim = try await store.claim(id) else { return nil }
+                return try await upload(claim)
+            }
+        }.value
+    }
+
+    /// Uploads an image that was claimed. No transaction is open meanwhile.
+    ///
+    /// - Returns: `nil` if the lease has ended meanwhile, or the image was deleted.
+    private func upload(_ claim: ImageClaim) async throws -> KeptImage? {
+        let url: String
+        do throws(KakaoError) {
+            url = try await kakao.call(UploadImage(), as: .appKey, uploads: [KakaoUpload(claim.format, claim.bytes)])
+                .infos.original.url
+            guard url.hasPrefix("https://") || url.hasPrefix("http://") else {
+                throw KakaoError(kind: .badAnswer, credential: .appKey)
+            }
+        } catch {
+            logger.info(
+                "Image upload failed",
+                metadata: ["image": "\(claim.id.lowercased)", "kakao": "\(error)"]
+            )
+            // If this fails too, the lease ends by itself.
+            try? await store.release(claim)
+            throw Problem(error, about: "the image")
+        }
+        return try await store.complete(claim, url: url)
+    }
+}
+
+extension ImageLibrary: ImageSource {
+    func url(of id: UUID) async throws -> String? {
+        try await fresh(id)?.copy?.url
+    }
+}
+
+// MARK: Problems
+
+extension ProblemKind {
+    static let imagesFull = ProblemKind(
+        HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage"),
+        "images-full",
+        "The stored images take all the space that they may take."
+    )
+}
+
+extension Problem {
+    static var appKeyCallsDisabled: Problem {
+        .notConfigured(
+            "Images are uploaded to Kakao with an app key. Set `sharing.app_key_calls`, `sharing.ka_header` and `kakao.native_app_key`."
+        )
+    }
+}

@@ -1,0 +1,129 @@
+internal import FoundationEssentials
+internal import HTTPServer
+internal import HTTPTypes
+internal import KakaoAPI
+internal import Schemas
+internal import ServiceKit
+
+/// `/v1/images`: images that the server keeps for messages.
+struct ImageRoutes: RouteCollection {
+    static let title = "Images for messages"
+    static let operations = [keeping, listing, showing, deleting]
+
+    let library: ImageLibrary
+    let settings: ImageSettings
+    /// The limit of concurrent uploads, whose files are in memory.
+    let uploads: UploadLimit
+
+    private static let id = Field.path("id", .uuid, "The id of the image.")
+
+    // MARK: Keeping
+
+    private static let keeping = Operation(
+        OperationDeclaration(
+            "createImage",
+            .post,
+            "/v1/images",
+            .operator(.sharing),
+            "Stores an image by its content, and uploads it to Kakao unless Kakao has it.",
+            body: .files(
+                FileBody(
+                    part: "file",
+                    orBody: ImageHeader.Format.allCases.map(\.contentType) + ["application/octet-stream"],
+                    "An image, as the body itself or as the file of a form. \(ImageHeader.allowed)"
+                )
+            ),
+            answers: [
+                .json(.created, KeptImage.shape, "The image, which is new.", headers: [.location]),
+                .json(.ok, KeptImage.shape, "The image, whose content was stored already."),
+            ],
+            problems: [
+                .invalidImage, .imagesFull, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
+                .notFound,
+            ]
+        ),
+        streaming: keep
+    )
+
+    @Sendable private func keep(_ call: Call, _ body: RequestBody) async throws -> Response {
+        guard library.kakao.settings.app != nil else { throw Problem.appKeyCallsDisabled }
+        // The place is released before the upload to Kakao, which reads the image from the database.
+        let (kept, isNew) = try await uploads.run(on: call.request.loop) {
+            var call = call
+            let files = try await call.files(in: body, settings.fileLimits)
+            return try await library.keep(ImageHeader(files[0]), files[0].bytes)
+        }
+        // It may have been deleted meanwhile.
+        guard let image = try await library.fresh(kept.id) else { throw Self.notFound }
+        var response = Response.json(KeptImage.shape.json(image), status: isNew ? .created : .ok)
+        if isNew { response.headerFields[.location] = "/v1/images/\(image.id.lowercased)" }
+        return response
+    }
+
+    // MARK: Showing
+
+    private static let listing = Operation(
+        OperationDeclaration(
+            "listImages",
+            .get,
+            "/v1/images",
+            .operator(.sharing),
+            "Lists the stored images, the latest first.",
+            query: Page<UUID>.fields,
+            answers: [.page(of: KeptImage.shape, "The images.")]
+        ),
+        handler: list
+    )
+
+    @Sendable private func list(_ call: Call) async throws -> Response {
+        let page = try Page<UUID>(call)
+        let images = try await library.store.list(before: page.cursor, limit: page.limit + 1)
+        return page.response(images, KeptImage.shape, cursor: \.id)
+    }
+
+    private static let showing = Operation(
+        OperationDeclaration(
+            "getImage",
+            .get,
+            "/v1/images/{id}",
+            .operator(.sharing),
+            "Returns what is known of an image.",
+            path: [id],
+            answers: [.json(.ok, KeptImage.shape, "The image.")],
+            problems: [.notFound]
+        ),
+        handler: show
+    )
+
+    @Sendable private func show(_ call: Call) async throws -> Response {
+        guard let image = try await library.store.find(Self.id(call)) else { throw Self.notFound }
+        return .json(KeptImage.shape.json(image))
+    }
+
+    // MARK: Deleting
+
+    private static let deleting = Operation(
+        OperationDeclaration(
+            "deleteImage",
+            .delete,
+            "/v1/images/{id}",
+            .operator(.sharing),
+            "Deletes an image here. Kakao keeps its copy until it expires, since delivered messages show it.",
+            path: [id],
+            answers: [.empty(.noContent, "The image is deleted.")],
+            problems: [.notFound]
+        ),
+        handler: delete
+    )
+
+    @Sendable private func delete(_ call: Call) async throws -> Response {
+        guard try await library.store.delete(Self.id(call)) else { throw Self.notFound }
+        return Response(.noContent)
+    }
+
+    private static func id(_ call: Call) throws -> UUID {
+        try call.identifier(id, orThrow: notFound)
+    }
+
+    private static var notFound: Problem { Problem(of: .notFound, "There is no such image.") }
+}

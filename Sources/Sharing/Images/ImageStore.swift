@@ -1,0 +1,297 @@
+internal import FoundationEssentials
+internal import KakaoAPI
+internal import Postgres
+internal import ServiceKit
+
+/// The images in PostgreSQL.
+struct ImageStore: Sendable {
+    /// The time for which Kakao keeps an image. (Kakao, "Kakao Link: iOS", "Upload image".)
+    static let lifeAtKakao = Duration.seconds(20 * 86_400)
+    /// The remaining life below which an image is uploaded again, so that a message that is sent now shows its images
+    /// for some time.
+    static let minimumLife = Duration.seconds(10 * 86_400)
+    /// The duration of a lease. It exceeds the time limit of the upload, so that a lease ends only if its server has
+    /// crashed or cannot reach the database.
+    static let leaseDuration = UploadImage.timeout + .seconds(30)
+    /// The pause after an upload that failed, so that the waiting requests do not repeat it all at once.
+    static let pauseAfterFailure = Duration.seconds(1)
+
+    let pool: PostgresPool
+
+    func find(_ id: UUID) async throws -> KeptImage? {
+        try await pool.read(FindImage(id: id)).first
+    }
+
+    func find(sha256: [UInt8]) async throws -> KeptImage? {
+        try await pool.read(FindImageByContent(sha256: sha256)).first
+    }
+
+    /// Returns up to `limit` images, the latest first.
+    func list(before id: UUID?, limit: Int) async throws -> [KeptImage] {
+        try await pool.read(ListImages(before: id, limit: limit))
+    }
+
+    /// Stores an image, unless its content is stored already or `maximumTotal` bytes do not suffice. Returns whether it
+    /// was stored.
+    func insert(_ image: NewImage, maximumTotal: Int) async throws -> Bool {
+        // The parameter is large: other statements would wait behind it.
+        try await !pool.queryAlone(InsertImage(image: image, maximumTotal: maximumTotal)).isEmpty
+    }
+
+    /// Claims the upload of an image whose copy at Kakao is missing or about to expire, and that no one else uploads.
+    ///
+    /// - Returns: `nil` if there is nothing to upload, or another server uploads it.
+    func claim(_ id: UUID) async throws -> ImageClaim? {
+        try await pool.queryAlone(ClaimImage(id: id, lease: .v7())).first
+    }
+
+    /// Stores the address at Kakao. Returns `nil` if the lease has ended or the image was deleted.
+    func complete(_ claim: ImageClaim, url: String) async throws -> KeptImage? {
+        try await pool.write(CompleteImage(claim: claim, url: url)).first
+    }
+
+    /// Releases the claim of an upload that failed, after a pause.
+    func release(_ claim: ImageClaim) async throws {
+        try await pool.write(ReleaseImage(claim: claim))
+    }
+
+    /// Deletes an image. Returns whether it existed.
+    func delete(_ id: UUID) async throws -> Bool {
+        try await pool.write(DeleteKeptImage(id: id)) > 0
+    }
+}
+
+/// An image that may not be stored yet.
+struct NewImage: Sendable {
+    let id: UUID
+    let header: ImageHeader
+    let sha256: [UInt8]
+    let bytes: [UInt8]
+}
+
+/// The claim to upload an image.
+struct ImageClaim: Sendable {
+    let id: UUID
+    let lease: UUID
+    let format: ImageHeader.Format
+    let bytes: [UInt8]
+}
+
+// MARK: Statements
+
+/// Finds an image by its id.
+struct FindImage: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, content_type, width, height, size, created_at, url, expires_at,
+            COALESCE(expires_at > now() + make_interval(secs => $2), false),
+            COALESCE(lease_ends_at > now(), false)
+        FROM images
+        WHERE id = $1
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id), .float64(ImageStore.minimumLife.inSeconds)] }
+    static func decode(_ row: PostgresRow) throws -> KeptImage { try KeptImage(row) }
+}
+
+/// Finds an image by the digest of its content.
+struct FindImageByContent: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, content_type, width, height, size, created_at, url, expires_at,
+            COALESCE(expires_at > now() + make_interval(secs => $2), false),
+            COALESCE(lease_ends_at > now(), false)
+        FROM images
+        WHERE sha256 = $1
+        """
+
+    let sha256: [UInt8]
+
+    var parameters: [PostgresValue] { [.bytes(sha256), .float64(ImageStore.minimumLife.inSeconds)] }
+    static func decode(_ row: PostgresRow) throws -> KeptImage { try KeptImage(row) }
+}
+
+/// Lists the images, the latest first.
+struct ListImages: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, content_type, width, height, size, created_at, url, expires_at,
+            COALESCE(expires_at > now() + make_interval(secs => $3), false),
+            COALESCE(lease_ends_at > now(), false)
+        FROM images
+        WHERE $1::uuid IS NULL OR id < $1
+        ORDER BY id DESC
+        LIMIT $2
+        """
+
+    let before: UUID?
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [.uuid(before), .int64(Int64(limit)), .float64(ImageStore.minimumLife.inSeconds)]
+    }
+    static func decode(_ row: PostgresRow) throws -> KeptImage { try KeptImage(row) }
+}
+
+/// Inserts an image and counts its size, if its content is new and the limit of all sizes allows it. Returns the new
+/// size of all images, or no row.
+///
+/// The row of `image_storage` is locked first, so that concurrent statements see each other's images.
+struct InsertImage: PostgresStatement {
+    static let sql: SQL = """
+        WITH storage AS (
+            SELECT bytes
+            FROM image_storage
+            FOR UPDATE
+        ),
+        inserted AS (
+            INSERT INTO images (id, sha256, content_type, width, height, size, bytes)
+            SELECT $1, $2, $3, $4, $5, length($6::bytea), $6
+            FROM storage
+            WHERE storage.bytes + length($6::bytea) <= $7
+            ON CONFLICT (sha256) DO NOTHING
+            RETURNING size
+        )
+        UPDATE image_storage
+        SET bytes = image_storage.bytes + inserted.size
+        FROM inserted
+        RETURNING image_storage.bytes
+        """
+
+    let image: NewImage
+    let maximumTotal: Int
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(image.id), .bytes(image.sha256), .text(image.header.format.contentType),
+            .int32(Int32(clamping: image.header.width)), .int32(Int32(clamping: image.header.height)),
+            .bytes(image.bytes), .int64(Int64(maximumTotal)),
+        ]
+    }
+    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+}
+
+/// Claims the upload of an image under a lease, if its copy at Kakao is missing or about to expire, and no other lease
+/// is valid.
+struct ClaimImage: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE images
+        SET lease = $2,
+            lease_ends_at = now() + make_interval(secs => $3)
+        WHERE id = $1
+            AND (expires_at IS NULL OR expires_at <= now() + make_interval(secs => $4))
+            AND (lease IS NULL OR lease_ends_at <= now())
+        RETURNING id, lease, content_type, bytes
+        """
+
+    let id: UUID
+    let lease: UUID
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(id), .uuid(lease), .float64(ImageStore.leaseDuration.inSeconds),
+            .float64(ImageStore.minimumLife.inSeconds),
+        ]
+    }
+    static func decode(_ row: PostgresRow) throws -> ImageClaim {
+        let (id, lease, contentType, bytes) = try row.decode(UUID.self, UUID.self, String.self, [UInt8].self)
+        guard let format = ImageHeader.Format(rawValue: contentType) else {
+            throw PostgresError(.decoding, detail: "unknown type of an image: \(contentType)")
+        }
+        return ImageClaim(id: id, lease: lease, format: format, bytes: bytes)
+    }
+}
+
+/// Stores the address at Kakao of an image that was claimed, and releases the claim. Changes nothing under another
+/// lease.
+struct CompleteImage: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE images
+        SET url = $3,
+            expires_at = now() + make_interval(secs => $4),
+            lease = NULL,
+            lease_ends_at = NULL
+        WHERE id = $1
+            AND lease = $2
+        RETURNING id, content_type, width, height, size, created_at, url, expires_at, true, false
+        """
+
+    let claim: ImageClaim
+    let url: String
+
+    var parameters: [PostgresValue] {
+        [.uuid(claim.id), .uuid(claim.lease), .text(url), .float64(ImageStore.lifeAtKakao.inSeconds)]
+    }
+    static func decode(_ row: PostgresRow) throws -> KeptImage { try KeptImage(row) }
+}
+
+/// Ends the claim of an upload that failed, after a pause. Changes nothing under another lease.
+struct ReleaseImage: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE images
+        SET lease_ends_at = now() + make_interval(secs => $3)
+        WHERE id = $1
+            AND lease = $2
+        """
+
+    let claim: ImageClaim
+
+    var parameters: [PostgresValue] {
+        [.uuid(claim.id), .uuid(claim.lease), .float64(ImageStore.pauseAfterFailure.inSeconds)]
+    }
+}
+
+/// Deletes an image, and no longer counts its size.
+///
+/// The row of `image_storage` is locked first, as ``InsertImage`` does: otherwise the two could wait for each other.
+struct DeleteKeptImage: PostgresStatement {
+    static let sql: SQL = """
+        WITH storage AS MATERIALIZED (
+            SELECT bytes
+            FROM image_storage
+            FOR UPDATE
+        ),
+        deleted AS (
+            DELETE FROM images
+            USING storage
+            WHERE id = $1
+            RETURNING size
+        )
+        UPDATE image_storage
+        SET bytes = image_storage.bytes - deleted.size
+        FROM deleted
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+}
+
+extension KeptImage {
+    /// Decodes the columns of the statements above.
+    fileprivate init(_ row: PostgresRow) throws {
+        let (id, contentType, width, height, size, createdAt, url, expiresAt, isFresh, isLeased) = try row.decode(
+            UUID.self,
+            String.self,
+            Int32.self,
+            Int32.self,
+            Int64.self,
+            Date.self,
+            String?.self,
+            Date?.self,
+            Bool.self,
+            Bool.self
+        )
+        var copy: Copy?
+        if let url, let expiresAt { copy = Copy(url: url, expiresAt: expiresAt, isFresh: isFresh) }
+        self.init(
+            id: id,
+            contentType: contentType,
+            width: width,
+            height: height,
+            size: size,
+            createdAt: createdAt,
+            copy: copy,
+            isLeased: isLeased
+        )
+    }
+}
