@@ -55,57 +55,46 @@ CREATE UNLOGGED TABLE share_visits (
 
 CREATE INDEX share_visits_counted_at ON share_visits (counted_at);
 
--- Counters are spread over slots, rows of which each connection uses one, so that concurrent transactions do not wait for
--- each other. Readers add the slots. The free space lets an update stay on its page (HOT).
-
--- The events of a share, by kind and name: arrivals by chat type, landings, conversions by event.
-CREATE TABLE share_counts (
-    share_id            uuid        NOT NULL,
+-- Events of shares that are not counted yet, one row each: they are appended in the transactions that store callbacks, visits
+-- and conversions, which therefore never wait for a counter. `merge_share_events` counts and deletes them, within seconds.
+CREATE TABLE share_events (
+    id                  bigint      GENERATED ALWAYS AS IDENTITY (CACHE 100) PRIMARY KEY,
     -- `arrival`, `landing` or `conversion`.
     kind                text        NOT NULL,
     -- The chat type of an arrival, the event of a conversion; empty for a landing.
     name                text        NOT NULL,
-    slot                smallint    NOT NULL,
+    -- NULL for a callback that was not signed.
+    share_id            uuid,
+    -- NULL for those of the share.
+    template_id         bigint,
+    args                jsonb,
+    happened_at         timestamptz NOT NULL DEFAULT now()
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+-- The counted events of a share, by kind and name.
+CREATE TABLE share_counts (
+    share_id            uuid        NOT NULL,
+    kind                text        NOT NULL,
+    name                text        NOT NULL,
     count               bigint      NOT NULL,
-    PRIMARY KEY (share_id, kind, name, slot)
+    PRIMARY KEY (share_id, kind, name)
 ) WITH (fillfactor = 80);
 
--- Returns the numbers of what a share led to: arrivals by chat type, landings, conversions by event.
-CREATE FUNCTION share_totals(share uuid, OUT arrivals jsonb, OUT landings bigint, OUT conversions jsonb)
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
-    SELECT COALESCE(jsonb_object_agg(name, total) FILTER (WHERE kind = 'arrival'), '{}'),
-        COALESCE(sum(total) FILTER (WHERE kind = 'landing'), 0)::bigint,
-        COALESCE(jsonb_object_agg(name, total) FILTER (WHERE kind = 'conversion'), '{}')
-    FROM (
-        SELECT kind, name, sum(count)::bigint AS total
-        FROM share_counts
-        WHERE share_id = share
-        GROUP BY kind, name
-    ) AS counted
-$$;
-
--- The events of all shares by hour, once for each dimension: `all`, `campaign`, `chat_type`, `template_id`, and `arg.NAME`
--- for each argument in `sharing.statistics_args`.
+-- The counted events of all shares by hour, once for each dimension: `all`, `campaign`, `chat_type`, `template_id`, and
+-- `arg.NAME` for each argument in `sharing.statistics_args`.
 CREATE TABLE share_statistics (
     dimension           text        NOT NULL,
     -- The beginning of the hour in UTC.
     hour                timestamptz NOT NULL,
-    -- 0 for past hours, whose slots are merged.
-    slot                smallint    NOT NULL,
     -- The value in the dimension; empty for events without one.
     value               text        NOT NULL,
     arrivals            integer     NOT NULL,
     landings            integer     NOT NULL,
     conversions         integer     NOT NULL,
-    PRIMARY KEY (dimension, hour, slot, value)
+    PRIMARY KEY (dimension, hour, value)
 ) WITH (fillfactor = 80);
 
--- Finds the counters that are not merged.
-CREATE INDEX share_statistics_slots ON share_statistics (hour) WHERE slot > 0;
-
--- The merged counters by day in Seoul, so that a year of many values is read quickly. Other time zones and hours are read from
+-- The same by day in Seoul, so that a year of many values is read quickly. Other time zones and hours are read from
 -- `share_statistics`.
 CREATE TABLE share_statistics_days (
     dimension           text        NOT NULL,
@@ -117,69 +106,107 @@ CREATE TABLE share_statistics_days (
     PRIMARY KEY (dimension, day, value)
 ) WITH (fillfactor = 80);
 
--- Something that happened to a share.
-CREATE TYPE share_event AS (
-    -- As in `share_counts`.
-    kind                text,
-    name                text,
-    -- NULL for a callback that was not signed.
-    share_id            uuid,
-    -- NULL for those of the share.
-    template_id         bigint,
-    args                jsonb,
-    happened_at         timestamptz
-);
+-- Returns the numbers of some events in some dimensions, by hour and value. Custom arguments come from phones, so very long
+-- values count as `other`.
+CREATE FUNCTION share_event_statistics(events share_events[], dimensions text[])
+RETURNS TABLE (dimension text, hour timestamptz, value text, arrivals bigint, landings bigint, conversions bigint)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT place.dimension,
+        date_trunc('hour', event.happened_at, 'UTC'),
+        CASE WHEN length(found.value) > 100 THEN 'other' ELSE COALESCE(found.value, '') END,
+        count(*) FILTER (WHERE event.kind = 'arrival'),
+        count(*) FILTER (WHERE event.kind = 'landing'),
+        count(*) FILTER (WHERE event.kind = 'conversion')
+    FROM unnest(events) AS event
+    LEFT JOIN shares AS share ON share.id = event.share_id
+    CROSS JOIN unnest(dimensions) AS place (dimension)
+    CROSS JOIN LATERAL (
+        SELECT CASE place.dimension
+            WHEN 'all' THEN NULL
+            WHEN 'campaign' THEN share.campaign
+            WHEN 'chat_type' THEN CASE WHEN event.kind = 'arrival' THEN event.name END
+            WHEN 'template_id' THEN COALESCE(event.template_id, share.template_id)::text
+            ELSE COALESCE(event.args, share.args) ->> substr(place.dimension, length('arg.') + 1)
+        END
+    ) AS found (value)
+    GROUP BY 1, 2, 3
+$$;
 
--- Counts events, in the transaction that stores them. `statistics_args` are the arguments to count by.
+-- Returns the events of a dimension that are not counted yet, by hour and value.
+CREATE FUNCTION pending_share_statistics(dimension text)
+RETURNS TABLE (hour timestamptz, value text, arrivals bigint, landings bigint, conversions bigint)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT hour, value, arrivals, landings, conversions
+    FROM share_event_statistics(ARRAY(SELECT event FROM share_events AS event), ARRAY[dimension])
+$$;
+
+-- Returns what some shares led to: arrivals by chat type, landings, conversions by event. Shares without events are missing.
+CREATE FUNCTION share_totals(ids uuid[])
+RETURNS TABLE (share_id uuid, arrivals jsonb, landings bigint, conversions jsonb)
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT total.share_id,
+        COALESCE(jsonb_object_agg(total.name, total.count) FILTER (WHERE total.kind = 'arrival'), '{}'),
+        COALESCE(sum(total.count) FILTER (WHERE total.kind = 'landing'), 0)::bigint,
+        COALESCE(jsonb_object_agg(total.name, total.count) FILTER (WHERE total.kind = 'conversion'), '{}')
+    FROM (
+        SELECT stored.share_id, stored.kind, stored.name, sum(stored.count)::bigint AS count
+        FROM (
+            SELECT counted.share_id, counted.kind, counted.name, counted.count
+            FROM share_counts AS counted
+            WHERE counted.share_id = ANY (ids)
+            UNION ALL
+            SELECT pending.share_id, pending.kind, pending.name, 1
+            FROM share_events AS pending
+            WHERE pending.share_id = ANY (ids)
+        ) AS stored
+        GROUP BY stored.share_id, stored.kind, stored.name
+    ) AS total
+    GROUP BY total.share_id
+$$;
+
+-- Counts up to `step` events, and deletes them. Returns their number; 0 also while another server counts.
 --
--- A slot has at most 1,000 values of a dimension in an hour; further ones count as `other`, as do very long ones: custom
--- arguments come from phones. All rows are locked in the order of their keys, so that transactions do not deadlock.
-CREATE FUNCTION count_share_events(events share_event[], statistics_args text[]) RETURNS void
-LANGUAGE plpgsql STRICT
+-- An hour has at most 1,000 values of a dimension; further ones count as `other`, because phones choose custom arguments.
+CREATE FUNCTION merge_share_events(step integer, statistics_args text[]) RETURNS bigint
+LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    own_slot CONSTANT smallint := pg_backend_pid() % 16 + 1;
+    merged share_events[];
 BEGIN
-    INSERT INTO share_counts AS counted (share_id, kind, name, slot, count)
-    SELECT event.share_id, event.kind, event.name, own_slot, count(*)
-    FROM unnest(events) AS event
-    JOIN shares AS share ON share.id = event.share_id
+    IF NOT pg_try_advisory_xact_lock(18) THEN
+        RETURN 0;
+    END IF;
+    WITH removed AS (
+        DELETE FROM share_events
+        WHERE id IN (SELECT id FROM share_events ORDER BY id LIMIT step)
+        RETURNING share_events
+    )
+    SELECT array_agg(removed.share_events) INTO merged FROM removed;
+    IF merged IS NULL THEN
+        RETURN 0;
+    END IF;
+
+    INSERT INTO share_counts AS counted (share_id, kind, name, count)
+    SELECT event.share_id, event.kind, event.name, count(*)
+    FROM unnest(merged) AS event
+    WHERE event.share_id IS NOT NULL
     GROUP BY event.share_id, event.kind, event.name
-    ORDER BY event.share_id, event.kind, event.name
-    ON CONFLICT (share_id, kind, name, slot) DO UPDATE
+    ON CONFLICT (share_id, kind, name) DO UPDATE
     SET count = counted.count + excluded.count;
 
-    WITH event AS MATERIALIZED (
-        SELECT event.kind,
-            date_trunc('hour', event.happened_at, 'UTC') AS hour,
-            CASE WHEN event.kind = 'arrival' THEN event.name END AS chat_type,
-            share.campaign,
-            COALESCE(event.template_id, share.template_id)::text AS template_id,
-            COALESCE(event.args, share.args) AS args
-        FROM unnest(events) AS event
-        LEFT JOIN shares AS share ON share.id = event.share_id
-    ),
-    valued AS (
-        SELECT kind, hour, dimension, value
-        FROM event
-        CROSS JOIN LATERAL (
-            VALUES ('all', NULL), ('campaign', campaign), ('chat_type', chat_type), ('template_id', template_id)
-        ) AS place (dimension, value)
-        UNION ALL
-        SELECT kind, hour, 'arg.' || name, args ->> name
-        FROM event
-        CROSS JOIN unnest(statistics_args) AS name
-    ),
-    counted AS (
-        SELECT dimension,
-            hour,
-            CASE WHEN length(value) > 100 THEN 'other' ELSE COALESCE(value, '') END AS value,
-            count(*) FILTER (WHERE kind = 'arrival') AS arrivals,
-            count(*) FILTER (WHERE kind = 'landing') AS landings,
-            count(*) FILTER (WHERE kind = 'conversion') AS conversions
-        FROM valued
-        GROUP BY 1, 2, 3
+    WITH counted AS (
+        SELECT *
+        FROM share_event_statistics(
+            merged,
+            ARRAY['all', 'campaign', 'chat_type', 'template_id'] || ARRAY(SELECT 'arg.' || unnest(statistics_args))
+        )
     ),
     compared AS (
         SELECT counted.*,
@@ -188,7 +215,6 @@ BEGIN
                 FROM share_statistics AS stored
                 WHERE stored.dimension = counted.dimension
                     AND stored.hour = counted.hour
-                    AND stored.slot = own_slot
                     AND stored.value = counted.value
             ) AS is_stored
         FROM counted
@@ -201,29 +227,43 @@ BEGIN
                 FROM share_statistics AS stored
                 WHERE stored.dimension = compared.dimension
                     AND stored.hour = compared.hour
-                    AND stored.slot = own_slot
             ) AS values
         FROM compared
         WHERE NOT is_stored
         GROUP BY dimension, hour
     ),
-    ranked AS (
-        SELECT compared.*,
-            row_number() OVER (PARTITION BY dimension, hour, is_stored ORDER BY value) AS place
+    placed AS (
+        SELECT dimension,
+            hour,
+            CASE
+                WHEN is_stored OR row_number() OVER (PARTITION BY dimension, hour, is_stored ORDER BY value) <= room.values
+                    THEN value
+                ELSE 'other'
+            END AS value,
+            arrivals,
+            landings,
+            conversions
         FROM compared
+        LEFT JOIN room USING (dimension, hour)
+    ),
+    by_hour AS (
+        INSERT INTO share_statistics AS stored (dimension, hour, value, arrivals, landings, conversions)
+        SELECT dimension, hour, value, sum(arrivals), sum(landings), sum(conversions)
+        FROM placed
+        GROUP BY dimension, hour, value
+        ON CONFLICT (dimension, hour, value) DO UPDATE
+        SET arrivals = stored.arrivals + excluded.arrivals,
+            landings = stored.landings + excluded.landings,
+            conversions = stored.conversions + excluded.conversions
     )
-    INSERT INTO share_statistics AS stored (dimension, hour, slot, value, arrivals, landings, conversions)
-    SELECT dimension, hour, own_slot, shown, sum(arrivals), sum(landings), sum(conversions)
-    FROM ranked
-    LEFT JOIN room USING (dimension, hour)
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN is_stored OR place <= room.values THEN value ELSE 'other' END AS shown
-    ) AS choice
-    GROUP BY dimension, hour, shown
-    ORDER BY dimension, hour, shown
-    ON CONFLICT (dimension, hour, slot, value) DO UPDATE
+    INSERT INTO share_statistics_days AS stored (dimension, day, value, arrivals, landings, conversions)
+    SELECT dimension, (hour AT TIME ZONE 'Asia/Seoul')::date AS day, value, sum(arrivals), sum(landings), sum(conversions)
+    FROM placed
+    GROUP BY dimension, day, value
+    ON CONFLICT (dimension, day, value) DO UPDATE
     SET arrivals = stored.arrivals + excluded.arrivals,
         landings = stored.landings + excluded.landings,
         conversions = stored.conversions + excluded.conversions;
+    RETURN cardinality(merged);
 END
 $$;

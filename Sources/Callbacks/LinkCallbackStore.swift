@@ -7,12 +7,9 @@ final class LinkCallbackStore: Sendable {
     private let pool: PostgresPool
     private let inserts: StatementCoalescer<InsertLinkCallbacks>
 
-    /// - Parameter statisticsArgs: The custom arguments by which callbacks are counted.
-    init(pool: PostgresPool, statisticsArgs: [String]) {
+    init(pool: PostgresPool) {
         self.pool = pool
-        inserts = StatementCoalescer(pool: pool, concurrency: 2) {
-            InsertLinkCallbacks(callbacks: $0, statisticsArgs: statisticsArgs)
-        }
+        inserts = StatementCoalescer(pool: pool, concurrency: 2) { InsertLinkCallbacks(callbacks: $0) }
     }
 
     /// Stores and counts a callback, once for each resource id. Returns when it is committed.
@@ -70,7 +67,7 @@ final class LinkCallbackStore: Sendable {
 
 // MARK: Statements
 
-/// Inserts callbacks, once for each resource id, and counts the arrivals that they report.
+/// Inserts callbacks, once for each resource id, and enqueues the arrivals that they report to be counted.
 ///
 /// A callback with an expired or invalid signature does not count. Keys are inserted in their order, so that concurrent
 /// statements with the same ids do not deadlock.
@@ -91,16 +88,13 @@ struct InsertLinkCallbacks: CoalescedStatement {
             ON CONFLICT (key) DO NOTHING
             RETURNING *
         )
-        SELECT count_share_events(
-            array_agg(ROW('arrival', chat_type, share_id, template_id, args, received_at)::share_event),
-            $10::text[]
-        )
+        INSERT INTO share_events (kind, name, share_id, template_id, args, happened_at)
+        SELECT 'arrival', chat_type, share_id, template_id, args, received_at
         FROM callback
         WHERE signature IS NULL OR signature = 'valid'
         """
 
     let callbacks: [LinkCallback]
-    let statisticsArgs: [String]
 
     var parameters: [PostgresValue] {
         [
@@ -113,7 +107,6 @@ struct InsertLinkCallbacks: CoalescedStatement {
             .timestamps(callbacks.map(\.receivedAt)),
             .uuids(callbacks.map { $0.signature?.shareID?.uuid }),
             .texts(callbacks.map { $0.signature?.name }),
-            .texts(statisticsArgs),
         ]
     }
 }

@@ -40,7 +40,7 @@ package struct SharingFeature: Feature {
     }
 
     private func shares(_ loop: LoopServices) -> ShareStore {
-        ShareStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs)
+        ShareStore(pool: loop.pool)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
@@ -76,11 +76,15 @@ package struct SharingFeature: Feature {
 
     package func makeServices() -> [any Service] {
         let background = server.background
-        let housekeeper = ShareHousekeeper(
-            shares: shares(background),
+        let counter = ShareEventCounter(
             statistics: StatisticsStore(pool: background.pool),
+            shares: shares(background),
+            args: server.shares.statisticsArgs,
             logger: server.logger
         )
-        return [housekeeper.worker(on: background.loop, pace: server.pace)]
+        return [
+            counter.worker(on: background.loop, pace: server.pace),
+            counter.visitCleaner(on: background.loop, pace: server.pace),
+        ]
     }
 }

@@ -52,6 +52,21 @@ struct TestFolder {
         }
     }
 
+    /// Opens a journal as the next server does, and lets it adopt files until it has those that the test expects.
+    ///
+    /// A process that another test starts at that moment holds the locks of all files until it executes its program.
+    func reopened(
+        log: CollectedLog = CollectedLog(),
+        until hasAdopted: (Journal.Status) -> Bool
+    ) async throws -> Journal {
+        let journal = try journal(log: log)
+        try await eventually("the files are adopted") {
+            await journal.adopt()
+            return hasAdopted(journal.status)
+        }
+        return journal
+    }
+
     /// Overwrites bytes of a file.
     func overwrite(_ file: String, at offset: Int, _ bytes: [UInt8]) throws {
         let descriptor = FileDescriptor(owning: open(file, O_WRONLY))

@@ -51,8 +51,7 @@ import Testing
         }
         try await folder.waitUntilUnlocked()
         let file = try #require(folder.files.first)
-        let journal = try folder.journal()
-        #expect(journal.status.records == 3)
+        let journal = try await folder.reopened { $0.records == 3 }
         #expect(try await journal.drain() == ["record 0", "record 1", "record 2"])
         #expect(!folder.files.contains(file))
     }
@@ -69,7 +68,11 @@ import Testing
         #expect(try await first.drain() == ["first"])
         try await first.append("left")
         await first.close()
-        await second.adopt()
+        // The lock may be held for a moment, as in `reopened(log:until:)`.
+        try await eventually("the file is adopted") {
+            await second.adopt()
+            return second.status.records == 1
+        }
         #expect(try await second.drain() == ["left"])
         await second.close()
         #expect(folder.files.isEmpty)
@@ -106,7 +109,7 @@ import Testing
         let end = 3 * Self.length(8)
         let start = 2 * Self.length(8) + offset
         try folder.overwrite(file, at: start, [UInt8](repeating: 0, count: end - start))
-        let journal = try folder.journal(log: log)
+        let journal = try await folder.reopened(log: log) { $0.records == 2 }
         #expect(try await journal.drain() == ["record 0", "record 1"])
         #expect(!folder.files.contains(file))
         #expect(log.messages(.error).isEmpty)
@@ -127,7 +130,7 @@ import Testing
         try await folder.waitUntilUnlocked()
         let file = try #require(folder.files.first)
         try folder.overwrite(file, at: record * Self.length(8) + offset, [0xEE])
-        let journal = try folder.journal(log: log)
+        let journal = try await folder.reopened(log: log) { $0.failures == 1 }
         #expect(try await journal.drain() == (0..<record).map { "record \($0)" })
         #expect(folder.files.contains(file))
         #expect(log.messages(.error).contains { $0.contains("damaged") })
@@ -148,7 +151,7 @@ import Testing
         try await folder.waitUntilUnlocked()
         let file = try #require(folder.files.first)
         try folder.overwrite(file, at: Self.length(8), [UInt8](repeating: 0, count: Self.length(8)))
-        let journal = try folder.journal(log: log)
+        let journal = try await folder.reopened(log: log) { $0.failures == 1 }
         #expect(try await journal.drain() == ["record 0"])
         #expect(folder.files.contains(file))
         #expect(log.messages(.error).count == 1)
@@ -332,7 +335,7 @@ import Testing
             #expect(folder.files.count == 5)
         }
         try await folder.waitUntilUnlocked()
-        let journal = try folder.journal()
+        let journal = try await folder.reopened { $0.records == 100 }
         // Adopting a file frees its unused space and keeps its records.
         #expect(try await journal.drain().map { $0.prefix { $0 != " " } } == (0..<100).map { "\($0)" })
         await journal.close()
@@ -346,7 +349,7 @@ import Testing
             try await folder.journal().append("record \(number)")
             try await folder.waitUntilUnlocked()
         }
-        let journal = try folder.journal()
+        let journal = try await folder.reopened { $0.records == 40 }
         #expect(try await journal.drain(limit: 3) == (0..<40).map { "record \($0)" })
     }
 

@@ -206,7 +206,7 @@ import Testing
             ListAudiences(after: nil, limit: 1),
             DeleteAudience(name: name),
             DeleteUnusedAudienceParts(limit: 1),
-            InsertLinkCallbacks(callbacks: [callback], statisticsArgs: ["a"]),
+            InsertLinkCallbacks(callbacks: [callback]),
             DeleteOldLinkCallbacks(retentionDays: 1, limit: 1),
             DeleteOldEvents(retentionDays: 1, limit: 1),
             RemoveUserFromLinkCallbacks(userID: 1, argument: "", after: id, limit: 1),
@@ -257,18 +257,15 @@ import Testing
             FindShare(id: share.id),
             ListShares(before: nil, limit: 1),
             ListSharesOfCampaign(campaign: "", before: nil, limit: 1),
-            CountLandings(landings: [Landing(shareID: share.id, visitor: [])], statisticsArgs: []),
-            CountConversions(
-                conversions: [Conversion(shareID: share.id, event: "", userID: 1)],
-                statisticsArgs: []
-            ),
+            InsertLandings(landings: [Landing(shareID: share.id, visitor: [])]),
+            InsertConversions(conversions: [Conversion(shareID: share.id, event: "", userID: 1)]),
             DeleteConversions(userID: 1),
             RemoveUserFromShares(userID: 1, argument: "", after: id, limit: 1),
             DeleteOldVisits(limit: 1),
             CheckTimeZone(timeZone: "UTC", since: now, until: now),
             ReadShareStatistics(query: statistics),
             ReadShareStatisticsOfDays(query: statistics),
-            MergeStatisticsSlots(limit: 1),
+            MergeShareEvents(statisticsArgs: ["a"], limit: 1),
         ]
         return try devices + pushes + others + shares + images(id)
     }

@@ -6,17 +6,14 @@ internal import ServiceKit
 /// The shares in PostgreSQL.
 final class ShareStore: Sendable {
     private let pool: PostgresPool
-    private let landings: StatementCoalescer<CountLandings>
-    private let conversions: StatementCoalescer<CountConversions>
+    private let landings: StatementCoalescer<InsertLandings>
+    private let conversions: StatementCoalescer<InsertConversions>
 
-    /// - Parameter statisticsArgs: The arguments by which landings and conversions are counted.
-    init(pool: PostgresPool, statisticsArgs: [String]) {
+    init(pool: PostgresPool) {
         self.pool = pool
-        // Both lock existing rows.
-        landings = StatementCoalescer(pool: pool) { CountLandings(landings: $0, statisticsArgs: statisticsArgs) }
-        conversions = StatementCoalescer(pool: pool) {
-            CountConversions(conversions: $0, statisticsArgs: statisticsArgs)
-        }
+        // A visit may lock the row of an earlier one.
+        landings = StatementCoalescer(pool: pool) { InsertLandings(landings: $0) }
+        conversions = StatementCoalescer(pool: pool, concurrency: 2) { InsertConversions(conversions: $0) }
     }
 
     func insert(_ share: Share) async throws {
@@ -123,9 +120,10 @@ struct FindShareLinks: PostgresStatement {
 /// Finds a share with its counts.
 struct FindShare: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, campaign, template_id, args, links, created_at, expires_at, arrivals, landings, conversions
+        SELECT id, campaign, template_id, args, links, created_at, expires_at, COALESCE(arrivals, '{}'),
+            COALESCE(landings, 0), COALESCE(conversions, '{}')
         FROM shares
-        CROSS JOIN LATERAL share_totals(id)
+        LEFT JOIN share_totals(ARRAY[$1]) AS total ON total.share_id = id
         WHERE id = $1
         """
 
@@ -138,15 +136,17 @@ struct FindShare: PostgresStatement {
 /// Lists the shares with their counts, the latest first.
 struct ListShares: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, campaign, template_id, args, links, created_at, expires_at, arrivals, landings, conversions
-        FROM (
+        WITH page AS (
             SELECT *
             FROM shares
             WHERE $1::uuid IS NULL OR id < $1
             ORDER BY id DESC
             LIMIT $2
-        ) AS page
-        CROSS JOIN LATERAL share_totals(id)
+        )
+        SELECT id, campaign, template_id, args, links, created_at, expires_at, COALESCE(arrivals, '{}'),
+            COALESCE(landings, 0), COALESCE(conversions, '{}')
+        FROM page
+        LEFT JOIN share_totals(ARRAY(SELECT id FROM page)) AS total ON total.share_id = id
         ORDER BY id DESC
         """
 
@@ -160,16 +160,18 @@ struct ListShares: PostgresStatement {
 /// Lists the shares of a campaign with their counts, the latest first.
 struct ListSharesOfCampaign: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, campaign, template_id, args, links, created_at, expires_at, arrivals, landings, conversions
-        FROM (
+        WITH page AS (
             SELECT *
             FROM shares
             WHERE campaign = $3
                 AND ($1::uuid IS NULL OR id < $1)
             ORDER BY id DESC
             LIMIT $2
-        ) AS page
-        CROSS JOIN LATERAL share_totals(id)
+        )
+        SELECT id, campaign, template_id, args, links, created_at, expires_at, COALESCE(arrivals, '{}'),
+            COALESCE(landings, 0), COALESCE(conversions, '{}')
+        FROM page
+        LEFT JOIN share_totals(ARRAY(SELECT id FROM page)) AS total ON total.share_id = id
         ORDER BY id DESC
         """
 
@@ -211,8 +213,8 @@ extension CountedShare {
     }
 }
 
-/// Counts visits of landing addresses, each visitor of a share once a minute.
-struct CountLandings: CoalescedStatement {
+/// Enqueues visits of landing addresses to be counted, each visitor of a share once a minute.
+struct InsertLandings: CoalescedStatement {
     typealias Item = Landing
 
     static let sql: SQL = """
@@ -226,23 +228,18 @@ struct CountLandings: CoalescedStatement {
             WHERE known.counted_at < excluded.counted_at - interval '1 minute'
             RETURNING share_id
         )
-        SELECT count_share_events(
-            array_agg(ROW('landing', '', share_id, NULL, NULL, now())::share_event),
-            $3::text[]
-        )
+        INSERT INTO share_events (kind, name, share_id)
+        SELECT 'landing', '', share_id
         FROM visit
         """
 
     let landings: [Landing]
-    let statisticsArgs: [String]
 
-    var parameters: [PostgresValue] {
-        [.uuids(landings.map(\.shareID.uuid)), .byteas(landings.map(\.visitor)), .texts(statisticsArgs)]
-    }
+    var parameters: [PostgresValue] { [.uuids(landings.map(\.shareID.uuid)), .byteas(landings.map(\.visitor))] }
 }
 
-/// Stores and counts conversions, once for each share, event and user.
-struct CountConversions: CoalescedStatement {
+/// Stores conversions, once for each share, event and user, and enqueues them to be counted.
+struct InsertConversions: CoalescedStatement {
     typealias Item = Conversion
 
     static let sql: SQL = """
@@ -254,20 +251,17 @@ struct CountConversions: CoalescedStatement {
             ON CONFLICT DO NOTHING
             RETURNING share_id, event
         )
-        SELECT count_share_events(
-            array_agg(ROW('conversion', event, share_id, NULL, NULL, now())::share_event),
-            $4::text[]
-        )
+        INSERT INTO share_events (kind, name, share_id)
+        SELECT 'conversion', event, share_id
         FROM conversion
         """
 
     let conversions: [Conversion]
-    let statisticsArgs: [String]
 
     var parameters: [PostgresValue] {
         [
             .uuids(conversions.map(\.shareID.uuid)), .texts(conversions.map(\.event)),
-            .int64s(conversions.map(\.userID)), .texts(statisticsArgs),
+            .int64s(conversions.map(\.userID)),
         ]
     }
 }

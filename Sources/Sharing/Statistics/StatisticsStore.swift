@@ -2,7 +2,8 @@ internal import FoundationEssentials
 internal import Postgres
 internal import ServiceKit
 
-/// The statistics of shares in PostgreSQL, which other statements count (`count_share_events`).
+/// The statistics of shares in PostgreSQL: counters, and the events that are not counted yet. Both are read in one snapshot, so
+/// that the numbers are those of all stored events.
 struct StatisticsStore: Sendable {
     let pool: PostgresPool
 
@@ -14,14 +15,14 @@ struct StatisticsStore: Sendable {
         } catch let error as PostgresError where error.sqlState == "22023" {
             return nil
         }
-        return query.isOfMergedDays
+        return query.isOfDaysInSeoul
             ? try await pool.read(ReadShareStatisticsOfDays(query: query))
             : try await pool.read(ReadShareStatistics(query: query))
     }
 
-    /// Adds the slots of up to `limit` counters of past hours together. Returns the number of counters.
-    func mergeSlots(limit: Int) async throws -> Int {
-        try await pool.write(MergeStatisticsSlots(limit: limit)).first.map(Int.init) ?? 0
+    /// Counts up to `limit` events. Returns their number; 0 also while another server counts.
+    func mergeEvents(_ args: [String], limit: Int) async throws -> Int {
+        try await pool.write(MergeShareEvents(statisticsArgs: args, limit: limit)).first.map { Int($0) } ?? 0
     }
 }
 
@@ -36,8 +37,8 @@ struct StatisticsQuery: Sendable {
     /// The number of values that are not counted together.
     let values: Int32
 
-    /// Whether the periods are those of `share_statistics_days`.
-    fileprivate var isOfMergedDays: Bool { by == .day && timeZone == "Asia/Seoul" }
+    /// Whether `share_statistics_days` has the periods.
+    fileprivate var isOfDaysInSeoul: Bool { by == .day && timeZone == "Asia/Seoul" }
 }
 
 /// The counts of a period, of one value if the query has a group.
@@ -89,6 +90,11 @@ struct ReadShareStatistics: PostgresStatement {
                     AND hour < period.stop
                 GROUP BY value
             ) AS stored
+            UNION ALL
+            SELECT date_trunc($2, hour, $5), value, arrivals, landings, conversions
+            FROM pending_share_statistics($1)
+            WHERE hour >= date_trunc($2, $3, $5)
+                AND date_trunc($2, hour, $5) < $4
         ),
         shown AS (
             SELECT value
@@ -124,7 +130,7 @@ struct ReadShareStatistics: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> PeriodCounts { try PeriodCounts(row) }
 }
 
-/// Reads the counts of days in Seoul: the merged ones, and those that are not merged yet.
+/// Reads the counts of days in Seoul, which have counters of their own.
 struct ReadShareStatisticsOfDays: PostgresStatement {
     static let sql: SQL = """
         WITH stored AS NOT MATERIALIZED (
@@ -135,11 +141,9 @@ struct ReadShareStatisticsOfDays: PostgresStatement {
                 AND day <= (($3::timestamptz - interval '1 microsecond') AT TIME ZONE 'Asia/Seoul')::date
             UNION ALL
             SELECT (hour AT TIME ZONE 'Asia/Seoul')::date, value, arrivals, landings, conversions
-            FROM share_statistics
-            WHERE slot > 0
-                AND dimension = $1
-                AND hour >= date_trunc('day', $2, 'Asia/Seoul')
-                AND hour < date_trunc('day', $3 - interval '1 microsecond', 'Asia/Seoul') + interval '1 day'
+            FROM pending_share_statistics($1)
+            WHERE hour >= date_trunc('day', $2, 'Asia/Seoul')
+                AND date_trunc('day', hour, 'Asia/Seoul') < $3
         ),
         shown AS (
             SELECT value
@@ -152,9 +156,9 @@ struct ReadShareStatisticsOfDays: PostgresStatement {
         SELECT day::text,
             day::timestamp AT TIME ZONE 'Asia/Seoul',
             NULLIF(shown_value, ''),
-            sum(arrivals),
-            sum(landings),
-            sum(conversions)
+            sum(arrivals)::bigint,
+            sum(landings)::bigint,
+            sum(conversions)::bigint
         FROM stored
         LEFT JOIN shown USING (value)
         CROSS JOIN LATERAL (
@@ -193,59 +197,15 @@ extension PeriodCounts {
     }
 }
 
-/// Adds up to `limit` counters of past hours to slot 0 and to their days in Seoul, and returns their number.
-///
-/// An event may still be counted for such an hour, if it waited in the journal: it gets a slot again. Counters that another
-/// statement is changing are left for the next time.
-struct MergeStatisticsSlots: PostgresStatement {
+/// Counts up to `limit` events, and returns their number.
+struct MergeShareEvents: PostgresStatement {
     static let sql: SQL = """
-        WITH spread AS (
-            SELECT dimension, hour, slot, value
-            FROM share_statistics
-            WHERE slot > 0
-                AND hour < now() - interval '2 hours'
-            ORDER BY hour
-            LIMIT $1
-            FOR UPDATE SKIP LOCKED
-        ),
-        removed AS (
-            DELETE FROM share_statistics AS stored
-            USING spread
-            WHERE stored.dimension = spread.dimension
-                AND stored.hour = spread.hour
-                AND stored.slot = spread.slot
-                AND stored.value = spread.value
-            RETURNING stored.*
-        ),
-        by_hour AS (
-            INSERT INTO share_statistics AS stored (dimension, hour, slot, value, arrivals, landings, conversions)
-            SELECT dimension, hour, 0, value, sum(arrivals), sum(landings), sum(conversions)
-            FROM removed
-            GROUP BY dimension, hour, value
-            ORDER BY dimension, hour, value
-            ON CONFLICT (dimension, hour, slot, value) DO UPDATE
-            SET arrivals = stored.arrivals + excluded.arrivals,
-                landings = stored.landings + excluded.landings,
-                conversions = stored.conversions + excluded.conversions
-        ),
-        by_day AS (
-            INSERT INTO share_statistics_days AS stored (dimension, day, value, arrivals, landings, conversions)
-            SELECT dimension, (hour AT TIME ZONE 'Asia/Seoul')::date AS day, value, sum(arrivals), sum(landings),
-                sum(conversions)
-            FROM removed
-            GROUP BY dimension, day, value
-            ORDER BY dimension, day, value
-            ON CONFLICT (dimension, day, value) DO UPDATE
-            SET arrivals = stored.arrivals + excluded.arrivals,
-                landings = stored.landings + excluded.landings,
-                conversions = stored.conversions + excluded.conversions
-        )
-        SELECT count(*)
-        FROM removed
+        SELECT merge_share_events($1, $2::text[])
         """
 
+    let statisticsArgs: [String]
     let limit: Int
 
-    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
+    var parameters: [PostgresValue] { [.int32(Int32(clamping: limit)), .texts(statisticsArgs)] }
     static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }

@@ -286,6 +286,7 @@ import Testing
             #expect(try await service.database.count("link_callbacks WHERE signature = 'expired'") == 200)
             #expect(try await service.database.count("link_callbacks WHERE signature = 'invalid'") == 800)
             #expect(try await service.database.count("link_callbacks WHERE share_id IS NOT NULL") == 0)
+            #expect(try await service.database.count("share_events") == 0)
             #expect(try await service.database.count("share_counts") == 0)
             #expect(try await service.database.count("share_statistics") == 0)
             let metrics = try await service.api.get("/metrics").text

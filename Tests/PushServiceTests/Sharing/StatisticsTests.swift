@@ -17,19 +17,27 @@ import Testing
         return answer.json?["items"]?.array ?? []
     }
 
-    /// Counts arrivals at given times, as the statement that stores callbacks does.
+    /// Enqueues arrivals at given times, as the statement that stores callbacks does.
     private static func arrive(
         _ database: TestDatabase,
-        _ arrivals: [(time: String, type: String, args: String)],
-        _ names: [String] = []
+        _ arrivals: [(time: String, type: String, args: String)]
     ) async throws {
         try await database.pool.write(
             """
-            SELECT count_share_events(array_agg(ROW('arrival', type, NULL, 5, args::jsonb, at::timestamptz)::share_event), $4)
+            INSERT INTO share_events (kind, name, template_id, args, happened_at)
+            SELECT 'arrival', type, 5, args::jsonb, at::timestamptz
             FROM unnest($1::text[], $2::text[], $3::text[]) AS arrival (at, type, args)
             """,
-            [.texts(arrivals.map(\.time)), .texts(arrivals.map(\.type)), .texts(arrivals.map(\.args)), .texts(names)]
+            [.texts(arrivals.map(\.time)), .texts(arrivals.map(\.type)), .texts(arrivals.map(\.args))]
         )
+    }
+
+    /// Counts all events that are not counted yet.
+    private static func count(_ database: TestDatabase, _ args: [String] = []) async throws {
+        try await eventually("all events are counted") {
+            _ = try await StatisticsStore(pool: database.pool).mergeEvents(args, limit: 2)
+            return try await database.count("share_events") == 0
+        }
     }
 
     @Test("Callbacks, landings and conversions are counted by campaign, chat type, template and declared arguments")
@@ -74,14 +82,20 @@ import Testing
                     .map { $0 + $1 }
                 }
             }
-            #expect(try await counts(nil) == ["-": [5, 0, 2]])
-            #expect(try await counts("campaign") == ["spring": [3, 0, 1], "summer": [1, 0, 1], "-": [1, 0, 0]])
-            #expect(
-                try await counts("chat_type")
-                    == ["MemoChat": [2, 0, 0], "MultiChat": [2, 0, 0], "OpenMultiChat": [1, 0, 0], "-": [0, 0, 2]]
-            )
-            #expect(try await counts("template_id") == ["9": [4, 0, 2], "-": [1, 0, 0]])
-            #expect(try await counts("arg.product_id") == ["1": [3, 0, 1], "2": [1, 0, 1], "-": [1, 0, 0]])
+            // Now, and when all events are counted.
+            for isCounted in [false, true] {
+                if isCounted { try await Self.count(service.database, ["product_id"]) }
+                #expect(try await counts(nil) == ["-": [5, 0, 2]])
+                #expect(try await counts("campaign") == ["spring": [3, 0, 1], "summer": [1, 0, 1], "-": [1, 0, 0]])
+                #expect(
+                    try await counts("chat_type")
+                        == [
+                            "MemoChat": [2, 0, 0], "MultiChat": [2, 0, 0], "OpenMultiChat": [1, 0, 0], "-": [0, 0, 2],
+                        ]
+                )
+                #expect(try await counts("template_id") == ["9": [4, 0, 2], "-": [1, 0, 0]])
+                #expect(try await counts("arg.product_id") == ["1": [3, 0, 1], "2": [1, 0, 1], "-": [1, 0, 0]])
+            }
             let other = try await api.get("/v1/link/stats", ["group": "arg.other"])
             #expect(other.status == 400)
             #expect(other.field == "group")
@@ -112,14 +126,11 @@ import Testing
                 return items.reduce(into: [:]) { $0[$1["period"]?.string ?? ""] = $1["arrivals"]?.integer }
             }
             #expect(try await days("UTC") == ["2026-03-28": 3, "2026-03-29": 2])
-            // Days in Seoul are read from counters of their own once they are merged, one after the other.
-            let store = StatisticsStore(pool: service.database.pool)
-            repeat {
-                #expect(try await days("Asia/Seoul") == ["2026-03-28": 1, "2026-03-29": 2, "2026-03-30": 2])
-            } while try await store.mergeSlots(limit: 3) > 0
-            try await Self.arrive(service.database, [("2026-03-28T14:00:00Z", "a", "{}")])
-            #expect(try await days("Asia/Seoul") == ["2026-03-28": 2, "2026-03-29": 2, "2026-03-30": 2])
-            try await service.database.pool.write("DELETE FROM share_statistics WHERE slot > 0")
+            // Days in Seoul have counters of their own.
+            #expect(try await days("Asia/Seoul") == ["2026-03-28": 1, "2026-03-29": 2, "2026-03-30": 2])
+            try await Self.count(service.database)
+            #expect(try await days("UTC") == ["2026-03-28": 3, "2026-03-29": 2])
+            #expect(try await days("Asia/Seoul") == ["2026-03-28": 1, "2026-03-29": 2, "2026-03-30": 2])
             #expect(try await days("Europe/Berlin") == ["2026-03-28": 2, "2026-03-29": 2, "2026-03-30": 1])
             #expect(
                 try await days("Asia/Seoul", by: "hour") == [
@@ -147,31 +158,21 @@ import Testing
         try await withService {
             $0.shares.statisticsArgs = ["n"]
         } _: { service in
-            // In one connection, and so in one slot.
-            try await service.database.pool.withConnection { session in
-                for start in stride(from: 0, to: 1500, by: 300) {
-                    try await session.query(
-                        text: """
-                            SELECT count_share_events(array_agg(
-                                ROW('arrival', 'MemoChat', NULL, NULL, jsonb_build_object('n', n::text), '2026-03-28T12:00:00Z')::share_event
-                            ), '{n}')
-                            FROM generate_series(\(start), \(start + 299)) AS n
-                            """
-                    )
-                }
-                try await session.query(
-                    text: """
-                        SELECT count_share_events(ARRAY[
-                            ROW('arrival', 'MemoChat', NULL, NULL, '{"n": "7"}', '2026-03-28T12:00:00Z')::share_event,
-                            ROW('arrival', 'MemoChat', NULL, NULL, jsonb_build_object('n', repeat('x', 101)), '2026-03-28T12:00:00Z')::share_event
-                        ], '{n}')
-                        """
+            func arrive(_ values: [String]) async throws {
+                try await Self.arrive(
+                    service.database,
+                    values.map { ("2026-03-28T12:00:00Z", "MemoChat", "{\"n\": \"\($0)\"}") }
                 )
+                try await eventually("the server has counted them") {
+                    try await service.database.count("share_events") == 0
+                }
             }
+            for start in [0, 600, 1200] { try await arrive((start..<min(start + 600, 1500)).map { String($0) }) }
+            try await arrive(["7", String(repeating: "x", count: 101)])
             #expect(try await service.database.count("share_statistics WHERE dimension = 'arg.n'") == 1001)
             #expect(
                 try await service.database.integer(
-                    "SELECT arrivals FROM share_statistics WHERE dimension = 'arg.n' AND value = 'other'"
+                    "SELECT arrivals::bigint FROM share_statistics WHERE dimension = 'arg.n' AND value = 'other'"
                 ) == 501
             )
             let items = try await Self.stats(
@@ -181,37 +182,37 @@ import Testing
                     "values": "3", "time_zone": "UTC",
                 ]
             )
-            #expect(items.count == 3)
             #expect(items.reduce(0) { $0 + ($1["arrivals"]?.integer ?? 0) } == 1502)
             #expect(items.contains { $0["value"] == "7" && $0["arrivals"] == 2 })
+            #expect(items.count == 3)
         }
     }
 
-    @Test("Slots of past hours are merged without losing a count, while others still count and merge")
-    func merging() async throws {
+    @Test("Events are counted once, while others are stored and several servers count")
+    func counting() async throws {
         try await withDatabaseAndKakao { database, _ in
             let store = StatisticsStore(pool: database.pool)
+            let share = UUID.v7()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<4 {
                     group.addTask {
-                        try await database.pool.withConnection { session in
-                            for number in 0..<50 {
-                                try await session.query(
-                                    text: """
-                                        SELECT count_share_events(ARRAY[ROW('arrival', 'MemoChat', NULL, \(number % 7), '{}',
-                                            '2026-03-28T12:00:00Z')::share_event], '{}')
-                                        """
-                                )
-                            }
+                        for number in 0..<50 {
+                            try await database.pool.write(
+                                """
+                                INSERT INTO share_events (kind, name, share_id, template_id, args, happened_at)
+                                VALUES ('arrival', 'MemoChat', $1, $2, '{}', '2026-03-28T12:00:00Z')
+                                """,
+                                [.uuid(share), .int64(Int64(number % 7))]
+                            )
                         }
                     }
                 }
-                for _ in 0..<2 {
-                    group.addTask { for _ in 0..<30 { _ = try await store.mergeSlots(limit: 5) } }
+                for _ in 0..<3 {
+                    group.addTask { for _ in 0..<40 { _ = try await store.mergeEvents([], limit: 3) } }
                 }
                 try await group.waitForAll()
             }
-            while try await store.mergeSlots(limit: 5) > 0 {}
+            try await Self.count(database)
             for dimension in ["all", "chat_type", "template_id", "campaign"] {
                 for table in ["share_statistics", "share_statistics_days"] {
                     let sum = try await database.integer(
@@ -220,7 +221,7 @@ import Testing
                     #expect(sum == 200)
                 }
             }
-            #expect(try await database.count("share_statistics WHERE slot > 0") == 0)
+            #expect(try await database.integer("SELECT sum(count)::bigint FROM share_counts") == 200)
             #expect(try await database.count("share_statistics") == 1 + 1 + 7 + 1)
         }
     }
