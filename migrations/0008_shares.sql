@@ -136,11 +136,11 @@ $$;
 
 -- Returns the events of a dimension that are not counted yet, by hour and value.
 CREATE FUNCTION pending_share_statistics(dimension text)
-RETURNS TABLE (hour timestamptz, value text, arrivals bigint, landings bigint, conversions bigint)
+RETURNS TABLE (hour timestamptz, value text, arrivals integer, landings integer, conversions integer)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
-    SELECT hour, value, arrivals, landings, conversions
+    SELECT hour, value, arrivals::integer, landings::integer, conversions::integer
     FROM share_event_statistics(ARRAY(SELECT event FROM share_events AS event), ARRAY[dimension])
 $$;
 
