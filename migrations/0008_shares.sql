@@ -25,11 +25,13 @@ ALTER TABLE link_callbacks ADD COLUMN signature text;
 
 CREATE INDEX link_callbacks_share ON link_callbacks (share_id, id) WHERE share_id IS NOT NULL;
 
--- Returns the lowest UUID of version 7 with a time, so that a table can be cut at that time by its ids (RFC 9562 §5.7).
+-- Returns the lowest UUID of version 7 with a time since 1970, so that a table can be cut at that time by its ids (RFC 9562
+-- §5.7).
 CREATE FUNCTION uuid_v7_floor(at timestamptz) RETURNS uuid
-LANGUAGE sql IMMUTABLE
+LANGUAGE sql IMMUTABLE STRICT
+SET search_path FROM CURRENT
 AS $$
-    SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid
+    SELECT (lpad(to_hex(GREATEST(extract(epoch FROM at) * 1000, 0)::bigint), 12, '0') || '70008000000000000000')::uuid
 $$;
 
 -- A conversion counts once for each share, event and user.
@@ -65,8 +67,8 @@ CREATE TABLE share_events (
     name                text        NOT NULL,
     -- NULL for a callback that was not signed.
     share_id            uuid,
-    -- NULL for those of the share.
     template_id         bigint,
+    -- The values of the arguments in `sharing.statistics_args`, each a text of at most 101 characters, or null.
     args                jsonb,
     happened_at         timestamptz NOT NULL DEFAULT now()
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
@@ -106,42 +108,41 @@ CREATE TABLE share_statistics_days (
     PRIMARY KEY (dimension, day, value)
 ) WITH (fillfactor = 80);
 
--- Returns the numbers of some events in some dimensions, by hour and value. Custom arguments come from phones, so very long
--- values count as `other`.
-CREATE FUNCTION share_event_statistics(events share_events[], dimensions text[])
-RETURNS TABLE (dimension text, hour timestamptz, value text, arrivals bigint, landings bigint, conversions bigint)
+-- Returns the numbers of some events by dimension, hour and value. Custom arguments come from phones, so very long values
+-- count as `other`.
+CREATE FUNCTION share_event_statistics(events share_events[])
+RETURNS TABLE (dimension text, hour timestamptz, value text, arrivals integer, landings integer, conversions integer)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     SELECT place.dimension,
         date_trunc('hour', event.happened_at, 'UTC'),
-        CASE WHEN length(found.value) > 100 THEN 'other' ELSE COALESCE(found.value, '') END,
-        count(*) FILTER (WHERE event.kind = 'arrival'),
-        count(*) FILTER (WHERE event.kind = 'landing'),
-        count(*) FILTER (WHERE event.kind = 'conversion')
+        CASE WHEN length(place.value) > 100 THEN 'other' ELSE COALESCE(place.value, '') END,
+        count(*) FILTER (WHERE event.kind = 'arrival')::integer,
+        count(*) FILTER (WHERE event.kind = 'landing')::integer,
+        count(*) FILTER (WHERE event.kind = 'conversion')::integer
     FROM unnest(events) AS event
     LEFT JOIN shares AS share ON share.id = event.share_id
-    CROSS JOIN unnest(dimensions) AS place (dimension)
     CROSS JOIN LATERAL (
-        SELECT CASE place.dimension
-            WHEN 'all' THEN NULL
-            WHEN 'campaign' THEN share.campaign
-            WHEN 'chat_type' THEN CASE WHEN event.kind = 'arrival' THEN event.name END
-            WHEN 'template_id' THEN COALESCE(event.template_id, share.template_id)::text
-            ELSE COALESCE(event.args, share.args) ->> substr(place.dimension, length('arg.') + 1)
-        END
-    ) AS found (value)
+        VALUES ('all', NULL),
+            ('campaign', share.campaign),
+            ('chat_type', CASE WHEN event.kind = 'arrival' THEN event.name END),
+            ('template_id', COALESCE(event.template_id, share.template_id)::text)
+        UNION ALL
+        SELECT 'arg.' || arg.key, arg.value FROM jsonb_each_text(event.args) AS arg
+    ) AS place (dimension, value)
     GROUP BY 1, 2, 3
 $$;
 
 -- Returns the events of a dimension that are not counted yet, by hour and value.
-CREATE FUNCTION pending_share_statistics(dimension text)
+CREATE FUNCTION pending_share_statistics(wanted text)
 RETURNS TABLE (hour timestamptz, value text, arrivals integer, landings integer, conversions integer)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
-    SELECT hour, value, arrivals::integer, landings::integer, conversions::integer
-    FROM share_event_statistics(ARRAY(SELECT event FROM share_events AS event), ARRAY[dimension])
+    SELECT hour, value, arrivals, landings, conversions
+    FROM share_event_statistics(ARRAY(SELECT event FROM share_events AS event))
+    WHERE dimension = wanted
 $$;
 
 -- Returns what some shares led to: arrivals by chat type, landings, conversions by event. Shares without events are missing.
@@ -173,7 +174,7 @@ $$;
 -- Counts up to `step` events, and deletes them. Returns their number; 0 also while another server counts.
 --
 -- An hour has at most 1,000 values of a dimension; further ones count as `other`, because phones choose custom arguments.
-CREATE FUNCTION merge_share_events(step integer, statistics_args text[]) RETURNS bigint
+CREATE FUNCTION merge_share_events(step integer) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -203,10 +204,7 @@ BEGIN
 
     WITH counted AS (
         SELECT *
-        FROM share_event_statistics(
-            merged,
-            ARRAY['all', 'campaign', 'chat_type', 'template_id'] || ARRAY(SELECT 'arg.' || unnest(statistics_args))
-        )
+        FROM share_event_statistics(merged)
     ),
     compared AS (
         SELECT counted.*,

@@ -21,7 +21,7 @@ package struct CallbackFeature: Feature {
             CallbackUsers(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
                 events: EventStore(pool: loop.pool),
-                callbacks: LinkCallbackStore(pool: loop.pool),
+                callbacks: LinkCallbackStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs),
                 userIDArgument: server.shares.userIDArgument
             )
         }
@@ -74,7 +74,7 @@ package struct CallbackFeature: Feature {
 
     private func store(_ loop: LoopServices) -> ReceivedCallStore {
         ReceivedCallStore(
-            callbacks: LinkCallbackStore(pool: loop.pool),
+            callbacks: LinkCallbackStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs),
             events: EventStore(pool: loop.pool),
             users: server.lifecycle.users(loop)
         )

@@ -29,11 +29,7 @@ extension LinkCallback {
 
     private static let chatTypeField = Field.required("CHAT_TYPE", .text(1...64), "The kind of chat room.")
     private static let hashChatIDField = Field.required("HASH_CHAT_ID", .text(1...512), "The chat room.")
-    private static let templateIDField = Field.optional(
-        "TEMPLATE_ID",
-        Kind<Int64>.integer(0...Int64.max),
-        "The custom template."
-    )
+    private static let templateIDField = Field.optional("TEMPLATE_ID", .templateID, "The custom template.")
 
     /// Reads a callback in any of the forms in which Kakao may send it: query, form or JSON.
     ///
@@ -49,17 +45,29 @@ extension LinkCallback {
         if let signer, let index = args.firstIndex(where: { $0.name == ShareSigner.argument }) {
             let signature = args.remove(at: index).value
             verdict = signer.verify(signature, args, at: receivedAt)
+            if verdict?.shareID != nil { args.removeAll { !ShareSigner.isTrusted($0.name) } }
         }
         self.init(
             id: .v7(),
             resourceID: try call[Call.kakaoResourceID],
             chatType: try call[Self.chatTypeField],
             hashChatID: try call[Self.hashChatIDField],
-            templateID: try call[Self.templateIDField],
+            templateID: try call[Self.templateIDField] ?? nil,
             args: JSONObject(texts: args).bytes,
             signature: verdict,
             receivedAt: receivedAt
         )
+    }
+}
+
+extension Kind where Value == Int64? {
+    /// The id of a custom template, which may be empty: Kakao does not repeat a call that is rejected.
+    fileprivate static var templateID: Kind {
+        let id = Kind<Int64>.integer(0...Int64.max)
+        return .input(.oneOf([id.input, .constant("")]), allowed: "\(id.allowed), or empty") {
+            value throws(InvalidValue) in
+            value == .string("") ? nil : try id.read(value)
+        }
     }
 }
 

@@ -7,9 +7,12 @@ final class LinkCallbackStore: Sendable {
     private let pool: PostgresPool
     private let inserts: StatementCoalescer<InsertLinkCallbacks>
 
-    init(pool: PostgresPool) {
+    /// - Parameter statisticsArgs: The custom arguments by which callbacks count.
+    init(pool: PostgresPool, statisticsArgs: [String]) {
         self.pool = pool
-        inserts = StatementCoalescer(pool: pool, concurrency: 2) { InsertLinkCallbacks(callbacks: $0) }
+        inserts = StatementCoalescer(pool: pool, concurrency: 2) {
+            InsertLinkCallbacks(callbacks: $0, statisticsArgs: statisticsArgs)
+        }
     }
 
     /// Stores and counts a callback, once for each resource id. Returns when it is committed.
@@ -89,12 +92,15 @@ struct InsertLinkCallbacks: CoalescedStatement {
             RETURNING *
         )
         INSERT INTO share_events (kind, name, share_id, template_id, args, happened_at)
-        SELECT 'arrival', chat_type, share_id, template_id, args, received_at
+        SELECT 'arrival', chat_type, share_id, template_id,
+            (SELECT jsonb_object_agg(name, left(args ->> name, 101)) FROM unnest($10::text[]) AS name),
+            received_at
         FROM callback
         WHERE signature IS NULL OR signature = 'valid'
         """
 
     let callbacks: [LinkCallback]
+    let statisticsArgs: [String]
 
     var parameters: [PostgresValue] {
         [
@@ -107,6 +113,7 @@ struct InsertLinkCallbacks: CoalescedStatement {
             .timestamps(callbacks.map(\.receivedAt)),
             .uuids(callbacks.map { $0.signature?.shareID?.uuid }),
             .texts(callbacks.map { $0.signature?.name }),
+            .texts(statisticsArgs),
         ]
     }
 }

@@ -50,7 +50,7 @@ extension Problem {
                 headerFields[.retryAfter] = String(retryAfter.components.seconds)
             }
         case .refused, .unreachable:
-            self = .kakaoUnavailable("Kakao is unavailable, which has to see \(object). Try again.", error.retryAfter)
+            self = .kakaoUnavailable("Kakao, which checks \(object), is unavailable. Try again.", error.retryAfter)
         }
     }
 }

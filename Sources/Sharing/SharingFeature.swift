@@ -40,7 +40,7 @@ package struct SharingFeature: Feature {
     }
 
     private func shares(_ loop: LoopServices) -> ShareStore {
-        ShareStore(pool: loop.pool)
+        ShareStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
@@ -79,7 +79,6 @@ package struct SharingFeature: Feature {
         let counter = ShareEventCounter(
             statistics: StatisticsStore(pool: background.pool),
             shares: shares(background),
-            args: server.shares.statisticsArgs,
             logger: server.logger
         )
         return [

@@ -58,7 +58,7 @@ struct TemplateRoutes: RouteCollection {
         do throws(Template.Unreadable) {
             template = try Template(json: call.request.body, findings)
         } catch {
-            throw Problem.invalidTemplate(error.reason, findings)
+            throw Problem.invalidTemplate("The body is not a template of a message. \(error.reason)", findings)
         }
         return .json(PreviewResult.shape.json(PreviewResult(preview: TemplatePreview(template), findings: findings)))
     }
@@ -115,15 +115,19 @@ extension Finding {
 }
 
 extension ProblemKind {
-    static let invalidTemplate = ProblemKind(.badRequest, "invalid-template", "The body is not a template.")
+    static let invalidTemplate = ProblemKind(
+        .badRequest,
+        "invalid-template",
+        "The template cannot be read, or Kakao would reject it."
+    )
 }
 
 extension Problem {
-    /// The problem of a template that cannot be read, with the linter's findings.
-    static func invalidTemplate(_ reason: String, _ findings: [Finding]) -> Problem {
+    /// The problem of a template that cannot be read or shared, with the linter's findings.
+    static func invalidTemplate(_ detail: String, _ findings: [Finding]) -> Problem {
         Problem(
             of: .invalidTemplate,
-            "The body is not a template of a message. \(reason)",
+            detail,
             members: [
                 "findings": .array(
                     findings.prefix(20).map {

@@ -206,7 +206,7 @@ import Testing
             ListAudiences(after: nil, limit: 1),
             DeleteAudience(name: name),
             DeleteUnusedAudienceParts(limit: 1),
-            InsertLinkCallbacks(callbacks: [callback]),
+            InsertLinkCallbacks(callbacks: [callback], statisticsArgs: ["a"]),
             DeleteOldLinkCallbacks(retentionDays: 1, limit: 1),
             DeleteOldEvents(retentionDays: 1, limit: 1),
             RemoveUserFromLinkCallbacks(userID: 1, argument: "", after: id, limit: 1),
@@ -257,15 +257,18 @@ import Testing
             FindShare(id: share.id),
             ListShares(before: nil, limit: 1),
             ListSharesOfCampaign(campaign: "", before: nil, limit: 1),
-            InsertLandings(landings: [Landing(shareID: share.id, visitor: [])]),
-            InsertConversions(conversions: [Conversion(shareID: share.id, event: "", userID: 1)]),
+            InsertLandings(landings: [Landing(shareID: share.id, visitor: [])], statisticsArgs: ["a"]),
+            InsertConversions(
+                conversions: [Conversion(shareID: share.id, event: "", userID: 1)],
+                statisticsArgs: ["a"]
+            ),
             DeleteConversions(userID: 1),
             RemoveUserFromShares(userID: 1, argument: "", after: id, limit: 1),
             DeleteOldVisits(limit: 1),
             CheckTimeZone(timeZone: "UTC", since: now, until: now),
             ReadShareStatistics(query: statistics),
             ReadShareStatisticsOfDays(query: statistics),
-            MergeShareEvents(statisticsArgs: ["a"], limit: 1),
+            MergeShareEvents(limit: 1),
         ]
         return try devices + pushes + others + shares + images(id)
     }

@@ -241,7 +241,7 @@ import Testing
     func coverage() {
         let tested = Self.faults.compactMap { $0.finding.split(separator: " ").dropLast().last.map(String.init) }
         #expect(
-            Set(tested).union(["syntax", "duplicate-member", "not-checked", "message-size"])
+            Set(tested).union(["syntax", "duplicate-member", "not-checked", "message-size", "callback-size"])
                 == Set(Finding.Rule.allCases.map(\.rawValue))
         )
     }

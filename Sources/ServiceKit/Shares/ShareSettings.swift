@@ -69,6 +69,16 @@ package struct ShareSettings: SettingsGroup {
                 "needs sharing.signing_key or sharing.verification_keys: without a key no signature is valid."
             )
         }
+        for (setting, names) in [
+            ("sharing.statistics_args", statisticsArgs),
+            ("callbacks.user_id_argument", userIDArgument.map { [$0] } ?? []),
+        ] {
+            guard let name = names.first(where: ShareSigner.isOfKakao) else { continue }
+            throw reader.error(
+                setting,
+                "must not contain \(name): names in capitals are Kakao's own, and are not signed."
+            )
+        }
         if let userIDArgument, statisticsArgs.contains(userIDArgument) {
             throw reader.error(
                 "sharing.statistics_args",

@@ -67,17 +67,25 @@ package struct ShareSigner: Sendable {
         }
     }
 
+    /// The parameters that Kakao adds to the callbacks of some apps.
+    private static let knownOfKakao: Set<String> = ["IS_SINGLE_CHATROOM", "CHAT_MEMBER_COUNT_RANGE"]
+
     /// Returns whether an argument belongs to Kakao, which names its own parameters in capitals, such as `CHAT_TYPE`.
     ///
     /// Such names are never signed: a parameter that Kakao adds to its callbacks must not invalidate all signatures.
     package static func isOfKakao(_ name: String) -> Bool {
-        name.utf8.allSatisfy { octet in
+        guard let first = name.utf8.first, (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(first) else { return false }
+        return name.utf8.allSatisfy { octet in
             switch octet {
             case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"): true
             default: false
             }
         }
     }
+
+    /// Returns whether an argument of a callback with a valid signature is signed, or known to be Kakao's. A phone can add
+    /// others in capitals, which nobody should take for those of the share.
+    package static func isTrusted(_ name: String) -> Bool { !isOfKakao(name) || knownOfKakao.contains(name) }
 
     /// Returns the value of ``argument`` for a share.
     ///

@@ -13,6 +13,8 @@ struct ImageLibrary: Sendable {
     /// The time for which a request waits for the upload that another one makes.
     private static let wait = Duration.seconds(10)
     private static let pollInterval = Duration.milliseconds(100)
+    /// The remaining life in seconds up to which a copy is used if Kakao accepts no new one.
+    private static let minimumUse: TimeInterval = 86_400
 
     let store: ImageStore
     let kakao: KakaoClient
@@ -52,7 +54,13 @@ struct ImageLibrary: Sendable {
             guard let image = try await store.find(id) else { return nil }
             if image.copy?.isFresh == true { return image }
             guard kakao.settings.app != nil else { throw Problem.appKeyCallsDisabled }
-            if !image.isLeased, let uploaded = try await claimAndUpload(id) { return uploaded }
+            do {
+                if !image.isLeased, let uploaded = try await claimAndUpload(id) { return uploaded }
+            } catch {
+                // A message that is sent now still shows the old copy for a while.
+                if let copy = image.copy, copy.expiresAt.timeIntervalSinceNow > Self.minimumUse { return image }
+                throw error
+            }
             guard MonotonicTime.now < deadline else {
                 throw Problem.kakaoUnavailable("Another request is uploading the image to Kakao. Try again.")
             }

@@ -3,7 +3,8 @@ enum Robots {
     /// Parts of their `User-Agent`, in lower case. Kakao's own reader of pages is `kakaotalk-scrap`; KakaoTalk's browser,
     /// `KAKAOTALK 10.0`, is a person's.
     private static let marks = [
-        "bot", "crawl", "spider", "scrap", "preview", "facebookexternalhit", "slurp", "yeti/", "daum/", "headless",
+        "bot/", "bot)", "bot;", "+http", "crawl", "spider", "scrap", "preview", "facebookexternalhit", "slurp", "yeti/",
+        "daum/", "headless",
         "python-", "curl/", "wget/", "go-http-client", "okhttp", "java/", "libwww",
     ]
 

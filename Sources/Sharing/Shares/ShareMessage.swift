@@ -90,6 +90,13 @@ struct ShareMessage: Sendable {
         return extras
     }
 
+    /// The number of bytes that the custom arguments have in the query of Kakao's callback.
+    var callbackByteCount: Int {
+        var query = FormBody()
+        for (name, value) in callbackArgs.members { query.append(name, value.string ?? "") }
+        return query.bytes.count
+    }
+
     /// Returns the number of bytes of the message with everything that travels with it, as the SDKs count them.
     ///
     /// - Parameter validation: Kakao's answer. Without it, the content counts as it was given, which is less than Kakao
@@ -122,7 +129,7 @@ struct ShareApp: Sendable {
 
     /// `nil` unless both are configured.
     init?(_ kakao: KakaoSettings) {
-        guard let key = kakao.nativeAppKey ?? kakao.javaScriptKey, let ka = kakao.kaHeader else { return nil }
+        guard let key = kakao.nativeAppKey, let ka = kakao.kaHeader else { return nil }
         self.key = key
         self.ka = ka
     }

@@ -39,7 +39,7 @@ struct ShareRoutes: RouteCollection {
             count: 50,
             names: 1...64,
             values: 0...1000,
-            rule: "that are not share and have not only capitals, digits and underscores, like Kakao's own"
+            rule: "other than share, and not made up of capitals, digits and underscores only, like Kakao's own"
         ) { $0 != ShareSigner.argument && !ShareSigner.isOfKakao($0) },
         default: [:],
         shown: [:],
@@ -101,7 +101,7 @@ struct ShareRoutes: RouteCollection {
         let message = ShareMessage(content: shown, callbackArgs: callbackArgs, app: app)
         let validation = try await validation(of: message)
         let size = message.byteCount(validation)
-        if let finding = Finding.messageSize(size) { findings.append(finding) }
+        findings += [Finding.messageSize(size), Finding.callbackSize(message.callbackByteCount)].compactMap(\.self)
         try Self.requireAccepted(findings)
 
         let share = Share(
@@ -162,7 +162,10 @@ struct ShareRoutes: RouteCollection {
 
     private static func requireAccepted(_ findings: [Finding]) throws {
         guard let rejection = findings.first(where: { $0.effect == .rejected }) else { return }
-        throw Problem.invalidTemplate("\(rejection.path): \(rejection.message)", findings)
+        throw Problem.invalidTemplate(
+            "Kakao would reject the message. \(rejection.path): \(rejection.message)",
+            findings
+        )
     }
 
     /// Returns Kakao's answer to the check of a message; `nil` if the server does not ask.

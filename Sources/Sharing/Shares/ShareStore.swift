@@ -9,11 +9,14 @@ final class ShareStore: Sendable {
     private let landings: StatementCoalescer<InsertLandings>
     private let conversions: StatementCoalescer<InsertConversions>
 
-    init(pool: PostgresPool) {
+    /// - Parameter statisticsArgs: The arguments by which landings and conversions count.
+    init(pool: PostgresPool, statisticsArgs: [String]) {
         self.pool = pool
         // A visit may lock the row of an earlier one.
-        landings = StatementCoalescer(pool: pool) { InsertLandings(landings: $0) }
-        conversions = StatementCoalescer(pool: pool, concurrency: 2) { InsertConversions(conversions: $0) }
+        landings = StatementCoalescer(pool: pool) { InsertLandings(landings: $0, statisticsArgs: statisticsArgs) }
+        conversions = StatementCoalescer(pool: pool, concurrency: 2) {
+            InsertConversions(conversions: $0, statisticsArgs: statisticsArgs)
+        }
     }
 
     func insert(_ share: Share) async throws {
@@ -228,14 +231,19 @@ struct InsertLandings: CoalescedStatement {
             WHERE known.counted_at < excluded.counted_at - interval '1 minute'
             RETURNING share_id
         )
-        INSERT INTO share_events (kind, name, share_id)
-        SELECT 'landing', '', share_id
+        INSERT INTO share_events (kind, name, share_id, args)
+        SELECT 'landing', '', share_id,
+            (SELECT jsonb_object_agg(name, left(share.args ->> name, 101)) FROM unnest($3::text[]) AS name)
         FROM visit
+        JOIN shares AS share ON share.id = share_id
         """
 
     let landings: [Landing]
+    let statisticsArgs: [String]
 
-    var parameters: [PostgresValue] { [.uuids(landings.map(\.shareID.uuid)), .byteas(landings.map(\.visitor))] }
+    var parameters: [PostgresValue] {
+        [.uuids(landings.map(\.shareID.uuid)), .byteas(landings.map(\.visitor)), .texts(statisticsArgs)]
+    }
 }
 
 /// Stores conversions, once for each share, event and user, and enqueues them to be counted.
@@ -251,17 +259,20 @@ struct InsertConversions: CoalescedStatement {
             ON CONFLICT DO NOTHING
             RETURNING share_id, event
         )
-        INSERT INTO share_events (kind, name, share_id)
-        SELECT 'conversion', event, share_id
+        INSERT INTO share_events (kind, name, share_id, args)
+        SELECT 'conversion', event, share_id,
+            (SELECT jsonb_object_agg(name, left(share.args ->> name, 101)) FROM unnest($4::text[]) AS name)
         FROM conversion
+        JOIN shares AS share ON share.id = share_id
         """
 
     let conversions: [Conversion]
+    let statisticsArgs: [String]
 
     var parameters: [PostgresValue] {
         [
             .uuids(conversions.map(\.shareID.uuid)), .texts(conversions.map(\.event)),
-            .int64s(conversions.map(\.userID)),
+            .int64s(conversions.map(\.userID)), .texts(statisticsArgs),
         ]
     }
 }

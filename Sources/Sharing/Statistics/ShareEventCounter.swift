@@ -11,8 +11,6 @@ struct ShareEventCounter: Sendable {
 
     let statistics: StatisticsStore
     let shares: ShareStore
-    /// The setting `sharing.statistics_args`.
-    let args: [String]
     let logger: Logger
 
     func worker(on loop: EventLoop, pace: PollPace) -> BackgroundWorker {
@@ -24,7 +22,7 @@ struct ShareEventCounter: Sendable {
             failure: "Share events not counted",
             logger: logger
         ) { worker in
-            while !worker.isStopping, try await statistics.mergeEvents(args, limit: Self.rows) == Self.rows {}
+            while !worker.isStopping, try await statistics.mergeEvents(limit: Self.rows) == Self.rows {}
             return nil
         }
     }

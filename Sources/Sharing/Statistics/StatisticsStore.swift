@@ -10,19 +10,25 @@ struct StatisticsStore: Sendable {
     /// Returns the counts of a query; `nil` for a time zone that is unknown or not whole hours from UTC.
     func read(_ query: StatisticsQuery) async throws -> [PeriodCounts]? {
         do {
+            // The look-up of a name reads hundreds of files.
+            if query.isOfUsualZone { return try await counts(query) }
             let check = CheckTimeZone(timeZone: query.timeZone, since: query.since, until: query.until)
             guard try await pool.read(check).first == true else { return nil }
         } catch let error as PostgresError where error.sqlState == "22023" {
             return nil
         }
-        return query.isOfDaysInSeoul
+        return try await counts(query)
+    }
+
+    private func counts(_ query: StatisticsQuery) async throws -> [PeriodCounts] {
+        query.isOfDaysInSeoul
             ? try await pool.read(ReadShareStatisticsOfDays(query: query))
             : try await pool.read(ReadShareStatistics(query: query))
     }
 
     /// Counts up to `limit` events. Returns their number; 0 also while another server counts.
-    func mergeEvents(_ args: [String], limit: Int) async throws -> Int {
-        try await pool.write(MergeShareEvents(statisticsArgs: args, limit: limit)).first.map { Int($0) } ?? 0
+    func mergeEvents(limit: Int) async throws -> Int {
+        try await pool.write(MergeShareEvents(limit: limit)).first.map { Int($0) } ?? 0
     }
 }
 
@@ -36,6 +42,8 @@ struct StatisticsQuery: Sendable {
     let timeZone: String
     /// The number of values that are not counted together.
     let values: Int32
+
+    fileprivate var isOfUsualZone: Bool { timeZone == "Asia/Seoul" || timeZone == "UTC" }
 
     /// Whether `share_statistics_days` has the periods.
     fileprivate var isOfDaysInSeoul: Bool { by == .day && timeZone == "Asia/Seoul" }
@@ -54,11 +62,17 @@ struct PeriodCounts: Sendable {
 
 // MARK: Statements
 
-/// Returns whether the difference of a time zone from UTC is whole hours at two times. PostgreSQL rejects an unknown zone.
+/// Returns whether a time zone has this name, and is whole hours from UTC on each day of a time. PostgreSQL rejects most
+/// unknown zones, but also knows other notations than names.
 struct CheckTimeZone: PostgresStatement {
     static let sql: SQL = """
-        SELECT bool_and(extract(minute FROM at AT TIME ZONE $1) = extract(minute FROM at AT TIME ZONE 'UTC'))
-        FROM unnest(ARRAY[$2, $3]::timestamptz[]) AS at
+        SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = $1)
+            AND (
+                SELECT bool_and(
+                    extract(minute FROM day AT TIME ZONE $1) = extract(minute FROM day AT TIME ZONE 'UTC')
+                )
+                FROM generate_series($2::timestamptz, $3::timestamptz + interval '1 day', '1 day') AS day
+            )
         """
 
     let timeZone: String
@@ -75,12 +89,17 @@ struct ReadShareStatistics: PostgresStatement {
         WITH counted AS (
             SELECT start, value, arrivals, landings, conversions
             FROM (
-                SELECT local AT TIME ZONE $5 AS start, (local + ('1 ' || $2)::interval) AT TIME ZONE $5 AS stop
+                SELECT local AT TIME ZONE $5 AS start, (local + interval '1 day') AT TIME ZONE $5 AS stop
                 FROM generate_series(
-                    date_trunc($2, $3::timestamptz AT TIME ZONE $5),
-                    date_trunc($2, ($4::timestamptz - interval '1 microsecond') AT TIME ZONE $5),
-                    ('1 ' || $2)::interval
+                    date_trunc('day', $3::timestamptz AT TIME ZONE $5),
+                    date_trunc('day', ($4::timestamptz - interval '1 microsecond') AT TIME ZONE $5),
+                    '1 day'
                 ) AS local
+                WHERE $2 = 'day'
+                UNION ALL
+                SELECT hour, hour + interval '1 hour'
+                FROM generate_series(date_trunc('hour', $3), $4 - interval '1 microsecond', '1 hour') AS hour
+                WHERE $2 = 'hour'
             ) AS period
             CROSS JOIN LATERAL (
                 SELECT value, sum(arrivals) AS arrivals, sum(landings) AS landings, sum(conversions) AS conversions
@@ -91,10 +110,13 @@ struct ReadShareStatistics: PostgresStatement {
                 GROUP BY value
             ) AS stored
             UNION ALL
-            SELECT date_trunc($2, hour, $5), value, arrivals, landings, conversions
+            SELECT start, value, arrivals, landings, conversions
             FROM pending_share_statistics($1)
-            WHERE hour >= date_trunc($2, $3, $5)
-                AND date_trunc($2, hour, $5) < $4
+            CROSS JOIN LATERAL (
+                SELECT CASE $2 WHEN 'day' THEN date_trunc('day', hour, $5) ELSE hour END AS start
+            ) AS period
+            WHERE start < $4
+                AND start >= CASE $2 WHEN 'day' THEN date_trunc('day', $3, $5) ELSE date_trunc('hour', $3) END
         ),
         shown AS (
             SELECT value
@@ -200,12 +222,11 @@ extension PeriodCounts {
 /// Counts up to `limit` events, and returns their number.
 struct MergeShareEvents: PostgresStatement {
     static let sql: SQL = """
-        SELECT merge_share_events($1, $2::text[])
+        SELECT merge_share_events($1)
         """
 
-    let statisticsArgs: [String]
     let limit: Int
 
-    var parameters: [PostgresValue] { [.int32(Int32(clamping: limit)), .texts(statisticsArgs)] }
+    var parameters: [PostgresValue] { [.int32(Int32(clamping: limit))] }
     static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }

@@ -66,6 +66,21 @@ public struct Finding: Hashable, Sendable {
         )
     }
 
+    /// Returns the finding for the size of Kakao's callback; `nil` if every server accepts it.
+    ///
+    /// - Parameter bytes: The size of its query, if Kakao calls by GET.
+    package static func callbackSize(_ bytes: Int) -> Finding? {
+        guard bytes > Limits.callbackBytes else { return nil }
+        return Finding(
+            "$",
+            .callbackSize,
+            .uncertain,
+            limit: Limits.callbackBytes,
+            value: String(bytes),
+            "Kakao's callback would have a query of \(bytes) bytes, and would be lost: servers and proxies accept about 8,000. Shorten args, or choose POST for the callback in Kakao's console."
+        )
+    }
+
     /// The rules of the linter by their ids.
     enum Rule: String, CaseIterable {
         // The text and its shape.
@@ -100,5 +115,6 @@ public struct Finding: Hashable, Sendable {
         case unusualCharacters = "unusual-characters"
         // The message as a whole.
         case messageSize = "message-size"
+        case callbackSize = "callback-size"
     }
 }

@@ -16,6 +16,6 @@ package struct RegisteredDomains: Sendable {
     }
 
     func contains(_ url: WebURL) -> Bool {
-        names.contains(url.host) || names.contains(url.hostAndPort)
+        names.contains(url.hostAndPort)
     }
 }

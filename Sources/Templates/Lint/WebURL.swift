@@ -6,12 +6,15 @@ struct WebURL {
     let isSecure: Bool
     /// In lower case, without the port.
     let host: String
-    /// The host with the port, if the address names one.
+    /// The host, with the port unless it is that of the scheme.
     let hostAndPort: String
 
     /// `nil` for anything but an absolute address with a host (RFC 9110 §4.2).
     init?(_ text: String) {
-        guard text.utf8.count <= Self.maximumBytes, text.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else {
+        guard text.utf8.count <= Self.maximumBytes,
+            text.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "\\") })
+        else {
+            // Programs disagree on which host an address with a backslash has.
             return nil
         }
         let lower = text.lowercased()
@@ -23,7 +26,7 @@ struct WebURL {
         } else {
             return nil
         }
-        let authority = rest.prefix { !"/?#\\".contains($0) }
+        let authority = rest.prefix { !"/?#".contains($0) }
         guard !authority.contains("@") else { return nil }
         let host: Substring
         if authority.hasPrefix("[") {
@@ -41,7 +44,8 @@ struct WebURL {
         let name = host.hasSuffix(".") ? host.dropLast() : host
         guard Self.isHost(name) else { return nil }
         self.host = String(name)
-        hostAndPort = number.isEmpty ? String(name) : "\(name):\(number)"
+        let isUsual = number.isEmpty || UInt16(number) == (isSecure ? 443 : 80)
+        hostAndPort = isUsual ? String(name) : "\(name):\(UInt16(number) ?? 0)"
     }
 
     /// Whether a text is a name, an IPv4 address or an IPv6 address in brackets.

@@ -16,6 +16,9 @@ enum Limits {
     /// The size from which a message counts as large: Kakao and SDKs may add some members.
     static let largeMessageBytes = 9_000
 
+    /// The size of a query that all servers and proxies accept (RFC 9110 §4.1), less Kakao's own parameters.
+    static let callbackBytes = 7_000
+
     static let contents = 3
     static let items = 5
     static let counts = 3

@@ -80,12 +80,16 @@ import Testing
                     Self.path,
                     json: ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "4", "TEMPLATE_ID": "3", "a": "b"]
                 ),
+                try await caller.get(
+                    Self.path,
+                    ["CHAT_TYPE": "MemoChat", "HASH_CHAT_ID": "5", "TEMPLATE_ID": "", "a": "b"]
+                ),
             ]
-            #expect(answers.map(\.status) == [200, 200, 200, 200])
+            #expect(answers.map(\.status) == [200, 200, 200, 200, 200])
             // The list begins with the latest.
             let items = try await Self.list(service)
-            #expect(items.map { $0["hash_chat_id"] } == ["4", "3", "2", "1"])
-            #expect(items.map { $0["template_id"] } == [3, 3, 3, .null])
+            #expect(items.map { $0["hash_chat_id"] } == ["5", "4", "3", "2", "1"])
+            #expect(items.map { $0["template_id"] } == [.null, 3, 3, 3, .null])
             #expect(items.allSatisfy { $0["args"] == ["a": "b"] })
         }
     }

@@ -48,7 +48,7 @@ extension Exposition {
     /// The metrics that are always present.
     private static let always: Set = [
         "kakao_push_kakao_requests_total", "kakao_push_kakao_request_duration_seconds", "kakao_push_sender_state",
-        "kakao_push_sender_failing_seconds",
+        "kakao_push_sender_failing_seconds", "kakao_push_link_callbacks_total", "kakao_push_landings_uncounted_total",
         "kakao_push_database_up", "kakao_push_database_statements_total", "process_resident_memory_bytes",
         "process_cpu_seconds_total", "process_open_fds", "process_start_time_seconds",
     ]

@@ -51,6 +51,8 @@ struct ShareSignerTests {
         }
         let others: [[(name: String, value: String)]] = [
             [], Array(Self.args.dropLast()), Self.args + [("b", "")], Self.args + [Self.args[0]],
+            Self.args + [("1234", "")], Self.args + [("", "")], Self.args + [("_A", "")],
+            Self.args + [("\u{212A}", "")],
             [("product_id", "12345"), ("이름", "값"), ("a", "")],
             // The same characters, cut elsewhere.
             [("product_i", "d1234"), ("이름", "값"), ("a", "")],

@@ -77,7 +77,7 @@ import Testing
             }
             let store = StatisticsStore(pool: database.pool)
             try await eventually("the counters are written") {
-                _ = try await store.mergeEvents([], limit: 1000)
+                _ = try await store.mergeEvents(limit: 1000)
                 return try await database.count("share_events") == 0
             }
             let sums = try await database.pool.read(
