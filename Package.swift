@@ -92,14 +92,15 @@ let package = Package(
             "ServiceKit",
             [
                 "CLibyaml", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI", "Locking",
-                "Postgres", "PrometheusMetrics", "Schemas", coreMetrics, httpTypes, logging, serviceLifecycle,
+                "Postgres", "PrometheusMetrics", "Schemas", "Templates", coreMetrics, httpTypes, logging,
+                serviceLifecycle,
             ]
         ),
         // The features, which do not know each other.
         feature("Devices", []),
         feature("Pushes", ["Crypto", deque]),
         feature("Callbacks", ["Journal"]),
-        feature("Relay", []),
+        feature("Relay", ["Templates"]),
         feature("Sharing", ["Crypto", "Templates"]),
         feature("Operations", ["Journal", "PrometheusMetrics"]),
         target(

@@ -6,6 +6,7 @@ internal import JSON
 internal import KakaoAPI
 internal import Schemas
 internal import ServiceKit
+internal import Templates
 
 /// Kakao's calls on behalf of users, with Kakao's paths, parameters and responses, so that clients written for Kakao's
 /// API work after a change of their host. The server adds the credential, which no client has to keep.
@@ -42,7 +43,7 @@ struct KakaoRelayRoutes: RouteCollection {
                 operation.path,
                 operation.access,
                 operation.summary,
-                query: hasQuery ? parameters : [],
+                query: (hasQuery ? parameters : []) + operation.lintFields,
                 body: body,
                 unknownFields: .ignored,
                 maximumBodyBytes: RequestSize.small,
@@ -79,6 +80,9 @@ struct KakaoRelayRoutes: RouteCollection {
             request = try operation.parameters.read(call.fields)
         } catch {
             throw Problem.field(error.name, error.allowed)
+        }
+        if operation.hasTemplate, try call[Self.lint] == nil, let template = call.fields[Self.template] {
+            try Problem.requireAccepted(TemplateLinter().findings(in: Array(template.anyText.utf8)))
         }
         let credential = try Self.credential(of: call, operation)
         do throws(KakaoError) {
@@ -130,6 +134,13 @@ struct KakaoRelayRoutes: RouteCollection {
         return .adminKeyForUser(target)
     }
 
+    /// The parameter of Kakao's calls that is a template.
+    fileprivate static let template = "template_object"
+    fileprivate static let lint = Field.optional(
+        "lint",
+        Kind<String>.text(oneOf: ["off"]),
+        "`off` sends a template even if the linter expects Kakao to reject it."
+    )
     fileprivate static let targetID = Field.optional("target_id", .userID, "The user, if an operator calls.")
     fileprivate static let targetIDType = Field.optional(
         "target_id_type",
@@ -182,11 +193,17 @@ extension KakaoOperation {
         uploadPart.map { FileBody(fields: fields, part: $0, "A form as Kakao's SDKs send it. \(ImageHeader.allowed)") }
     }
 
+    /// Whether the call sends a template, which passes the linter first.
+    fileprivate var hasTemplate: Bool { parameters.members.contains { $0.name == KakaoRelayRoutes.template } }
+
+    fileprivate var lintFields: [any FieldDeclaration] { hasTemplate ? [KakaoRelayRoutes.lint] : [] }
+
     fileprivate var problems: [ProblemKind] {
         var problems: [ProblemKind] = [.refusedByKakao, .kakaoUnavailable, .badGateway]
         if uploadPart != nil { problems.append(.invalidImage) }
         if credentials.contains(.userToken) { problems += [.loginRequired, .accountLoginRequired, .consentRequired] }
         if !isIdempotent { problems.append(.outcomeUnknown) }
+        if hasTemplate { problems.append(.invalidTemplate) }
         return problems
     }
 }

@@ -113,28 +113,3 @@ extension Finding {
         ]
     )
 }
-
-extension ProblemKind {
-    static let invalidTemplate = ProblemKind(
-        .badRequest,
-        "invalid-template",
-        "The template cannot be read, or Kakao would reject it."
-    )
-}
-
-extension Problem {
-    /// The problem of a template that cannot be read or shared, with the linter's findings.
-    static func invalidTemplate(_ detail: String, _ findings: [Finding]) -> Problem {
-        Problem(
-            of: .invalidTemplate,
-            detail,
-            members: [
-                "findings": .array(
-                    findings.prefix(20).map {
-                        ["path": .string($0.path), "rule": .string($0.rule), "message": .string($0.message)]
-                    }
-                )
-            ]
-        )
-    }
-}

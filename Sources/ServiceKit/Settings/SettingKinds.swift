@@ -177,7 +177,7 @@ extension SettingKind where Value == [String] {
             elements(of: text.lowercased()) { domain in
                 domain.utf8.count <= 255
                     && domain.utf8.allSatisfy {
-                        $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "@")
+                        $0 > 0x20 && $0 < 0x7F && !"/@*".utf8.contains($0)
                     }
             }
         },

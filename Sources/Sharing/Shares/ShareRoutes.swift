@@ -86,14 +86,14 @@ struct ShareRoutes: RouteCollection {
             throw Problem.notConfigured("Shares are signed. Set sharing.signing_key.")
         }
         // Whatever is wrong with a template is said before its images are uploaded.
-        try Self.requireAccepted(given.findings(linter))
+        try Problem.requireAccepted(given.findings(linter))
         let content = try await given.resolved(images)
         let id = ShareID(.v7())
         let links = ShareLinks(of: content, domains)
         let landing = links.addresses.isEmpty ? nil : publicURL().map { LandingRoutes.address(of: id, at: $0) }
         let shown = try tracked(content, track, id, links, landing)
         var findings = shown.findings(linter)
-        try Self.requireAccepted(findings)
+        try Problem.requireAccepted(findings)
 
         var callbackArgs = JSONObject(args)
         let sorted = args.map { (name: $0.key, value: $0.value) }
@@ -102,7 +102,7 @@ struct ShareRoutes: RouteCollection {
         let validation = try await validation(of: message)
         let size = message.byteCount(validation)
         findings += [Finding.messageSize(size), Finding.callbackSize(message.callbackByteCount)].compactMap(\.self)
-        try Self.requireAccepted(findings)
+        try Problem.requireAccepted(findings)
 
         let share = Share(
             id: id,
@@ -157,14 +157,6 @@ struct ShareRoutes: RouteCollection {
         }
         return .template(
             links.tracked(template, id) { number in number == 0 ? landing ?? "" : "\(landing ?? "")?l=\(number)" }
-        )
-    }
-
-    private static func requireAccepted(_ findings: [Finding]) throws {
-        guard let rejection = findings.first(where: { $0.effect == .rejected }) else { return }
-        throw Problem.invalidTemplate(
-            "Kakao would reject the message. \(rejection.path): \(rejection.message)",
-            findings
         )
     }
 
@@ -247,8 +239,9 @@ struct ShareRoutes: RouteCollection {
     )
 
     @Sendable private func convert(_ call: Call) async throws -> Response {
+        let (event, userID) = (try call[Self.event], try call[Self.userID])
         let id = try call.identifier(Self.id, orThrow: Self.notFound)
-        let conversion = Conversion(shareID: id, event: try call[Self.event], userID: try call[Self.userID])
+        let conversion = Conversion(shareID: id, event: event, userID: userID)
         guard try await cache.links(of: id, store) != nil else { throw Self.notFound }
         try await store.count(conversion)
         return Response(.noContent)

@@ -30,17 +30,24 @@ struct TemplatesCommand: ParsableCommand {
         )
 
         @OptionGroup var template: TemplateFile
-        @Option(help: "A domain registered at Kakao (repeatable). Links to other domains are reported.")
+        @Option(help: "Domains registered at Kakao, as in sharing.domains (repeatable). Links to others are reported.")
         var domain: [String] = []
 
-        func validate() throws {
-            for domain in domain where domain.isEmpty || domain.contains(where: { "/*@ ".contains($0) }) {
-                throw ValidationError("\(domain) is not a domain such as example.com or example.com:8443.")
+        func validate() throws { _ = try domains }
+
+        private var domains: [String] {
+            get throws {
+                try domain.flatMap { text in
+                    guard let domains = SettingKind.domains.parse(text) else {
+                        throw ValidationError("--domain \(SettingKind.domains.problem)")
+                    }
+                    return domains
+                }
             }
         }
 
         func run() throws {
-            let findings = TemplateLinter(domains: domain).findings(in: try template.contents())
+            let findings = TemplateLinter(domains: try domains).findings(in: try template.contents())
             for finding in findings {
                 let line =
                     "\(template.file): \(finding.effect.rawValue): \(finding.path): \(finding.message) [\(finding.rule)]"

@@ -56,6 +56,26 @@ import Testing
         }
     }
 
+    @Test("A template that Kakao would reject is not relayed, unless the caller turns the linter off")
+    func linted() async throws {
+        try await Self.withRelay { service in
+            let path = "/v2/api/kakaolink/talk/template/default"
+            let list =
+                #"{"object_type":"list","header_title":"x","header_link":{"web_url":"https://a.example"},"contents":[]}"#
+            let fields: KeyValuePairs = ["link_ver": "4.0", "template_object": list]
+            let text = #"{"object_type":"text","text":"Hi","link":{"web_url":"https://a.example"}}"#
+            for answer in [try await service.api.post(path, form: fields), try await service.api.get(path, fields)] {
+                #expect(answer.status == 400)
+                #expect(answer.problem == "invalid-template")
+                #expect(answer.json?["findings"]?[0]?["rule"] == "too-few")
+            }
+            #expect(service.kakao.sandbox.stats.requests[path] == nil)
+            #expect(try await service.api.post("\(path)?lint=off", form: fields).status == 200)
+            let good: KeyValuePairs = ["link_ver": "4.0", "template_object": text]
+            #expect(try await service.api.post(path, form: good).status == 200)
+        }
+    }
+
     @Test("Each relayed call reaches Kakao with the parameters of its documentation")
     func fixtures() async throws {
         try await Self.withRelay { service in

@@ -97,6 +97,10 @@ import Testing
         #expect(preview.lines == ["Hello", "[ 자세히 보기 ]"])
         #expect(try await Self.run(["preview", bad]).ending == .exited(1))
         #expect(try await Self.run(["lint", "\(folder)/none.json"]).ending == .exited(64))
+        // As in the setting.
+        let clean = try await Self.run(["lint", good, "--domain", "example.com, other.example"])
+        #expect(clean.lines == ["\(good): no findings"])
+        #expect(try await Self.run(["lint", good, "--domain", "*.example.com"]).ending == .exited(64))
     }
 
     private static func run(_ arguments: [String]) async throws -> (lines: [String], ending: RunningProgram.Ending?) {
