@@ -33,7 +33,8 @@ extension Kind where Value == ShareID {
     /// The id of a share.
     package static var shareID: Kind {
         Kind(
-            text: .text(pattern: "^[A-Za-z0-9_-]{22}$"),
+            // The last character has two of the 128 bits.
+            text: .text(pattern: "^[A-Za-z0-9_-]{21}[AQgw]$"),
             allowed: "the id of a share, 22 characters of base64url",
             parse: { ShareID($0) },
             format: \.text
