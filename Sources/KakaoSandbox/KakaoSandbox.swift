@@ -27,6 +27,7 @@ package final class KakaoSandbox: Sendable {
     let unlink: UnlinkCall
     let accountEvents: AccountEventCall
     let feedback: FailureFeedback
+    let users = AppUsers()
     let accessTokens = AccessTokens()
     let signingKeys = SigningKeys()
     let loginControl: LoginControl

@@ -38,6 +38,11 @@ final class AccessTokens: Sendable {
         }
     }
 
+    /// Revokes a token, as a logout with this token does.
+    func revoke(_ token: String) {
+        grants.withLock { $0[token] = nil }
+    }
+
     /// Revokes all tokens of a user, as a logout on all devices does.
     func revoke(userID: Int64) {
         grants.withLock { grants in grants = grants.filter { $0.value.userID != userID } }
