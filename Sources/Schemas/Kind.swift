@@ -26,6 +26,9 @@ package struct Kind<Value: Sendable>: Sendable {
     package let write: @Sendable (Value, inout JSONWriter) -> Void
     /// Returns the text of a value in a form or a query: JSON, but for a string without its quotes.
     package let text: @Sendable (Value) -> String
+    /// Whether a value is a list that a form or a query separates by commas. Some clients repeat the name for each
+    /// element instead.
+    package let isCommaList: Bool
 
     package init(
         _ schema: Schema,
@@ -33,13 +36,15 @@ package struct Kind<Value: Sendable>: Sendable {
         allowed: String,
         read: @escaping @Sendable (JSONValue) throws(InvalidValue) -> Value,
         write: @escaping @Sendable (Value, inout JSONWriter) -> Void,
-        text: (@Sendable (Value) -> String)? = nil
+        text: (@Sendable (Value) -> String)? = nil,
+        isCommaList: Bool = false
     ) {
         input = schema
         self.output = output ?? schema
         self.allowed = allowed
         self.read = read
         self.write = write
+        self.isCommaList = isCommaList
         self.text =
             text ?? { value in
                 var json = JSONWriter()
@@ -107,13 +112,19 @@ package struct Kind<Value: Sendable>: Sendable {
     }
 
     /// Arrays of this kind. In a form or a query, an array is JSON text.
-    package var array: Kind<[Value]> {
-        Kind<[Value]>(
-            .array(of: input),
+    package var array: Kind<[Value]> { array(count: nil) }
+
+    /// Returns the kind of arrays of this kind, perhaps with a limited number of elements.
+    package func array(count: ClosedRange<Int>?) -> Kind<[Value]> {
+        let number = count.map { " of \($0.lowerBound) to \($0.upperBound) elements" } ?? ""
+        return Kind<[Value]>(
+            .array(of: input, count: count),
             output: .array(of: output),
-            allowed: "an array, each element \(allowed)",
+            allowed: "an array\(number), each element \(allowed)",
             read: { value throws(InvalidValue) in
-                guard let elements = try value.structured().array else { throw InvalidValue() }
+                guard let elements = try value.structured().array, count?.contains(elements.count) != false else {
+                    throw InvalidValue()
+                }
                 var values: [Value] = []
                 values.reserveCapacity(elements.count)
                 for element in elements { values.append(try read(element)) }

@@ -144,6 +144,41 @@ extension Kind where Value == [String] {
     }
 }
 
+extension Kind where Value == [String] {
+    /// Up to `count` texts of 1 to `length` characters, separated by commas, in one text.
+    package static func commaList(count: Int, length: Int) -> Kind {
+        let text = "[^,\\u0000-\\u001f\\u007f]{1,\(length)}"
+        return Kind(
+            .text(pattern: "^\(text)(,\(text)){0,\(count - 1)}$"),
+            output: .array(of: .text()),
+            allowed: "1 to \(count) texts of 1 to \(length) characters, separated by commas",
+            read: { value throws(InvalidValue) in
+                let texts = value.string?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
+                guard (1...count).contains(texts.count), texts.allSatisfy({ Text.isValid($0, 1...length) }) else {
+                    throw InvalidValue()
+                }
+                return texts
+            },
+            write: { $1.value($0) },
+            text: { $0.joined(separator: ",") },
+            isCommaList: true
+        )
+    }
+}
+
+extension JSONObject {
+    /// Adds a value of a query or a form. Values of the same repeatable name are joined by commas.
+    ///
+    /// - Parameter isRepeatable: See ``Kind/isCommaList``.
+    /// - Returns: False, with nothing changed, if there is already a value of that name which is not repeatable.
+    package mutating func append(_ name: String, _ value: JSONValue, isRepeatable: @autoclosure () -> Bool) -> Bool {
+        if append(name, value) { return true }
+        guard isRepeatable(), let first = self[name]?.string, let next = value.string else { return false }
+        self[name] = .string("\(first),\(next)")
+        return true
+    }
+}
+
 extension Kind where Value == [String: String] {
     /// Up to `count` texts by their names, in a JSON object or in the text of one.
     ///
@@ -197,6 +232,27 @@ extension Kind where Value == JSONObject {
                 return object
             },
             write: { $1.value(JSONValue.object($0)) }
+        )
+    }
+}
+
+extension Kind where Value == JSONObject {
+    /// A JSON object of texts, numbers and booleans, or its text.
+    package static var scalars: Kind {
+        Kind(
+            .scalars,
+            allowed: "a JSON object of texts, numbers and booleans",
+            read: { value throws(InvalidValue) in
+                let object = try Kind.object.read(value)
+                for (name, value) in object.members {
+                    switch value {
+                    case .string, .number, .bool: break
+                    case .null, .array, .object: throw InvalidValue("Invalid member: \(name.prefix(64))")
+                    }
+                }
+                return object
+            },
+            write: Kind.object.write
         )
     }
 }

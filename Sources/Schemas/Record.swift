@@ -23,29 +23,39 @@ package struct Record<Whole: Sendable>: Sendable {
         /// The schema of a value, with the description.
         package let schema: Schema
         package let isRequired: Bool
+        /// Whether the member may be given several times: see ``Kind/isCommaList``.
+        package let isRepeatable: Bool
         /// Returns the member's value as text, as a form or a query contains it; `nil` if it is absent.
         package let text: @Sendable (Whole) -> String?
         let write: @Sendable (Whole, inout JSONWriter.Members) -> Void
     }
 
-    /// A value of a member is missing or not of its kind.
+    /// A value of a member is missing, not of its kind, or not allowed together with the other members.
     package struct InvalidMember: Error {
         package let name: String
-        /// The value, or `nil` for a missing member.
-        package let value: JSONValue?
+        package let isMissing: Bool
         /// The allowed values, in words that follow "must be".
         package let allowed: String
+
+        package init(_ name: String, isMissing: Bool = false, allowed: String) {
+            self.name = name
+            self.isMissing = isMissing
+            self.allowed = allowed
+        }
     }
 
     package let members: [Member]
     private let make: @Sendable (JSONObject, _ isLenient: Bool) throws(InvalidMember) -> Whole
+    private let check: @Sendable (Whole) throws(InvalidMember) -> Void
 
     /// - Parameters:
     ///   - member: The members, in the order in which they are written.
     ///   - make: Returns the whole that has these values: an initializer with a parameter for each member.
+    ///   - check: Checks the rules between members of a request, such as two that exclude each other.
     package init<each Value: Sendable>(
         _ member: repeat RecordMember<Whole, each Value>,
-        make: @escaping @Sendable (repeat each Value) -> Whole
+        make: @escaping @Sendable (repeat each Value) -> Whole,
+        check: @escaping @Sendable (Whole) throws(InvalidMember) -> Void = { _ in }
     ) {
         var members: [Member] = []
         for member in repeat each member { members.append(member.erased) }
@@ -53,11 +63,14 @@ package struct Record<Whole: Sendable>: Sendable {
         self.make = { object, isLenient throws(InvalidMember) in
             make(repeat try (each member).value(in: object, isLenient: isLenient))
         }
+        self.check = check
     }
 
     /// Reads the members of a request. Other members are ignored.
     package func read(_ object: JSONObject) throws(InvalidMember) -> Whole {
-        try make(object, false)
+        let whole = try make(object, false)
+        try check(whole)
+        return whole
     }
 
     /// Reads the members of a response. An optional member that is `null` or invalid counts as absent, because one
@@ -116,6 +129,7 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
                 description: description,
                 schema: kind.input.described(description),
                 isRequired: true,
+                isRepeatable: kind.isCommaList,
                 text: { kind.text(get($0)) },
                 write: { whole, json in
                     let value = get(whole)
@@ -142,6 +156,7 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
                 description: description,
                 schema: kind.input.described(description),
                 isRequired: false,
+                isRepeatable: kind.isCommaList,
                 text: { get($0).map(kind.text) },
                 write: { whole, json in
                     guard let value = get(whole) else { return }
@@ -164,7 +179,7 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
             return try read(value, isLenient)
         } catch {
             let detail = error.detail.map { ". \($0)" } ?? ""
-            throw Record<Whole>.InvalidMember(name: erased.name, value: value, allowed: allowed + detail)
+            throw Record<Whole>.InvalidMember(erased.name, isMissing: value == nil, allowed: allowed + detail)
         }
     }
 }

@@ -58,6 +58,11 @@ package struct Schema: Sendable {
     /// An object with any members.
     package static let object = Schema(["type": "object"])
 
+    /// An object of texts, numbers and booleans with any names.
+    package static let scalars = Schema([
+        "type": "object", "additionalProperties": ["type": ["string", "number", "boolean"]],
+    ])
+
     /// An object with these members, and no others unless these are allowed.
     package static func object(
         _ members: [(name: String, schema: Schema, isRequired: Bool)],

@@ -73,6 +73,56 @@ import Testing
         #expect(throws: Record<Receipt>.InvalidMember.self) { try Receipt.record.readLeniently(["tags": []]) }
     }
 
+    @Test("A rule between members is checked in a request, but not in a response")
+    func rule() throws {
+        struct Range: Sendable {
+            let first: Int64
+            let last: Int64
+
+            static let record = Record<Range>(
+                .required("first", \.first, Kind<Int64>.integer(0...9), "The first."),
+                .required("last", \.last, Kind<Int64>.integer(0...9), "The last."),
+                make: Range.init,
+                check: { range throws(Record<Range>.InvalidMember) in
+                    guard range.first <= range.last else {
+                        throw Record<Range>.InvalidMember("last", allowed: "at least first")
+                    }
+                }
+            )
+        }
+        #expect(try Range.record.read(["first": 1, "last": 2]).last == 2)
+        let error = #expect(throws: Record<Range>.InvalidMember.self) {
+            try Range.record.read(["first": 2, "last": 1])
+        }
+        #expect(error?.name == "last")
+        #expect(error?.isMissing == false)
+        #expect(try Range.record.readLeniently(["first": 2, "last": 1]).last == 1)
+    }
+
+    @Test("A list of texts is separated by commas, or its name is repeated")
+    func commaList() throws {
+        let kind = Kind<[String]>.commaList(count: 3, length: 4)
+        #expect(try kind.read("a,한,c") == ["a", "한", "c"])
+        #expect(kind.text(["a", "b"]) == "a,b")
+        for wrong: JSONValue in ["", ",", "a,", "a,,b", "a,b,c,d", "abcde", "a\n", ["a"], 1, .null] {
+            #expect(throws: InvalidValue.self) { try kind.read(wrong) }
+        }
+        var fields = JSONObject()
+        for (name, isAdded) in [("tags", true), ("tags", true), ("id", true), ("id", false)] {
+            #expect(fields.append(name, "a", isRepeatable: name == "tags") == isAdded)
+        }
+        #expect(fields == ["tags": "a,a", "id": "a"])
+    }
+
+    @Test("An object of scalars has neither arrays, objects nor null")
+    func scalars() throws {
+        let kind = Kind<JSONObject>.scalars
+        #expect(try kind.read(#"{"a":1,"b":"x","c":true}"#).count == 3)
+        for wrong: JSONValue in ["x", "[]", #"{"a":[]}"#, #"{"a":{}}"#, #"{"a":null}"#] {
+            #expect(throws: InvalidValue.self) { try kind.read(wrong) }
+        }
+    }
+
     @Test("An object without members is made of nothing")
     func empty() throws {
         struct Nothing: Sendable {}

@@ -26,8 +26,9 @@ struct KakaoCallServer {
     struct Caller {
         /// The user of the access token, or the one in `target_id` of a call with the Admin key.
         let userID: Int64?
-        /// The grant of the access token, if there is one.
-        let grant: AccessTokens.Grant?
+        /// The access token with its grant, if there is one.
+        var accessToken: String?
+        var grant: AccessTokens.Grant?
     }
 
     /// Serves a call.
@@ -140,7 +141,7 @@ struct KakaoCallServer {
     // MARK: Requests
 
     /// Returns the parameters of a call: those of the query, followed by those of a form body, and the choices in the
-    /// path. The first of several with the same name counts.
+    /// path. The first of several with the same name counts, unless the parameter is a list.
     ///
     /// Kakao reads only form bodies. In a call with a JSON body, all parameters are missing.
     private static func values<Call>(
@@ -149,13 +150,18 @@ struct KakaoCallServer {
         _ path: String
     ) throws(KakaoRefusal) -> JSONObject {
         var values = JSONObject()
-        do {
-            for (name, value) in try request.queryItems() { _ = values.append(name, .string(value)) }
-            if request.contentType == FormURLEncoded.mediaType {
-                for (name, value) in try FormURLEncoded.parse(request.body[...]) {
-                    _ = values.append(name, .string(value))
-                }
+        func add(_ pairs: [(name: String, value: String)]) {
+            for (name, value) in pairs {
+                _ = values.append(
+                    name,
+                    .string(value),
+                    isRepeatable: operation.parameters.members.contains { $0.name == name && $0.isRepeatable }
+                )
             }
+        }
+        do {
+            add(try request.queryItems())
+            if request.contentType == FormURLEncoded.mediaType { add(try FormURLEncoded.parse(request.body[...])) }
         } catch {
             throw .badParameter("the form cannot be read: \(error.message)")
         }
@@ -173,7 +179,7 @@ struct KakaoCallServer {
         } catch {
             if let refusal { throw refusal(values) }
             throw .badParameter(
-                error.value == nil
+                error.isMissing
                     ? "The Parameter [\(error.name)] cannot be null."
                     : "failed to parse parameter. name=\(error.name), it must be \(error.allowed)"
             )
@@ -185,13 +191,14 @@ struct KakaoCallServer {
         _ values: JSONObject,
         _ credentials: [KakaoCredential.Kind]
     ) throws(KakaoRefusal) -> Caller {
-        if credentials == [.none] { return Caller(userID: nil, grant: nil) }
+        if credentials == [.none] { return Caller(userID: nil) }
         guard let authorization = request[.authorization] else { throw .unauthorized("no authentication key!") }
         if authorization.lowercased().hasPrefix("bearer "), credentials.contains(.userToken) {
-            guard let grant = accessTokens.grant(of: String(authorization.dropFirst("bearer ".count))) else {
+            let token = String(authorization.dropFirst("bearer ".count))
+            guard let grant = accessTokens.grant(of: token) else {
                 throw .unauthorized("this access token does not exist")
             }
-            return Caller(userID: grant.userID, grant: grant)
+            return Caller(userID: grant.userID, accessToken: token, grant: grant)
         }
         // The scheme is case-sensitive.
         guard authorization.hasPrefix("KakaoAK ") else { throw .unauthorized("no authentication key!") }
@@ -201,13 +208,13 @@ struct KakaoCallServer {
                 guard let userID = values["target_id"].flatMap({ UserID.read($0) }) else {
                     throw .badParameter("The Parameter [target_id] cannot be null.")
                 }
-                return Caller(userID: userID, grant: nil)
+                return Caller(userID: userID)
             }
-            if credentials.contains(.adminKey) { return Caller(userID: nil, grant: nil) }
+            if credentials.contains(.adminKey) { return Caller(userID: nil) }
         }
         if key == settings.nativeAppKey, credentials.contains(.appKey) {
             guard request[.ka] != nil else { throw .unauthorized("KA header is required") }
-            return Caller(userID: nil, grant: nil)
+            return Caller(userID: nil)
         }
         throw .unauthorized("wrong appKey")
     }

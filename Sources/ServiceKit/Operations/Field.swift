@@ -134,6 +134,12 @@ package protocol FieldDeclaration: Sendable {
     var description: String { get }
     var schema: Schema { get }
     var isRequired: Bool { get }
+    /// Whether the field may be given several times in a query or a form: see ``Kind/isCommaList``.
+    var isRepeatable: Bool { get }
+}
+
+extension FieldDeclaration {
+    package var isRepeatable: Bool { false }
 }
 
 /// All fields of a query whose names begin with a prefix, such as `arg.product_id`.

@@ -206,6 +206,7 @@ final class AllowedFields: Sendable {
 
     private let names: Set<String>
     private let prefixes: [String]
+    private let repeatable: Set<String>
     private let place: String
     /// The treatment of other fields.
     let others: OperationDeclaration.UnknownFields
@@ -214,6 +215,7 @@ final class AllowedFields: Sendable {
     init(_ fields: [any FieldDeclaration], place: String, others: OperationDeclaration.UnknownFields) {
         prefixes = fields.compactMap { ($0 as? FieldGroup)?.prefix }
         names = Set(fields.filter { !($0 is FieldGroup) }.map(\.name))
+        repeatable = Set(fields.filter(\.isRepeatable).map(\.name))
         self.place = place
         self.others = others
     }
@@ -221,6 +223,9 @@ final class AllowedFields: Sendable {
     func contains(_ name: String) -> Bool {
         names.contains(name) || prefixes.contains { name.hasPrefix($0) }
     }
+
+    /// Returns whether a field may be given several times.
+    func isRepeatable(_ name: String) -> Bool { repeatable.contains(name) }
 
     /// Returns the problem of a field that is not one of these.
     func problem(of name: String) -> Problem {

@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Schemas
 
 /// The fields of a request's query and of its body, which is JSON or a form.
 struct Parameters: Sendable {
@@ -43,7 +44,9 @@ struct Parameters: Sendable {
             guard allowed.others == .ignored else { throw allowed.problem(of: name) }
             if ignoredNames.count < Self.maximumIgnoredNames { ignoredNames.append(name) }
         } else {
-            guard values.append(name, value) else { throw Problem.field(name, "given once") }
+            guard values.append(name, value, isRepeatable: allowed.isRepeatable(name)) else {
+                throw Problem.field(name, "given once")
+            }
         }
     }
 }
