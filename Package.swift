@@ -175,7 +175,10 @@ let package = Package(
         // The tests of the library targets also start the programs.
         tests(
             "KakaoSandboxTests",
-            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoSandbox", "kakao-sandbox", httpTypes, logging]
+            [
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "kakao-sandbox", httpTypes,
+                logging,
+            ]
         ),
         tests(
             "PushServiceTests",

@@ -145,6 +145,13 @@ extension KakaoSandbox {
         )
     }
 
+    /// Sets what Kakao knows of a user: the body of `POST /sandbox/users/{user_id}`.
+    ///
+    /// - Throws: `Problem` that names the field.
+    package func setUser(_ userID: Int64, _ members: JSONObject) throws {
+        try userControl.set(userID, ControlInput(members, known: UserControl.members))
+    }
+
     /// Returns the published keys, as in `/.well-known/jwks.json`.
     ///
     /// - Throws: `Problem` if no key can be generated.

@@ -31,6 +31,7 @@ package final class KakaoSandbox: Sendable {
     let accessTokens = AccessTokens()
     let signingKeys = SigningKeys()
     let loginControl: LoginControl
+    let userControl: UserControl
     let logger: Logger
     private let delays = Delays()
     private let client: HTTPClient
@@ -73,8 +74,16 @@ package final class KakaoSandbox: Sendable {
         PushCalls(settings: settings, ledger: ledger, feedback: feedback).add(to: &calls)
         SharingCalls(settings: settings, uploads: imageUploads).add(to: &calls)
         LoginCalls(signingKeys: signingKeys).add(to: &calls)
+        loginControl = LoginControl(
+            settings: settings,
+            accessTokens: accessTokens,
+            users: users,
+            signingKeys: signingKeys
+        )
+        UserCalls(settings: settings, users: users, accessTokens: accessTokens, url: loginControl.issuer)
+            .add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
-        loginControl = LoginControl(settings: settings, accessTokens: accessTokens, signingKeys: signingKeys)
+        userControl = UserControl(users: users)
         accountEvents = AccountEventCall(
             client: client,
             restAPIKey: settings.restAPIKey,
@@ -94,6 +103,7 @@ package final class KakaoSandbox: Sendable {
         var router = calls.router
         control.addRoutes(to: &router)
         loginControl.addRoutes(to: &router)
+        userControl.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }

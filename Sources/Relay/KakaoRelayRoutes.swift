@@ -12,10 +12,10 @@ internal import Templates
 /// API work after a change of their host. The server adds the credential, which no client has to keep.
 ///
 /// The operations follow from the declarations in ``KakaoCalls``. Calls of the Push API, and calls that this relay cannot
-/// carry out (``KakaoOperation/isRelayed``), need endpoints of their own.
+/// carry out (``KakaoOperation/isOffered``), need endpoints of their own.
 struct KakaoRelayRoutes: RouteCollection {
     static let title = "Calls on behalf of users, as in Kakao's API"
-    static let operations: [Operation<KakaoRelayRoutes>] = KakaoCalls.all.filter { $0.isRelayed }.flatMap {
+    static let operations: [Operation<KakaoRelayRoutes>] = KakaoCalls.all.filter { $0.isOffered }.flatMap {
         operations(of: $0)
     }
 
@@ -23,6 +23,12 @@ struct KakaoRelayRoutes: RouteCollection {
     let images: ImageSettings
     /// The limit of concurrent uploads, whose files are in memory.
     let uploads: UploadLimit
+    /// The access tokens of users, for calls of operators that Kakao accepts only with the user's token.
+    let tokens: any UserTokenSource
+    /// The page where a user logs in and agrees to scopes: ``UserTokens/consentURL(userID:scopes:)``.
+    let consentURL: @Sendable (_ userID: Int64, _ scopes: [String]) -> String?
+    /// The URL at which callers reach the server; `nil` if none is set.
+    let publicURL: @Sendable () -> String?
 
     // MARK: Declarations
 
@@ -84,11 +90,41 @@ struct KakaoRelayRoutes: RouteCollection {
         if operation.hasTemplate, try call[Self.lint] == nil, let template = call.fields[Self.template] {
             try Problem.requireAccepted(TemplateLinter().findings(in: Array(template.anyText.utf8)))
         }
-        let credential = try Self.credential(of: call, operation)
-        do throws(KakaoError) {
-            return Response(relaying: try await kakao.relay(request, as: credential, uploads: uploads))
-        } catch {
-            throw Problem(relaying: error, isIdempotent: operation.isIdempotent)
+        let target = try Self.target(of: call, operation)
+        do {
+            var response = try await send(request, of: target, uploads)
+            if operation.isPaged { response.body = PageAddresses.replacing(in: response.body, publicURL()) }
+            return Response(relaying: response)
+        } catch let error as KakaoError {
+            throw Problem(relaying: error, isIdempotent: operation.isIdempotent) { scopes in
+                target.userID.flatMap { consentURL($0, scopes) }
+            }
+        } catch var problem as Problem where problem.kind == ProblemKind.accountLoginRequired.name {
+            problem.add(consentURL: target.userID.flatMap { consentURL($0, []) })
+            throw problem
+        }
+    }
+
+    /// Makes a call with the credential of its target. A stored token that Kakao rejects is replaced once.
+    ///
+    /// - Throws: ``KakaoError``, ``Problem``
+    private func send<Request: KakaoCall>(
+        _ request: Request,
+        of target: Target,
+        _ uploads: [KakaoUpload]
+    ) async throws -> HTTPClientResponse {
+        switch target {
+        case .known(let credential, _):
+            return try await kakao.relay(request, as: credential, uploads: uploads)
+        case .account(let userID):
+            let token = try await tokens.accessToken(of: userID, replacing: nil)
+            do throws(KakaoError) {
+                return try await kakao.relay(request, as: .userToken(token), uploads: uploads)
+            } catch {
+                guard error.disposition == .logIn else { throw error }
+                let replacement = try await tokens.accessToken(of: userID, replacing: token)
+                return try await kakao.relay(request, as: .userToken(replacement), uploads: uploads)
+            }
         }
     }
 
@@ -109,29 +145,39 @@ struct KakaoRelayRoutes: RouteCollection {
         }
     }
 
-    /// Returns the credential towards Kakao: a user's own token; for an operator the Admin key.
-    private static func credential<KakaoCall>(
+    /// The user or app that a call concerns, with the credential towards Kakao.
+    private enum Target {
+        /// The app, or one of its users, with this credential.
+        case known(KakaoCredential, userID: Int64?)
+        /// A user, with the access token of the user's account.
+        case account(Int64)
+
+        var userID: Int64? {
+            switch self {
+            case .known(_, let userID): userID
+            case .account(let userID): userID
+            }
+        }
+    }
+
+    /// Returns whom a call concerns: for a user's app, the user; for an operator, the app or the user in `target_id`.
+    private static func target<KakaoCall>(
         of call: Call,
         _ operation: KakaoOperation<KakaoCall>
-    ) throws -> KakaoCredential {
-        if operation.needsAppKey { return .appKey }
-        guard operation.isOfUser else { return .adminKey }
+    ) throws -> Target {
+        if operation.needsAppKey { return .known(.appKey, userID: nil) }
+        guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
         let target = try call[targetID]
         _ = try call[targetIDType]
-        if call.caller.user != nil, let credential = Credential(call.request) {
+        if let user = call.caller.user, let credential = Credential(call.request) {
             if let target { try call.caller.require([target], targetID.name) }
-            return .userToken(credential.text)
+            return .known(.userToken(credential.text), userID: user.id)
         }
         guard let target else {
             throw Problem.field(targetID.name, "the id of the user, with target_id_type=user_id")
         }
-        guard operation.credentials.contains(.adminKeyForUser) else {
-            throw Problem(
-                of: .accountLoginRequired,
-                "Kakao accepts this call only with the user's access token, and none is stored here."
-            )
-        }
-        return .adminKeyForUser(target)
+        guard operation.credentials.contains(.adminKeyForUser) else { return .account(target) }
+        return .known(.adminKeyForUser(target), userID: target)
     }
 
     /// The parameter of Kakao's calls that is a template.
@@ -150,7 +196,7 @@ struct KakaoRelayRoutes: RouteCollection {
 }
 
 extension KakaoCall {
-    fileprivate static var isRelayed: Bool { operation.isRelayed }
+    fileprivate static var isOffered: Bool { operation.isOffered }
 }
 
 extension KakaoOperation {
@@ -160,11 +206,12 @@ extension KakaoOperation {
         return words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.capitalized }
     }
 
-    /// Whether the relay can carry out the call: one of `kapi.kakao.com` for a user or for the app, whose parameters are
-    /// in the query or the form.
-    fileprivate var isRelayed: Bool {
+    /// Whether the relay offers the call: one of `kapi.kakao.com` for a user or for the app, whose parameters are in the
+    /// query or the form, and which needs nothing but a relay.
+    fileprivate var isOffered: Bool {
         let supported: Set<KakaoCredential.Kind> = [.adminKey, .adminKeyForUser, .userToken, .appKey]
-        return family != .push && host == .api && supported.isSuperset(of: credentials) && !path.contains("{")
+        return isRelayed && family != .push && host == .api && supported.isSuperset(of: credentials)
+            && !path.contains("{")
     }
 
     /// Whether Kakao accepts the call only with the app key that its SDKs have.
@@ -201,7 +248,8 @@ extension KakaoOperation {
     fileprivate var problems: [ProblemKind] {
         var problems: [ProblemKind] = [.refusedByKakao, .kakaoUnavailable, .badGateway]
         if uploadPart != nil { problems.append(.invalidImage) }
-        if credentials.contains(.userToken) { problems += [.loginRequired, .accountLoginRequired, .consentRequired] }
+        if credentials.contains(.userToken) { problems += [.loginRequired, .consentRequired] }
+        if isOfUser, !credentials.contains(.adminKeyForUser) { problems.append(.accountLoginRequired) }
         if !isIdempotent { problems.append(.outcomeUnknown) }
         if hasTemplate { problems.append(.invalidTemplate) }
         return problems
@@ -234,16 +282,6 @@ extension Response {
 }
 
 extension ProblemKind {
-    fileprivate static let loginRequired = ProblemKind(
-        .unauthorized,
-        "login-required",
-        "Kakao rejected the access token: the user must log in again."
-    )
-    fileprivate static let accountLoginRequired = ProblemKind(
-        .conflict,
-        "login-required",
-        "The call needs an access token of the user, and none is stored here."
-    )
     fileprivate static let consentRequired = ProblemKind(
         .forbidden,
         "consent-required",
@@ -262,8 +300,14 @@ extension Problem {
 
     /// Returns the problem of a call that did not succeed, with Kakao's status and code where they concern the caller.
     ///
-    /// - Parameter isIdempotent: Whether the caller may repeat the call without knowing its outcome.
-    fileprivate init(relaying error: KakaoError, isIdempotent: Bool) {
+    /// - Parameters:
+    ///   - isIdempotent: Whether the caller may repeat the call without knowing its outcome.
+    ///   - consentURL: Returns the page where the user logs in and agrees to scopes.
+    fileprivate init(
+        relaying error: KakaoError,
+        isIdempotent: Bool,
+        consentURL: (_ scopes: [String]) -> String?
+    ) {
         switch error.kind {
         case .unreachable(let cause) where cause.code == .responseTooLarge || cause.code == .badResponse:
             self.init(of: .badGateway, "Kakao's response is too large, or is not HTTP.")
@@ -284,6 +328,7 @@ extension Problem {
                     "Kakao rejected the access token\(words). The user must log in again.",
                     headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
                 )
+                add(consentURL: consentURL([]))
             case (.consent, _):
                 self.init(
                     .forbidden,
@@ -292,6 +337,7 @@ extension Problem {
                     "The user has not consented to what this call needs\(words)",
                     members: ["required_scopes": .array(error.requiredScopes.map { .string($0) })]
                 )
+                add(consentURL: consentURL(error.requiredScopes))
             // The key is this server's, so the caller cannot do anything about it.
             case (.halt, 401): self.init(of: .badGateway, "Kakao rejected this server's key. An operator must act.")
             case (_, 400..<500):
@@ -309,6 +355,11 @@ extension Problem {
             default: self = .kakaoUnavailable(error)
             }
         }
+    }
+
+    /// Adds the page where the user logs in and agrees to scopes.
+    fileprivate mutating func add(consentURL: String?) {
+        members["consent_url"] = consentURL.map { .string($0) }
     }
 
     private static var outcomeUnknown: Problem {

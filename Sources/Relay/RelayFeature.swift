@@ -1,4 +1,5 @@
 internal import KakaoAPI
+internal import Locking
 package import ServiceKit
 
 /// Kakao's calls on behalf of users.
@@ -13,7 +14,14 @@ package struct RelayFeature: Feature {
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         routes.add(
-            KakaoRelayRoutes(kakao: loop.kakao(.requests), images: server.images, uploads: server.imageUploads)
+            KakaoRelayRoutes(
+                kakao: loop.kakao(.requests),
+                images: server.images,
+                uploads: server.imageUploads,
+                tokens: server.userTokens.source(loop),
+                consentURL: server.userTokens.consentURL,
+                publicURL: { [server] in server.publicURL.withLock { $0 } }
+            )
         )
     }
 }

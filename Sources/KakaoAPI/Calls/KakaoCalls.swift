@@ -2,7 +2,10 @@
 package enum KakaoCalls {
     package static let all: [any KakaoCall.Type] = [
         RegisterPushToken.self, DeregisterPushToken.self, RetrievePushTokens.self, SendPush.self,
-        AccessTokenInfo.self,
+        AccessTokenInfo.self, RetrieveUser.self, LogOutUser.self, UnlinkUser.self, SignUpUser.self,
+        UpdateUserProfile.self, RetrieveScopes.self, RevokeScopes.self, RetrieveServiceTerms.self,
+        RevokeServiceTerms.self, UpgradeServiceTerms.self, RetrieveShippingAddresses.self, RetrieveAppUsers.self,
+        RetrieveUserIDs.self,
         TalkProfile.self,
         ValidateDefaultTemplate.self, ValidateCustomTemplate.self, ValidateScrapTemplate.self, UploadImage.self,
         ScrapeImage.self, DeleteImage.self,

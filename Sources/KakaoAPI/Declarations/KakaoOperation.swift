@@ -25,6 +25,11 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
     package let answer: KakaoAnswer<Call.Answer>
     /// The name of the parts of a multipart form that contain the uploaded files; `nil` for a call without uploads.
     package let uploadPart: String?
+    /// Whether the server relays the call as it is. A call whose effects reach the server's own data has an endpoint of
+    /// its own instead.
+    package let isRelayed: Bool
+    /// Whether the answer is a page, with the addresses of others in `before_url` and `after_url`.
+    package let isPaged: Bool
     /// The time limit of a call, if it is not the client's.
     let timeout: Duration?
     /// Encodes the form of a call that is made so often that ``parameters`` would be too slow.
@@ -53,6 +58,8 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         parameters: Record<Call>,
         answer: KakaoAnswer<Call.Answer>,
         uploadPart: String? = nil,
+        isRelayed: Bool = true,
+        isPaged: Bool = false,
         timeout: Duration? = nil,
         encodeForm: (@Sendable (Call) -> FormBody)? = nil
     ) {
@@ -68,6 +75,8 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         self.parameters = parameters
         self.answer = answer
         self.uploadPart = uploadPart
+        self.isRelayed = isRelayed
+        self.isPaged = isPaged
         self.timeout = timeout
         self.encodeForm = encodeForm
         // Every second part between the braces is a name.

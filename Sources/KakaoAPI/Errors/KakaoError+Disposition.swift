@@ -12,11 +12,9 @@ extension KakaoError {
 
     /// Considers the code before the status, because Kakao uses 400 for temporary faults too. A gateway sends no code.
     private func disposition(status: Int, code: KakaoErrorCode?) -> Disposition {
-        // An invalid token is an everyday event, and says nothing about the app.
-        if credential == .userToken {
-            if code == .invalidCredential || code == nil && status == 401 { return .logIn }
-            if code == .missingScope { return .consent }
-        }
+        // An invalid token and a missing scope are everyday events, and say nothing about the app.
+        if credential == .userToken, code == .invalidCredential || code == nil && status == 401 { return .logIn }
+        if credential == .userToken || credential == .adminKeyForUser, code == .missingScope { return .consent }
         switch code {
         case .internalError, .underMaintenance, .serverTimeout, .platformMaintenance: return .retry
         case .quotaExceeded: return .wait

@@ -18,6 +18,13 @@ struct ControlInput {
             throw Problem(.badRequest, "The body is not JSON: \(error).")
         }
         guard case .object(let object) = json else { throw Problem(.badRequest, "The body must be a JSON object.") }
+        try self.init(object, known: known)
+    }
+
+    /// Takes the members of an object.
+    ///
+    /// - Throws: ``Problem``.
+    init(_ object: JSONObject, known: Set<String>) throws(Problem) {
         values = object
         try checkNames(known)
     }
@@ -70,6 +77,15 @@ struct ControlInput {
             throw Self.problem(name, "must be a string of 1 to 4096 bytes", allowed: "1 to 4096 bytes")
         }
         return text
+    }
+
+    /// Returns an optional array of strings.
+    func strings(_ name: String) throws(Problem) -> [String]? {
+        guard let value = value(name) else { return nil }
+        guard let array = value.array, case let texts = array.compactMap(\.string), texts.count == array.count else {
+            throw Self.problem(name, "must be an array of strings", allowed: "an array of strings")
+        }
+        return texts
     }
 
     /// Returns an optional integer, which may also be a string of digits.

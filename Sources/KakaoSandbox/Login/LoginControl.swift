@@ -9,6 +9,7 @@ internal import Schemas
 struct LoginControl: Sendable {
     let settings: KakaoSandboxSettings
     let accessTokens: AccessTokens
+    let users: AppUsers
     let signingKeys: SigningKeys
     /// The issuer of ID tokens, which is the sandbox's URL. It is known once the sandbox listens.
     let issuer = Locked("")
@@ -23,10 +24,13 @@ struct LoginControl: Sendable {
     }
 
     func accessToken(of userID: Int64, appID: Int64?, expiresInSeconds seconds: Int64) -> String? {
-        accessTokens.issue(
+        let ownAppID = Int64(settings.appID)
+        let appID = appID ?? ownAppID
+        if appID == ownAppID { users.logIn(userID, consentingTo: []) }
+        return accessTokens.issue(
             AccessTokens.Grant(
                 userID: userID,
-                appID: appID ?? Int64(settings.appID),
+                appID: appID,
                 end: WallClock.unixMilliseconds + seconds * 1000
             )
         )

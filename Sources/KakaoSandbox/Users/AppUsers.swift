@@ -1,35 +1,82 @@
+internal import JSON
+internal import KakaoAPI
 internal import Locking
 
-/// The users of the app, as Kakao knows them: whether they are linked to the app, and the scopes that they agreed to.
+/// The users of the app, as Kakao knows them.
 ///
-/// A user whom no call has named before is linked and has agreed to the app's usual scopes, so that a test need not
-/// create its users first.
+/// The first call that names a user creates the user, linked to the app and with the app's usual consents, so that a test
+/// need not create its users first.
 final class AppUsers: Sendable {
     /// What Kakao knows of a user.
     struct User: Sendable {
         var isLinked = true
+        /// Whether the user has signed up; `nil` if the app links its users automatically.
+        var hasSignedUp: Bool?
+        /// The time when the user was linked to the app, in Unix milliseconds.
+        var connectedAt = WallClock.unixMilliseconds
         /// The ids of the scopes that the user agreed to, in the order of the consent.
         var scopes = ["profile_nickname", "profile_image", "account_email"]
+        /// The service terms that the user agreed to, in the order of the consent.
+        var terms: [AgreedTerms]
+        /// The texts that the app has stored.
+        var properties: JSONObject
+        /// The members of `kakao_account`, also those that the user has not agreed to share.
+        var account: JSONObject
+        var addresses: [ShippingAddress] = []
+
+        init(_ userID: Int64) {
+            terms = AppDefinition.terms.filter(\.isRequired).map { AgreedTerms(tag: $0.tag, by: .login) }
+            properties = ["nickname": .string("User \(userID)")]
+            let image = "https://k.kakaocdn.net/dn/sandbox/\(userID)/img"
+            account = [
+                "profile": [
+                    "nickname": .string("User \(userID)"), "is_default_nickname": false,
+                    "thumbnail_image_url": .string("\(image)_110x110.jpg"),
+                    "profile_image_url": .string("\(image)_640x640.jpg"), "is_default_image": false,
+                ],
+                "is_email_valid": true, "is_email_verified": true, "email": .string("user\(userID)@example.com"),
+                "name": "홍길동", "gender": "female", "age_range": "20~29", "birthday": "1130", "birthday_type": "SOLAR",
+                "birthyear": "2002", "phone_number": "+82 10-1234-1234",
+            ]
+        }
+    }
+
+    /// A consent to service terms.
+    struct AgreedTerms: Sendable {
+        enum Origin: String, Sendable {
+            case login = "KAUTH"
+            case call = "KAPI"
+        }
+
+        let tag: String
+        /// In Unix milliseconds.
+        let at = WallClock.unixMilliseconds
+        let by: Origin
     }
 
     private let users = Locked<[Int64: User]>([:])
 
     /// Returns a user.
-    func user(_ userID: Int64) -> User {
-        users.withLock { $0[userID] ?? User() }
-    }
+    func user(_ userID: Int64) -> User { update(userID) { $0 } }
 
     /// Changes a user, and returns the result of the change.
     @discardableResult
-    func update<Result>(_ userID: Int64, _ change: (inout User) -> Result) -> Result {
-        users.withLock { change(&$0[userID, default: User()]) }
+    func update<Result, Failure: Error>(
+        _ userID: Int64,
+        _ change: (inout User) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try users.withLock { users throws(Failure) in try change(&users[userID, default: User(userID)]) }
     }
+
+    /// The ids of the linked users, in ascending order.
+    var linkedIDs: [Int64] { users.withLock { users in users.filter(\.value.isLinked).keys.sorted() } }
 
     /// Logs a user in, who consents to more scopes: links the user again after an unlink, and returns all scopes that
     /// the user has agreed to.
+    @discardableResult
     func logIn(_ userID: Int64, consentingTo scopes: [String]) -> [String] {
         update(userID) { user in
-            if !user.isLinked { user = User() }
+            if !user.isLinked { user = User(userID) }
             for scope in scopes where !user.scopes.contains(scope) { user.scopes.append(scope) }
             return user.scopes
         }

@@ -35,6 +35,8 @@ package struct ServerContext: Sendable {
     /// The references to images in templates. The feature that keeps images registers itself.
     package let imageReferences = ImageReferences()
     package let images: ImageSettings
+    /// The access tokens of users. The feature that keeps them registers itself.
+    package let userTokens = UserTokens()
     /// The limit of concurrent requests with images, which are in memory.
     package let imageUploads = UploadLimit(4)
     /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.

@@ -2,12 +2,21 @@ import EventLoop
 import HTTPClient
 import HTTPTypes
 import JSON
+import KakaoAPI
 import KakaoSandbox
 
 /// A running sandbox, and a client that calls it as a push server does.
 struct Fixture: Sendable {
     let sandbox: KakaoSandbox
     let client: HTTPClient
+
+    /// The client of Kakao's API that the server has.
+    var kakao: KakaoClient {
+        KakaoClient(
+            settings: KakaoAPISettings(apiURL: sandbox.url, adminKey: AdminKey("sandbox-admin-key")),
+            client: client
+        )
+    }
 
     /// Calls Kakao's API with the Admin key and a form, or with a query for GET and DELETE.
     ///

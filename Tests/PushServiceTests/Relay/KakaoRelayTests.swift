@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
+import KakaoAPI
 import KakaoSandbox
 import PushService
 import ServiceKit
@@ -13,10 +14,8 @@ import Testing
     private static let path = "/v1/user/access_token_info"
 
     private static func withRelay(_ body: (TestService) async throws -> Void) async throws {
-        try await withService(
+        try await withKakaoLogin(
             { settings in
-                settings.kakao.appID = 123_456
-                settings.identity.acceptsKakaoAccessTokens = true
                 settings.kakao.nativeAppKey = "sandbox-native-app-key"
                 settings.kakao.makesAppKeyCalls = true
                 settings.kakao.kaHeader = "sdk/2.27.3 os/ios-17.0"
@@ -76,6 +75,11 @@ import Testing
         }
     }
 
+    /// A user with whom all calls succeed.
+    private static let user: JSONObject = [
+        "has_signed_up": false, "scopes": ["account_email", "gender"], "service_terms": ["marketing", "location"],
+    ]
+
     @Test("Each relayed call reaches Kakao with the parameters of its documentation")
     func fixtures() async throws {
         try await Self.withRelay { service in
@@ -85,13 +89,12 @@ import Testing
             for file in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
                 let json = try JSONValue(parsing: Array(Data(contentsOf: folder.appending(path: file))))
                 let request = try #require(json["request"])
-                let caller: Caller
-                switch request["authorization"]?.string {
-                case "Bearer user-token": caller = app
-                // Kakao's SDKs send it. An operator has a key of its own here.
-                case "KakaoAK native-app-key": caller = service.api
-                default: continue
-                }
+                let name = String(file.dropLast(".json".count))
+                let call = try #require(KakaoCalls.all.first { $0.name == name })
+                guard call.isRelayed else { continue }
+                // An operator has a key of its own here, where Kakao's SDKs send an app key.
+                let caller = request["authorization"] == "Bearer user-token" ? app : service.api
+                try service.kakao.sandbox.setUser(7, Self.user)
                 var form = FormBody()
                 for (name, value) in (request["query"] ?? request["form"])?.object?.members ?? [] {
                     form.append(name, value.string ?? "")
@@ -221,4 +224,8 @@ import Testing
             #expect(answer.headerFields[.retryAfter] == "7")
         }
     }
+}
+
+extension KakaoCall {
+    fileprivate static var isRelayed: Bool { operation.isRelayed && operation.family != .push }
 }

@@ -151,3 +151,18 @@ func withService(
         }
     }
 }
+
+/// Runs `body` with a server that accepts access tokens of Kakao Login.
+func withKakaoLogin(
+    _ adjust: (inout Settings) -> Void = { _ in },
+    _ body: (TestService) async throws -> Void
+) async throws {
+    try await withService(
+        { settings in
+            settings.kakao.appID = 123_456
+            settings.identity.acceptsKakaoAccessTokens = true
+            adjust(&settings)
+        },
+        body
+    )
+}

@@ -13,20 +13,6 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct AccessTokenTests {
     private static let path = "/v1/user/access_token_info"
 
-    private static func withIdentity(
-        _ adjust: (inout Settings) -> Void = { _ in },
-        _ body: (TestService) async throws -> Void
-    ) async throws {
-        try await withService(
-            { settings in
-                settings.kakao.appID = 123_456
-                settings.identity.acceptsKakaoAccessTokens = true
-                adjust(&settings)
-            },
-            body
-        )
-    }
-
     private static func questions(_ service: TestService) -> Int {
         service.kakao.sandbox.stats.requests[path] ?? 0
     }
@@ -43,7 +29,7 @@ import Testing
 
     @Test("A user registers, lists and deregisters its own devices, with one token lookup at Kakao")
     func ownDevices() async throws {
-        try await Self.withIdentity { service in
+        try await withKakaoLogin { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             let app = service.api.with("Bearer \(token)")
             for version in ["v1", "v2"] {
@@ -69,7 +55,7 @@ import Testing
 
     @Test("A user cannot list, register or deregister another user's devices")
     func otherUsers() async throws {
-        try await Self.withIdentity { service in
+        try await withKakaoLogin { service in
             _ = try await service.api.register(8, "of 8")
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             let app = service.api.with("Bearer \(token)")
@@ -98,7 +84,7 @@ import Testing
         let adjust = { (settings: inout Settings) in
             settings.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
         }
-        try await Self.withIdentity(adjust) { service in
+        try await withKakaoLogin(adjust) { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             let app = service.api.with("Bearer \(token)")
             #expect(try await app.register(7, "token").status == 200)
@@ -118,7 +104,7 @@ import Testing
         "An unknown, expired or malformed token, or one of another app, gets 401 after at most one lookup at Kakao"
     )
     func refused() async throws {
-        try await Self.withIdentity { service in
+        try await withKakaoLogin { service in
             let sandbox = service.kakao.sandbox
             let expired = try #require(sandbox.accessToken(of: 7, expiresInSeconds: 0))
             let foreign = try #require(sandbox.accessToken(of: 7, appID: 654_321))
@@ -144,7 +130,7 @@ import Testing
 
     @Test("While Kakao fails, the response is 503 with Retry-After, never 401, and a cached token is accepted")
     func kakaoAway() async throws {
-        try await Self.withIdentity { service in
+        try await withKakaoLogin { service in
             let sandbox = service.kakao.sandbox
             let known = try #require(sandbox.accessToken(of: 7))
             let unknown = try #require(sandbox.accessToken(of: 8))
@@ -190,7 +176,7 @@ import Testing
 
     @Test("Concurrent requests with one token, over all loops, cause one lookup at Kakao")
     func asksOnce() async throws {
-        try await Self.withIdentity { service in
+        try await withKakaoLogin { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             var latency = Fault(.latency)
             latency.path = Self.path
@@ -209,7 +195,7 @@ import Testing
 
     @Test("A token is rejected after it has expired")
     func expiry() async throws {
-        try await Self.withIdentity { service in
+        try await withKakaoLogin { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7, expiresInSeconds: 8))
             let app = service.api.with("Bearer \(token)")
             #expect(try await app.get("/v1/push/tokens").status == 200)
@@ -232,7 +218,7 @@ import Testing
             settings.identity.requestsPerMinutePerAddress = nil
             settings.http.trustedProxies = TrustedProxies("127.0.0.1") ?? .none
         }
-        try await Self.withIdentity(adjust) { service in
+        try await withKakaoLogin(adjust) { service in
             let tokens = try [7, 8, 9].map { try #require(service.kakao.sandbox.accessToken(of: $0)) }
             #expect(try await Self.status(service, tokens[0]) == 200)
             let start = ContinuousClock.now
@@ -264,7 +250,7 @@ import Testing
     @Test("Valid tokens are verified without delay, even if many share an address")
     func carrier() async throws {
         let adjust = { (settings: inout Settings) in settings.identity.requestsPerMinutePerAddress = nil }
-        try await Self.withIdentity(adjust) { service in
+        try await withKakaoLogin(adjust) { service in
             let tokens = try (1...300).map { try #require(service.kakao.sandbox.accessToken(of: $0)) }
             // An address may have 32 unknown tokens verified at a time, and a token waits for its turn for at most 2 s. On
             // a busy machine, the last of 300 concurrent tokens would wait longer.
@@ -289,7 +275,7 @@ import Testing
 
     @Test("No token is logged")
     func secrecy() async throws {
-        try await Self.withIdentity { service in
+        try await withKakaoLogin { service in
             let token = try #require(service.kakao.sandbox.accessToken(of: 7))
             _ = try await service.api.with("Bearer \(token)").post("/v1/push/register", form: Self.phone)
             _ = try await service.api.with("Bearer refused-\(token)").post("/v1/push/register", form: Self.phone)

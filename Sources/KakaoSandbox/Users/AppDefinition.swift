@@ -1,0 +1,89 @@
+/// The app as it is set up in Kakao's console: its scopes (consent items), its service terms, and the keys of the
+/// properties of its users.
+enum AppDefinition {
+    /// A scope.
+    struct Scope: Sendable {
+        enum Kind: String, Sendable {
+            /// Personal information.
+            case privacy = "PRIVACY"
+            /// A permission.
+            case service = "SERVICE"
+        }
+
+        let id: String
+        /// The name that Kakao shows to users.
+        let displayName: String
+        let kind: Kind
+        /// Whether users must agree when they log in. Such a consent is not revocable.
+        var isRequired = false
+        /// What begins the name of the member `…_needs_agreement` of `kakao_account`; `nil` for a scope of other data.
+        var consentMember: String?
+        /// The members of `kakao_account` that the scope contains: `email`, `profile.nickname`.
+        var accountMembers: [String] = []
+    }
+
+    /// Terms of the service (Kakao Sync).
+    struct Terms: Sendable {
+        let tag: String
+        /// Whether users must agree. Such a consent is not revocable.
+        let isRequired: Bool
+    }
+
+    static let scopes = [
+        Scope(
+            id: "profile_nickname",
+            displayName: "닉네임",
+            kind: .privacy,
+            isRequired: true,
+            consentMember: "profile_nickname",
+            accountMembers: ["profile.nickname", "profile.is_default_nickname"]
+        ),
+        Scope(
+            id: "profile_image",
+            displayName: "프로필 사진",
+            kind: .privacy,
+            consentMember: "profile_image",
+            accountMembers: ["profile.thumbnail_image_url", "profile.profile_image_url", "profile.is_default_image"]
+        ),
+        Scope(
+            id: "account_email",
+            displayName: "카카오계정(이메일)",
+            kind: .privacy,
+            consentMember: "email",
+            accountMembers: ["is_email_valid", "is_email_verified", "email"]
+        ),
+        account("name", "이름"), account("gender", "성별"), account("age_range", "연령대"),
+        Scope(
+            id: "birthday",
+            displayName: "생일",
+            kind: .privacy,
+            consentMember: "birthday",
+            accountMembers: ["birthday", "birthday_type"]
+        ),
+        account("birthyear", "출생 연도"), account("phone_number", "카카오계정(전화번호)"),
+        Scope(id: shippingAddress, displayName: "배송지정보(수령인명, 배송지 주소, 전화번호)", kind: .privacy),
+        Scope(id: "friends", displayName: "카카오 서비스 내 친구목록(프로필사진, 닉네임, 즐겨찾기 포함)", kind: .service),
+        Scope(id: "talk_message", displayName: "카카오톡 메시지 전송", kind: .service),
+    ]
+
+    /// The scope that shipping addresses need.
+    static let shippingAddress = "shipping_address"
+
+    static let terms = [
+        Terms(tag: "service", isRequired: true), Terms(tag: "privacy", isRequired: true),
+        Terms(tag: "marketing", isRequired: false), Terms(tag: "location", isRequired: false),
+    ]
+
+    /// The keys of Kakao's own properties, and of those that the app has added.
+    static let propertyKeys: Set<String> = ["nickname", "profile_image", "thumbnail_image", "clothing_size", "age"]
+
+    /// The names of the members of `kakao_account`.
+    static let accountMembers = Set(
+        scopes.flatMap(\.accountMembers).compactMap { $0.split(separator: ".").first.map(String.init) }
+    )
+
+    /// Returns a scope of a member of `kakao_account` with the same name.
+    private static func account(_ name: String, _ displayName: String) -> Scope {
+        Scope(id: name, displayName: displayName, kind: .privacy, consentMember: name, accountMembers: [name])
+    }
+}

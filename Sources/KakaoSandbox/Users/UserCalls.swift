@@ -1,0 +1,236 @@
+internal import JSON
+internal import KakaoAPI
+internal import Locking
+internal import Schemas
+
+/// Kakao Login: the calls about users, which read and change ``AppUsers``.
+struct UserCalls: Sendable {
+    private typealias Caller = KakaoCallServer.Caller
+
+    let settings: KakaoSandboxSettings
+    let users: AppUsers
+    let accessTokens: AccessTokens
+    /// The sandbox's own URL, which is known once the sandbox listens.
+    let url: Locked<String>
+    private let listing = CallLimit(callsPerMinute: 100)
+
+    init(settings: KakaoSandboxSettings, users: AppUsers, accessTokens: AccessTokens, url: Locked<String>) {
+        self.settings = settings
+        self.users = users
+        self.accessTokens = accessTokens
+        self.url = url
+    }
+
+    func add(to server: inout KakaoCallServer) {
+        server.on(RetrieveUser.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID in
+                user.information(of: userID, isSecure: call.secureResource == true, call.propertyKeys)
+            }
+        }
+        server.on(RetrieveAppUsers.self, users: \.targetIDs) { call, _ in
+            call.targetIDs.compactMap { userID in
+                let user = users.user(userID)
+                return user.isLinked ? user.information(of: userID, isSecure: false, call.propertyKeys) : nil
+            }
+        }
+        server.on(RetrieveUserIDs.self) { call, _ throws(KakaoRefusal) in
+            try listing.take()
+            return page(call)
+        }
+        addChanges(to: &server)
+        addScopes(to: &server)
+        addTerms(to: &server)
+        server.on(RetrieveShippingAddresses.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID in
+                let isAgreed = user.scopes.contains(AppDefinition.shippingAddress)
+                return RetrieveShippingAddresses.Answer(
+                    userID: userID,
+                    needsAgreement: !isAgreed,
+                    addresses: isAgreed ? user.addresses(call) : nil
+                )
+            }
+        }
+    }
+
+    private func addChanges(to server: inout KakaoCallServer) {
+        server.on(LogOutUser.self) { _, caller throws(KakaoRefusal) in
+            try withUser(caller) { _, userID in
+                if let token = caller.accessToken {
+                    accessTokens.revoke(token)
+                } else {
+                    accessTokens.revoke(userID: userID)
+                }
+                return UserIDAnswer(userID: userID)
+            }
+        }
+        server.on(UnlinkUser.self) { _, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID in
+                user.isLinked = false
+                accessTokens.revoke(userID: userID)
+                return UserIDAnswer(userID: userID)
+            }
+        }
+        server.on(SignUpUser.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID throws(KakaoRefusal) in
+                guard user.hasSignedUp == false else {
+                    throw KakaoRefusal(status: 400, code: -102, message: "already registered")
+                }
+                try store(call.properties ?? JSONObject(), of: &user)
+                user.hasSignedUp = true
+                return UserIDAnswer(userID: userID)
+            }
+        }
+        server.on(UpdateUserProfile.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID throws(KakaoRefusal) in
+                try store(call.properties, of: &user)
+                return UserIDAnswer(userID: userID)
+            }
+        }
+    }
+
+    private func addScopes(to server: inout KakaoCallServer) {
+        server.on(RetrieveScopes.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID in user.scopes(of: userID, call.scopes) }
+        }
+        server.on(RevokeScopes.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID throws(KakaoRefusal) in
+                let agreed = user.scopes(of: userID, call.scopes).scopes?.filter(\.isAgreed) ?? []
+                guard !agreed.isEmpty else { throw .badParameter("There is no scopes to revoke.") }
+                let fixed = agreed.filter { $0.isRevocable == false }.map(\.id)
+                guard fixed.isEmpty else {
+                    throw KakaoRefusal(
+                        status: 403,
+                        code: -3,
+                        message: "[\(fixed.joined(separator: ", "))] is not revocable."
+                    )
+                }
+                user.scopes.removeAll { call.scopes.contains($0) }
+                return user.scopes(of: userID, nil)
+            }
+        }
+    }
+
+    private func addTerms(to server: inout KakaoCallServer) {
+        server.on(RetrieveServiceTerms.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID throws(KakaoRefusal) in
+                if let tag = call.tags?.first(where: { tag in !AppDefinition.terms.contains { $0.tag == tag } }) {
+                    throw .badParameter("invalid tag [\(tag)]")
+                }
+                let terms = AppDefinition.terms.filter { call.tags?.contains($0.tag) ?? true }
+                    .map { user.consent(to: $0) }
+                return UserServiceTerms(
+                    userID: userID,
+                    terms: call.result == .all ? terms : terms.filter(\.isAgreed)
+                )
+            }
+        }
+        server.on(RevokeServiceTerms.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID in
+                let revoked = AppDefinition.terms.map { user.consent(to: $0) }
+                    .filter { $0.isRevocable == true && call.tags.contains($0.tag) }.map(\.tag)
+                user.terms.removeAll { revoked.contains($0.tag) }
+                return UserServiceTerms(
+                    userID: userID,
+                    terms: revoked.map { UserServiceTerms.Term(tag: $0, isAgreed: false) }
+                )
+            }
+        }
+        server.on(UpgradeServiceTerms.self) { call, caller throws(KakaoRefusal) in
+            try withUser(caller) { user, userID in
+                let terms = AppDefinition.terms.filter { call.tags.contains($0.tag) }
+                for term in terms where !user.terms.contains(where: { $0.tag == term.tag }) {
+                    user.terms.append(AppUsers.AgreedTerms(tag: term.tag, by: .call))
+                }
+                return UserServiceTerms(
+                    userID: userID,
+                    terms: terms.map { term in
+                        let consent = user.consent(to: term)
+                        return UserServiceTerms.Term(
+                            tag: consent.tag,
+                            isAgreed: true,
+                            agreedAt: consent.agreedAt,
+                            agreedBy: consent.agreedBy
+                        )
+                    }
+                )
+            }
+        }
+    }
+
+    /// Runs a call for its user.
+    ///
+    /// - Throws: Error -101 if the user is not linked to the app.
+    private func withUser<Answer>(
+        _ caller: Caller,
+        _ body: (inout AppUsers.User, _ userID: Int64) throws(KakaoRefusal) -> Answer
+    ) throws(KakaoRefusal) -> Answer {
+        guard let userID = caller.userID else { throw .badParameter("The Parameter [target_id] cannot be null.") }
+        return try users.update(userID) { user throws(KakaoRefusal) in
+            guard user.isLinked else {
+                throw KakaoRefusal(status: 400, code: -101, message: "NotRegisteredUserException")
+            }
+            return try body(&user, userID)
+        }
+    }
+
+    /// Stores properties as texts.
+    ///
+    /// - Throws: Error -201 for keys that the app has not defined.
+    private func store(_ properties: JSONObject, of user: inout AppUsers.User) throws(KakaoRefusal) {
+        let unknown = properties.members.map(\.name).filter { !AppDefinition.propertyKeys.contains($0) }
+        guard unknown.isEmpty else {
+            let names = unknown.joined(separator: ", ")
+            throw KakaoRefusal(
+                status: 400,
+                code: -201,
+                message: "user property not found ([\(names)] for appId=\(settings.appID))"
+            )
+        }
+        for (name, value) in properties.members { user.properties[name] = .string(value.anyText) }
+    }
+
+    // MARK: The list of ids
+
+    private func page(_ call: RetrieveUserIDs) -> RetrieveUserIDs.Answer {
+        let isDescending = call.order == .descending
+        let ids = isDescending ? users.linkedIDs.reversed() : users.linkedIDs
+        let limit = Int(call.limit ?? 100)
+        let start =
+            call.fromID.map { first in
+                ids.firstIndex { isDescending ? $0 <= first : $0 >= first } ?? ids.count
+            } ?? 0
+        let end = min(start + limit, ids.count)
+        func address(_ index: Int) -> String {
+            let order = call.order ?? .ascending
+            return "\(url.withLock { $0 })/v1/user/ids?limit=\(limit)&order=\(order.rawValue)&from_id=\(ids[index])"
+        }
+        return RetrieveUserIDs.Answer(
+            userIDs: Array(ids[start..<end]),
+            beforeURL: start > 0 ? address(max(0, start - limit)) : nil,
+            afterURL: end < ids.count ? address(end) : nil
+        )
+    }
+}
+
+/// Kakao's limit for a call: a number within a minute, which begins with the first call.
+private final class CallLimit: Sendable {
+    private let callsPerMinute: Int
+    private let state = Locked((start: Int64(0), calls: 0))
+
+    init(callsPerMinute: Int) {
+        self.callsPerMinute = callsPerMinute
+    }
+
+    /// - Throws: Error -10 if the limit is reached.
+    func take() throws(KakaoRefusal) {
+        let now = WallClock.unixMilliseconds
+        let calls = state.withLock { state in
+            if now - state.start >= 60_000 { state = (now, 0) }
+            state.calls += 1
+            return state.calls
+        }
+        guard calls <= callsPerMinute else {
+            throw KakaoRefusal(status: 429, code: -10, message: "API limit has been exceeded.")
+        }
+    }
+}

@@ -1,0 +1,139 @@
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import KakaoAPI
+internal import Schemas
+
+/// The controls `/sandbox/users/{user_id}`, which show and change what Kakao knows of a user (`docs/sandbox.md`).
+struct UserControl: Sendable {
+    /// The names of the members of the body.
+    static let members: Set<String> = [
+        "linked", "has_signed_up", "scopes", "service_terms", "properties", "account", "shipping_addresses",
+    ]
+
+    let users: AppUsers
+
+    func addRoutes(to router: inout Router) {
+        let path = "/sandbox/users/{user_id}"
+        router.add(
+            .get,
+            path,
+            .immediate { request in
+                let userID = try Self.userID(request)
+                return Self.response(users.user(userID), userID)
+            }
+        )
+        router.add(
+            .post,
+            path,
+            .immediate { request in
+                let userID = try Self.userID(request)
+                let input = try ControlInput(bodyOf: request, known: Self.members)
+                return Self.response(try set(userID, input), userID)
+            }
+        )
+    }
+
+    /// Sets what Kakao knows of a user. What the input does not have stays as it is.
+    ///
+    /// - Throws: ``Problem`` that names the field, with nothing changed.
+    @discardableResult
+    func set(_ userID: Int64, _ input: ControlInput) throws(Problem) -> AppUsers.User {
+        let isLinked = try input.bool("linked")
+        let hasSignedUp = try input.bool("has_signed_up")
+        let scopes = try input.strings("scopes")
+        let tags = try Self.tags(input)
+        let properties = try Self.members(input, "properties", known: AppDefinition.propertyKeys)
+        let account = try Self.members(input, "account", known: AppDefinition.accountMembers)
+        let addresses = try Self.addresses(input)
+        return users.update(userID) { user in
+            if let isLinked { user.isLinked = isLinked }
+            if let hasSignedUp { user.hasSignedUp = hasSignedUp }
+            if let scopes { user.scopes = scopes }
+            if let tags { user.terms = tags.map { AppUsers.AgreedTerms(tag: $0, by: .login) } }
+            for (name, value) in properties?.members ?? [] { user.properties[name] = .string(value.anyText) }
+            for (name, value) in account?.members ?? [] { user.account[name] = value.isNull ? .none : value }
+            if let addresses { user.addresses = addresses }
+            return user
+        }
+    }
+
+    private static func userID(_ request: Request) throws(Problem) -> Int64 {
+        guard let userID = UserID.read(.string(request.pathParameter("user_id"))) else {
+            throw Problem(.notFound, "The user id in the path must be an integer from 1 to 2^63-1.")
+        }
+        return userID
+    }
+
+    private static func tags(_ input: ControlInput) throws(Problem) -> [String]? {
+        let tags = try input.strings("service_terms")
+        let known = AppDefinition.terms.map(\.tag)
+        if let tag = tags?.first(where: { !known.contains($0) }) {
+            let allowed = known.joined(separator: ", ")
+            throw ControlInput.problem("service_terms", "has the unknown tag \(tag)", allowed: allowed)
+        }
+        return tags
+    }
+
+    private static func members(
+        _ input: ControlInput,
+        _ name: String,
+        known: Set<String>
+    ) throws(Problem) -> JSONObject? {
+        guard let value = input.value(name) else { return nil }
+        return try object(value, name, known: known)
+    }
+
+    /// Returns an object that has only known members.
+    private static func object(
+        _ value: JSONValue,
+        _ name: String,
+        known: Set<String>
+    ) throws(Problem) -> JSONObject {
+        let allowed = known.sorted().joined(separator: ", ")
+        guard let object = value.object else {
+            throw ControlInput.problem(name, "must have objects", allowed: "an object of \(allowed)")
+        }
+        if let unknown = object.members.first(where: { !known.contains($0.name) })?.name {
+            throw ControlInput.problem(name, "has the unknown member \(unknown)", allowed: allowed)
+        }
+        return object
+    }
+
+    private static func addresses(_ input: ControlInput) throws(Problem) -> [ShippingAddress]? {
+        let name = "shipping_addresses"
+        guard let value = input.value(name) else { return nil }
+        let record = ShippingAddress.record
+        guard let values = value.array else {
+            throw ControlInput.problem(name, "must be an array", allowed: "an array of objects")
+        }
+        return try values.map { value throws(Problem) in
+            let object = try object(value, name, known: Set(record.members.map(\.name)))
+            do throws(Record<ShippingAddress>.InvalidMember) {
+                return try record.read(object)
+            } catch {
+                throw ControlInput.problem("\(name).\(error.name)", "is invalid", allowed: error.allowed)
+            }
+        }
+    }
+
+    private static func response(_ user: AppUsers.User, _ userID: Int64) -> Response {
+        var json = JSONWriter()
+        json.object {
+            $0.member("user_id", String(userID))
+            $0.member("linked", user.isLinked)
+            $0.member("has_signed_up", user.hasSignedUp)
+            $0.member("connected_at", WallClock.text(unixMilliseconds: user.connectedAt))
+            $0.member("scopes", user.scopes)
+            $0.member("service_terms", user.terms.map(\.tag))
+            $0.member("properties", user.properties)
+            $0.member("account", user.account)
+            $0.array("shipping_addresses") { array in
+                for address in user.addresses {
+                    array.element { ShippingAddress.record.write(address, &$0) }
+                }
+            }
+        }
+        return .json(json.bytes)
+    }
+}

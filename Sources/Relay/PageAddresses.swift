@@ -1,0 +1,29 @@
+internal import JSON
+
+/// The addresses of other pages in Kakao's responses. They lead to Kakao, where the callers of this server have no
+/// credential.
+enum PageAddresses {
+    private static let members = ["before_url", "after_url"]
+
+    /// Returns a body whose addresses of other pages lead to this server. Another body comes back unchanged.
+    ///
+    /// - Parameter publicURL: The URL at which callers reach the server. Without it, the addresses are relative.
+    static func replacing(in body: [UInt8], _ publicURL: String?) -> [UInt8] {
+        guard var object = (try? JSONValue(parsing: body))?.object else { return body }
+        var isChanged = false
+        for member in members {
+            guard let address = object[member]?.string, let target = target(of: address) else { continue }
+            object[member] = .string((publicURL ?? "") + target)
+            isChanged = true
+        }
+        return isChanged ? JSONValue.object(object).bytes() : body
+    }
+
+    /// Returns the path and query of an absolute URL.
+    private static func target(of address: String) -> Substring? {
+        guard address.hasPrefix("http://") || address.hasPrefix("https://"), let end = address.firstRange(of: "://")
+        else { return nil }
+        let rest = address[end.upperBound...]
+        return rest.firstIndex(of: "/").map { rest[$0...] }
+    }
+}
