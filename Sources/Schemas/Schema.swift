@@ -37,6 +37,9 @@ package struct Schema: Sendable {
         return Schema(object)
     }
 
+    /// A text that must not be shown, such as a token.
+    package static let secret = text(format: "password")
+
     /// One of some texts.
     package static func choice(_ values: [String]) -> Schema {
         Schema(["type": "string", "enum": .array(values.map { .string($0) })])
@@ -148,6 +151,9 @@ package struct Schema: Sendable {
     package var choices: [String]? {
         object["enum"]?.array?.compactMap(\.string)
     }
+
+    /// Whether its values must not be shown: see ``secret``.
+    package var isSecret: Bool { object["format"] == .string("password") }
 
     /// Whether its values are arrays or objects, which a form contains as JSON.
     package var isStructured: Bool {

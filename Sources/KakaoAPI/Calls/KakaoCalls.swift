@@ -2,6 +2,7 @@
 package enum KakaoCalls {
     package static let all: [any KakaoCall.Type] = [
         RegisterPushToken.self, DeregisterPushToken.self, RetrievePushTokens.self, SendPush.self,
+        RequestToken.self,
         AccessTokenInfo.self, RetrieveUser.self, LogOutUser.self, UnlinkUser.self, SignUpUser.self,
         UpdateUserProfile.self, RetrieveScopes.self, RevokeScopes.self, RetrieveServiceTerms.self,
         RevokeServiceTerms.self, UpgradeServiceTerms.self, RetrieveShippingAddresses.self, RetrieveAppUsers.self,

@@ -56,7 +56,8 @@ package struct KakaoClient: Sendable {
         var request = request(of: call, operation, as: credential, uploads)
         request.latestStart = latestStart
         var answer: Call.Answer?
-        try await exchange(request, operation.name, operation.family, credential.kind) { response in
+        let secrets = operation.secrets(of: call)
+        try await exchange(request, operation.name, operation.family, credential.kind, secrets) { response in
             answer = operation.answer.decode(response.body)
             return answer != nil
         }
@@ -74,15 +75,16 @@ package struct KakaoClient: Sendable {
     ) async throws(KakaoError) -> HTTPClientResponse {
         let operation = Call.operation
         let request = request(of: call, operation, as: credential, uploads)
-        return try await exchange(request, operation.name, operation.family, credential.kind) { _ in true }
+        let (kind, secrets) = (credential.kind, operation.secrets(of: call))
+        return try await exchange(request, operation.name, operation.family, kind, secrets) { _ in true }
     }
 
-    /// Returns the request of a call with its credential masked, for display.
+    /// Returns the request of a call with its credential and its secret parameters masked, for display.
     package func shownRequest<Call: KakaoCall>(
         of call: Call,
         as credential: KakaoCredential = .adminKey
     ) -> HTTPClientRequest {
-        var request = request(of: call, Call.operation, as: credential, [])
+        var request = request(of: call, Call.operation, as: credential, [], maskingSecrets: true)
         if let shown = request.headerFields[.authorization]?.split(separator: " ").first {
             request.headerFields[.authorization] = "\(shown) ***"
         }
@@ -91,13 +93,16 @@ package struct KakaoClient: Sendable {
 
     /// Sends a request, and reports the call. It is not generic, because generic code costs a fifth of a registration.
     ///
-    /// - Parameter isValid: Whether the body of a successful response matches Kakao's documentation.
+    /// - Parameters:
+    ///   - secrets: The secrets of the request, which errors must not contain.
+    ///   - isValid: Whether the body of a successful response matches Kakao's documentation.
     @discardableResult
     private func exchange(
         _ request: HTTPClientRequest,
         _ name: String,
         _ family: KakaoFamily,
         _ credential: KakaoCredential.Kind,
+        _ secrets: [String],
         isValid: (HTTPClientResponse) -> Bool
     ) async throws(KakaoError) -> HTTPClientResponse {
         let start = MonotonicTime.now
@@ -114,7 +119,9 @@ package struct KakaoClient: Sendable {
             } catch {
                 throw KakaoError(kind: .unreachable(error), credential: credential)
             }
-            guard (200..<300).contains(response.status) else { throw KakaoError(response, credential) }
+            guard (200..<300).contains(response.status) else {
+                throw KakaoError(response, credential, secrets: secrets)
+            }
             guard isValid(response) else { throw KakaoError(kind: .badAnswer, credential: credential) }
             report(nil)
             return response
@@ -130,7 +137,8 @@ package struct KakaoClient: Sendable {
         of call: Call,
         _ operation: KakaoOperation<Call>,
         as credential: KakaoCredential,
-        _ uploads: [KakaoUpload]
+        _ uploads: [KakaoUpload],
+        maskingSecrets: Bool = false
     ) -> HTTPClientRequest {
         precondition(operation.credentials.contains(credential.kind), "\(operation.name): \(credential.kind)")
         var request = HTTPClientRequest(
@@ -145,7 +153,7 @@ package struct KakaoClient: Sendable {
             MultipartForm(fields: operation.texts(of: call) + target(of: credential), part, uploads).add(to: &request)
             return request
         }
-        var form = operation.form(of: call)
+        var form = operation.form(of: call, maskingSecrets: maskingSecrets)
         for (name, text) in target(of: credential) { form.append(name, text) }
         if operation.sendsQuery {
             request.headerFields = headerFields(of: credential)

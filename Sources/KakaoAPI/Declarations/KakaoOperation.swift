@@ -39,6 +39,8 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
     private let pathParts: [PathPart]
     /// The parameters that are not in the path.
     let contents: [Record<Call>.Member]
+    /// The parameters that must not be shown.
+    private let secretMembers: [Record<Call>.Member]
 
     private enum PathPart: Sendable {
         case literal(String)
@@ -89,6 +91,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
             return .parameter(member)
         }
         contents = parameters.members.filter { !path.contains("{\($0.name)}") }
+        secretMembers = contents.filter(\.schema.isSecret)
     }
 
     /// Whether the parameters are in the query.
@@ -127,11 +130,19 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
     }
 
     /// Returns the parameters of a request, encoded for a query or a form.
-    func form(of call: Call) -> FormBody {
+    func form(of call: Call, maskingSecrets: Bool = false) -> FormBody {
         if let encodeForm { return encodeForm(call) }
         var form = FormBody()
-        for (name, text) in texts(of: call) { form.append(name, text) }
+        for (name, text) in texts(of: call) {
+            let isMasked = maskingSecrets && secretMembers.contains { $0.name == name }
+            form.append(name, isMasked ? "***" : text)
+        }
         return form
+    }
+
+    /// Returns the texts of a request that must not be shown.
+    func secrets(of call: Call) -> [String] {
+        secretMembers.compactMap { $0.text(call) }
     }
 
     /// Returns the parameters of a request that are not in the path, without those that are absent.

@@ -2,12 +2,14 @@
 package enum Disposition: Sendable, Hashable {
     /// Retry later, a bounded number of times: the fault is temporary.
     case retry
-    /// The sender pauses all calls: the quota is used up. The attempt is not counted.
+    /// The sender pauses all calls: the quota is used up. The attempt is not counted. The quota of KOE237 is that of one
+    /// user, and pauses the calls for that user.
     case wait
     /// The sender stops until an operator intervenes: Kakao refuses the key or the app, whatever is sent. The attempt
     /// is not counted.
     case halt
-    /// The user must log in again, since the access token is invalid or expired.
+    /// The user must log in again, since the access token, the refresh token or the authorization code is invalid or
+    /// expired.
     case logIn
     /// The user must consent to more scopes.
     case consent

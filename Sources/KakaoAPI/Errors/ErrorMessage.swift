@@ -9,9 +9,14 @@ enum ErrorMessage {
     private static let maximumScannedCharacters = 4096
 
     /// Returns the message without secrets and line ends, cut to ``maximumCharacters``.
-    static func scrubbed(_ message: String) -> String {
-        var text = String(message.prefix(maximumScannedCharacters))
-        let named = /(?i)((?:token|\bdid|device_?id|key|authorization)["']?\s*[=:]\s*["']?)[^\s,;&)}\]"']+/
+    ///
+    /// - Parameter secrets: Texts that are masked wherever they occur.
+    static func scrubbed(_ message: String, of secrets: [String] = []) -> String {
+        var text = message
+        for secret in secrets where !secret.isEmpty { text = text.replacing(secret, with: "***") }
+        text = String(text.prefix(maximumScannedCharacters))
+        let named =
+            /(?i)((?:token|\bdid|device_?id|key|authorization|\bcode|secret|verifier)["']?\s*[=:]\s*["']?)[^\s,;&)}\]"']+/
         text = text.replacing(named) { "\($0.1)***" }
         let credential = /(?i)(\b(?:KakaoAK|Bearer)\s+)\S+/
         text = text.replacing(credential) { "\($0.1)***" }

@@ -15,6 +15,7 @@ extension KakaoError {
         // An invalid token and a missing scope are everyday events, and say nothing about the app.
         if credential == .userToken, code == .invalidCredential || code == nil && status == 401 { return .logIn }
         if credential == .userToken || credential == .adminKeyForUser, code == .missingScope { return .consent }
+        if let oauthError, status < 500, let disposition = oauthError.disposition { return disposition }
         switch code {
         case .internalError, .underMaintenance, .serverTimeout, .platformMaintenance: return .retry
         case .quotaExceeded: return .wait
@@ -27,7 +28,7 @@ extension KakaoError {
         case 401: return credential == .userToken ? .fail : .halt
         case 429: return .wait
         // Without a code, only the status is known; 400 is the status of an invalid parameter.
-        case 400 where code == nil: return .invalid
+        case 400 where code == nil && credential != .none: return .invalid
         case 400..<500: return .fail
         default: return .retry
         }

@@ -6,7 +6,8 @@ internal import JSON
 package struct KakaoError: Error, Sendable {
     package enum Kind: Sendable {
         /// Kakao, or a gateway in front of it, responded with an error status. `code` is Kakao's error code, if there
-        /// is one. `message` is Kakao's text, shortened and with secrets masked.
+        /// is one; the code of the authorization server is in ``KakaoError/oauthError``. `message` is Kakao's text,
+        /// shortened and with secrets masked.
         case refused(status: Int, code: KakaoErrorCode?, message: String)
         /// There was no response.
         case unreachable(HTTPClientError)
@@ -21,16 +22,20 @@ package struct KakaoError: Error, Sendable {
     package let retryAfter: Duration?
     /// The scopes to which the user must consent (error -402); empty for other errors.
     package let requiredScopes: [String]
+    /// The error of the authorization server; `nil` for other errors.
+    package let oauthError: OAuthError?
 
     package init(
         kind: Kind,
         credential: KakaoCredential.Kind = .adminKey,
         retryAfter: Duration? = nil,
-        requiredScopes: [String] = []
+        requiredScopes: [String] = [],
+        oauthError: OAuthError? = nil
     ) {
         self.kind = kind
         self.credential = credential
         self.requiredScopes = requiredScopes
+        self.oauthError = oauthError
         self.retryAfter = retryAfter
     }
 
@@ -44,16 +49,23 @@ package struct KakaoError: Error, Sendable {
 }
 
 extension KakaoError {
-    /// Parses an error response: `{"msg": …, "code": …}` from Kakao; a gateway may send any body or none.
-    init(_ response: HTTPClientResponse, _ credential: KakaoCredential.Kind) {
+    /// Parses an error response: `{"msg": …, "code": …}` from Kakao, `{"error": …, "error_description": …, "error_code":
+    /// …}` from its authorization server; a gateway may send any body or none.
+    ///
+    /// - Parameter secrets: The secrets of the request, which Kakao's text may repeat.
+    init(_ response: HTTPClientResponse, _ credential: KakaoCredential.Kind, secrets: [String]) {
         let body = try? JSONValue(parsing: response.body, maximumDepth: 8)
         let code = body?["code"]?.integer.map { KakaoErrorCode(rawValue: Int($0)) }
-        let message = ErrorMessage.scrubbed(body?["msg"]?.string ?? "")
+        // Only calls of the authorization server have no credential.
+        let oauthError = credential == .none ? OAuthError(body) : nil
+        let text = body?[oauthError == nil ? "msg" : "error_description"]?.string ?? ""
+        let message = ErrorMessage.scrubbed(text, of: secrets)
         self.init(
             kind: .refused(status: response.status, code: code, message: message),
             credential: credential,
             retryAfter: response.headerFields[.retryAfter].flatMap { RetryAfter.duration($0) },
-            requiredScopes: body?["required_scopes"]?.array?.compactMap(\.string) ?? []
+            requiredScopes: body?["required_scopes"]?.array?.compactMap(\.string) ?? [],
+            oauthError: oauthError
         )
     }
 }
@@ -62,7 +74,9 @@ extension KakaoError: CustomStringConvertible {
     package var description: String {
         switch kind {
         case .refused(let status, let code?, let message): "Kakao answered \(status), code \(code.rawValue): \(message)"
-        case .refused(let status, nil, _): "Kakao answered \(status)"
+        case .refused(let status, nil, let message):
+            "Kakao answered \(status)"
+                + (oauthError.map { ", \($0)" + (message.isEmpty ? "" : ": \(message)") } ?? "")
         case .unreachable(let error): "Kakao did not answer: \(error)"
         case .badAnswer: "Kakao's response does not match its documentation"
         }
