@@ -176,8 +176,8 @@ let package = Package(
         tests(
             "KakaoSandboxTests",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "kakao-sandbox", httpTypes,
-                logging,
+                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "kakao-sandbox",
+                httpTypes, logging,
             ]
         ),
         tests(

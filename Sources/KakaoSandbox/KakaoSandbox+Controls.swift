@@ -1,4 +1,5 @@
 package import JSON
+package import KakaoAPI
 
 /// The controls of `/sandbox/*`, for tests that run the sandbox in their own process.
 extension KakaoSandbox {
@@ -164,9 +165,49 @@ extension KakaoSandbox {
         try await signingKeys.rotate()
     }
 
-    /// Revokes all access tokens of a user.
+    /// Logs a user in to the app, who consents to more scopes, and issues both tokens.
+    ///
+    /// - Parameters:
+    ///   - appKey: The app key that the user logs in with and that refreshes the tokens: the REST API key, unless
+    ///     another is given.
+    ///   - accessTokenSeconds: The lifetime of this login's access tokens, if not that of the settings.
+    ///   - refreshTokenSeconds: The same for its refresh tokens.
+    /// - Returns: The tokens without an ID token, or `nil` if 1,000,000 tokens are stored already.
+    package func logIn(
+        _ userID: Int64,
+        appKey: String? = nil,
+        consentingTo scopes: [String] = [],
+        accessTokenSeconds: Int64? = nil,
+        refreshTokenSeconds: Int64? = nil
+    ) -> RequestToken.Answer? {
+        loginControl.logIn(
+            userID,
+            appKey: appKey,
+            consentingTo: scopes,
+            accessTokenSeconds: accessTokenSeconds,
+            refreshTokenSeconds: refreshTokenSeconds
+        )
+    }
+
+    /// Makes the next authorization of a user end in an error, as if the user had denied it.
+    package func failNextAuthorization(of userID: Int64, with error: String = "access_denied") {
+        _ = tokens.failNextAuthorization(of: userID, with: error)
+    }
+
+    /// Returns what the token endpoint did for a user, or for all users.
+    package func tokenReport(of userID: Int64? = nil) -> TokenReport {
+        tokens.report(of: userID)
+    }
+
+    /// Returns the requests with superseded refresh tokens of a user or of all users, the oldest first. The latest 10,000
+    /// are kept.
+    package func tokenReuses(of userID: Int64? = nil) -> [TokenReuse] {
+        tokens.reuses(of: userID)
+    }
+
+    /// Revokes all codes and tokens of a user.
     package func revokeAccessTokens(of userID: Int64) {
-        accessTokens.revoke(userID: userID)
+        tokens.revoke(userID: userID)
     }
 
     /// The sandbox's counts.

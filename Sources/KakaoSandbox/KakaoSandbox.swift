@@ -28,7 +28,7 @@ package final class KakaoSandbox: Sendable {
     let accountEvents: AccountEventCall
     let feedback: FailureFeedback
     let users = AppUsers()
-    let accessTokens = AccessTokens()
+    let tokens: TokenStore
     let signingKeys = SigningKeys()
     let loginControl: LoginControl
     let userControl: UserControl
@@ -55,6 +55,7 @@ package final class KakaoSandbox: Sendable {
         let clientSettings = HTTPClientSettings(caCertificateFile: settings.callbackCertificateFile)
         client = try HTTPClient(settings: clientSettings, loop: loop)
         ledger = Ledger(settings)
+        tokens = TokenStore(settings: settings)
         faults = FaultBoard(seed: settings.seed ?? .random(in: .min ... .max))
         link = LinkCallback(client: client, settings: settings)
         unlink = UnlinkCall(client: client, adminKey: settings.adminKey, appID: settings.appID)
@@ -67,21 +68,17 @@ package final class KakaoSandbox: Sendable {
         certificate = try Self.addTLS(to: &serverSettings, settings)
         var calls = KakaoCallServer(
             settings: settings,
-            accessTokens: accessTokens,
+            tokens: tokens,
             faults: faults,
             delays: delays
         )
+        loginControl = LoginControl(settings: settings, users: users, tokens: tokens, signingKeys: signingKeys)
         PushCalls(settings: settings, ledger: ledger, feedback: feedback).add(to: &calls)
         SharingCalls(settings: settings, uploads: imageUploads).add(to: &calls)
-        LoginCalls(signingKeys: signingKeys).add(to: &calls)
-        loginControl = LoginControl(
-            settings: settings,
-            accessTokens: accessTokens,
-            users: users,
-            signingKeys: signingKeys
-        )
-        UserCalls(settings: settings, users: users, accessTokens: accessTokens, url: loginControl.issuer)
-            .add(to: &calls)
+        LoginCalls(signingKeys: signingKeys, issuer: loginControl.issuer).add(to: &calls)
+        AuthorizationEndpoint(settings: settings, users: users, tokens: tokens).add(to: &calls)
+        TokenEndpoint(settings: settings, users: users, tokens: tokens, loginControl: loginControl).add(to: &calls)
+        UserCalls(settings: settings, users: users, tokens: tokens, url: loginControl.issuer).add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         userControl = UserControl(users: users)
         accountEvents = AccountEventCall(

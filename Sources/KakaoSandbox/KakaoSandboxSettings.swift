@@ -13,6 +13,24 @@ package struct KakaoSandboxSettings: Sendable {
     package var restAPIKey = "sandbox-rest-api-key"
     /// The native app key, with which Kakao's SDKs call KakaoTalk Sharing.
     package var nativeAppKey = "sandbox-native-app-key"
+    /// The JavaScript key, with which Kakao's SDK logs users in on the web.
+    package var javaScriptKey = "sandbox-javascript-key"
+    /// The client secret of the REST API key; `nil` if the key needs none.
+    package var clientSecret: String? = "sandbox-client-secret"
+    /// The redirect URIs that are registered at Kakao; empty if all of `http` and `https` are.
+    package var redirectURIs: Set<String> = []
+    /// The user who logs in when `login_hint` names none; `nil` for nobody.
+    package var testUserID: Int64? = 1001
+    /// The lifetime of access tokens, in seconds.
+    package var accessTokenSeconds: Int64 = 21_599
+    /// The lifetime of refresh tokens, in seconds.
+    package var refreshTokenSeconds: Int64 = 5_184_000
+    /// A refresh replaces its refresh token if fewer seconds of its lifetime are left: Kakao says a month.
+    package var rotateRefreshTokensBelowSeconds: Int64 = 30 * 24 * 60 * 60
+    /// The limit of access tokens that a user's codes and refreshes yield (KOE237); `nil` for no limit.
+    package var tokenLimit: TokenLimit? = TokenLimit(count: 20, seconds: 10 * 60)
+    /// The limit of a user's refreshes (KOE237); `nil` for no limit.
+    package var refreshLimit: TokenLimit? = TokenLimit(count: 30, seconds: 60 * 60)
     /// The domains that are registered at Kakao, in lower case; empty if all are.
     package var domains: Set<String> = []
     /// The names of the arguments of custom templates, by the templates' ids.
@@ -42,4 +60,18 @@ package struct KakaoSandboxSettings: Sendable {
     package var maximumReached = 20_000_000
 
     package init() {}
+
+    /// The app keys that users can log in with.
+    var appKeys: [String] { [restAPIKey, nativeAppKey, javaScriptKey] }
+}
+
+/// A limit of the requests of one user within a time.
+package struct TokenLimit: Sendable {
+    package var count: Int
+    package var seconds: Int64
+
+    package init(count: Int, seconds: Int64) {
+        self.count = count
+        self.seconds = seconds
+    }
 }

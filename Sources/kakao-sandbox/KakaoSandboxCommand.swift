@@ -52,6 +52,27 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
     @Option(help: "An argument of a custom template (repeatable): 12345:title.")
     var templateArgument: [TemplateArgument] = []
 
+    @Option(help: "The client secret of the REST API key; empty if the key needs none.")
+    var clientSecret = "sandbox-client-secret"
+
+    @Option(help: "A redirect URI that is registered at Kakao (repeatable). (default: all of http and https)")
+    var redirectURI: [String] = []
+
+    @Option(help: "The user who logs in when login_hint names none.")
+    var testUserID: Int64 = 1001
+
+    @Option(help: "The lifetime of access tokens of Kakao Login, in seconds.")
+    var accessTokenSeconds: UInt32 = 21_599
+
+    @Option(help: "The lifetime of refresh tokens, in seconds.")
+    var refreshTokenSeconds: UInt32 = 5_184_000
+
+    @Option(help: "A refresh replaces its refresh token if fewer seconds of its lifetime are left.")
+    var rotateRefreshTokensBelowSeconds: UInt32 = 2_592_000
+
+    @Flag(help: "Do not limit the token requests of a user (KOE237).")
+    var unlimitedTokens = false
+
     @Option(help: "The seed of the faults' random choices, to reproduce a run.")
     var seed: UInt64?
 
@@ -68,6 +89,7 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         guard (-1...36_500).contains(tokenLifetimeDays) else {
             throw ValidationError("--token-lifetime-days must be from -1 to 36500.")
         }
+        guard testUserID > 0 else { throw ValidationError("--test-user-id must be positive.") }
         guard tls || certificateFile == nil else { throw ValidationError("--certificate-file requires --tls.") }
     }
 
@@ -84,6 +106,13 @@ struct KakaoSandboxCommand: AsyncParsableCommand {
         settings.tokenLifetimeDays = tokenLifetimeDays
         settings.callbackURL = callbackURL
         settings.callbackCertificateFile = callbackCertificateFile
+        settings.clientSecret = clientSecret.isEmpty ? nil : clientSecret
+        settings.redirectURIs = Set(redirectURI)
+        settings.testUserID = testUserID
+        settings.accessTokenSeconds = Int64(accessTokenSeconds)
+        settings.refreshTokenSeconds = Int64(refreshTokenSeconds)
+        settings.rotateRefreshTokensBelowSeconds = Int64(rotateRefreshTokensBelowSeconds)
+        if unlimitedTokens { (settings.tokenLimit, settings.refreshLimit) = (nil, nil) }
         settings.seed = seed
         settings.domains = Set(domain.map { $0.lowercased() })
         for argument in templateArgument {

@@ -9,15 +9,15 @@ internal import Schemas
 /// writes the answer.
 struct KakaoCallServer {
     let settings: KakaoSandboxSettings
-    let accessTokens: AccessTokens
+    let tokens: TokenStore
     let faults: FaultBoard
     let delays: Delays
     private(set) var router = Router()
     private var served: Set<String> = []
 
-    init(settings: KakaoSandboxSettings, accessTokens: AccessTokens, faults: FaultBoard, delays: Delays) {
+    init(settings: KakaoSandboxSettings, tokens: TokenStore, faults: FaultBoard, delays: Delays) {
         self.settings = settings
-        self.accessTokens = accessTokens
+        self.tokens = tokens
         self.faults = faults
         self.delays = delays
     }
@@ -28,7 +28,7 @@ struct KakaoCallServer {
         let userID: Int64?
         /// The access token with its grant, if there is one.
         var accessToken: String?
-        var grant: AccessTokens.Grant?
+        var grant: TokenStore.Grant?
     }
 
     /// Serves a call.
@@ -43,7 +43,25 @@ struct KakaoCallServer {
         refusal: (@Sendable (JSONObject) -> KakaoRefusal)? = nil,
         _ handle: @escaping @Sendable (Call, Caller) throws(KakaoRefusal) -> Call.Answer
     ) {
-        serve(users, refusal) { call, _, caller throws(KakaoRefusal) in try handle(call, caller) }
+        on(Call.self, refusal: refusal) { call, caller in
+            CallExchange(
+                users: users(call) + (caller.userID.map { [$0] } ?? []),
+                execute: { (try handle(call, caller), nil) }
+            )
+        }
+    }
+
+    /// Serves a call whose requests are observed from their arrival to their response.
+    ///
+    /// - Parameters:
+    ///   - refusal: Returns Kakao's error for invalid parameters, if it differs from the usual one.
+    ///   - exchange: Called when a request has arrived.
+    mutating func on<Call: KakaoCall>(
+        _: Call.Type,
+        refusal: (@Sendable (JSONObject) -> KakaoRefusal)?,
+        exchange: @escaping @Sendable (Call, Caller) -> CallExchange<Call.Answer>
+    ) {
+        serve(refusal) { call, _, caller in exchange(call, caller) }
     }
 
     /// Serves a call that uploads files.
@@ -53,39 +71,32 @@ struct KakaoCallServer {
         _: Call.Type,
         uploads handle: @escaping @Sendable (Call, [UploadedFile]) throws(KakaoRefusal) -> Call.Answer
     ) {
-        let users: @Sendable (Call) -> [Int64] = { _ in [] }
-        serve(users, nil) { call, files, _ throws(KakaoRefusal) in try handle(call, files) }
+        serve(nil) { (call: Call, files, _) in
+            CallExchange(execute: { (try handle(call, files), nil) })
+        }
     }
 
     private mutating func serve<Call: KakaoCall>(
-        _ users: @escaping @Sendable (Call) -> [Int64],
         _ refusal: (@Sendable (JSONObject) -> KakaoRefusal)?,
-        _ handle: @escaping @Sendable (Call, [UploadedFile], Caller) throws(KakaoRefusal) -> Call.Answer
+        _ begin: @escaping @Sendable (Call, [UploadedFile], Caller) -> CallExchange<Call.Answer>
     ) {
         let operation = Call.operation
         precondition(served.insert(operation.name).inserted, "\(operation.name) is served already")
         for path in operation.paths {
             for method in operation.methods {
                 let respond = { @Sendable [self] (request: Request, form: [UInt8]) async throws -> Response in
-                    let call: Result<(Call, Caller, [UploadedFile]), KakaoRefusal> = Result { () throws(KakaoRefusal) in
+                    let exchange: CallExchange<Response>
+                    do throws(KakaoRefusal) {
                         var values = try Self.values(request, operation, path)
                         let files = try UploadedFile.files(in: form, of: request, addingFieldsTo: &values)
                         let caller = try caller(of: request, values, operation.credentials)
-                        return (try Self.read(values, operation, refusal), caller, files)
-                    }
-                    let known = try? call.get()
-                    return try await answer(
-                        request,
-                        path,
-                        users: known.map { users($0.0) + ($0.1.userID.map { [$0] } ?? []) } ?? []
-                    ) {
-                        do throws(KakaoRefusal) {
-                            let (call, caller, files) = try call.get()
-                            return .json(operation.answer.encode(try handle(call, files, caller)))
-                        } catch {
-                            return error.response
+                        exchange = begin(try Self.read(values, operation, refusal), files, caller).map {
+                            .json(operation.answer.encode($0))
                         }
+                    } catch {
+                        exchange = CallExchange { throw error }
                     }
+                    return try await answer(request, path, exchange)
                 }
                 if operation.uploadPart == nil {
                     router.on(method, path) { try await respond($0, []) }
@@ -111,10 +122,19 @@ struct KakaoCallServer {
     }
 
     /// Serves a path that is no declared call, such as that of Kakao's public keys.
-    mutating func on(_ path: String, _ answer: @escaping @Sendable () async throws -> Response) {
+    ///
+    /// - Parameter users: The users that a request names, for faults that are limited to some users.
+    mutating func on(
+        _ path: String,
+        users: @escaping @Sendable (Request) -> [Int64] = { _ in [] },
+        _ respond: @escaping @Sendable (Request) async throws -> Response
+    ) {
         router.on(.get, path) { [self] request in
-            let response = try await answer()
-            return try await self.answer(request, path, users: []) { response }
+            try await answer(
+                request,
+                path,
+                CallExchange(users: users(request), execute: { (try await respond(request), nil) })
+            )
         }
     }
 
@@ -125,16 +145,30 @@ struct KakaoCallServer {
     private func answer(
         _ request: Request,
         _ path: String,
-        users: [Int64],
-        execute: () -> Response
+        _ exchange: CallExchange<Response>
     ) async throws -> Response {
-        let verdict = faults.verdict(on: path, users: users)
-        let response = verdict.end == nil || verdict.isCarriedOut ? execute() : Response(.ok)
+        var event: Fault.Event?
+        var isDelivered = false
+        defer { exchange.end(event, isDelivered) }
+        var verdict = faults.verdict(on: path, users: exchange.users)
+        var response = Response(.ok)
+        if verdict.end == nil || verdict.isCarriedOut {
+            do {
+                (response, event) = try await exchange.execute()
+            } catch let refusal as KakaoRefusal {
+                response = refusal.response
+            }
+            if let event { verdict.add(faults.verdict(on: path, users: exchange.users, after: event)) }
+        }
         if let delay = verdict.delay { try await delays.wait(delay, on: request.loop) }
         switch verdict.end {
         case .refuse(let refusal): return refusal.response
         case .drop: throw ConnectionAbort()
-        case nil: return response
+        case nil:
+            // The server cancels the task of a request whose connection is gone. Otherwise it writes the response before
+            // it handles other events of the connection.
+            isDelivered = !Task.isCancelled
+            return response
         }
     }
 
@@ -163,7 +197,8 @@ struct KakaoCallServer {
             add(try request.queryItems())
             if request.contentType == FormURLEncoded.mediaType { add(try FormURLEncoded.parse(request.body[...])) }
         } catch {
-            throw .badParameter("the form cannot be read: \(error.message)")
+            let message = "the form cannot be read: \(error.message)"
+            throw operation.host == .auth ? .oauth("invalid_request", "KOE001", message) : .badParameter(message)
         }
         for (name, text) in operation.parameters(inPath: path) { values[name] = .string(text) }
         return values
@@ -195,7 +230,7 @@ struct KakaoCallServer {
         guard let authorization = request[.authorization] else { throw .unauthorized("no authentication key!") }
         if authorization.lowercased().hasPrefix("bearer "), credentials.contains(.userToken) {
             let token = String(authorization.dropFirst("bearer ".count))
-            guard let grant = accessTokens.grant(of: token) else {
+            guard let grant = tokens.grant(of: token) else {
                 throw .unauthorized("this access token does not exist")
             }
             return Caller(userID: grant.userID, accessToken: token, grant: grant)

@@ -1,22 +1,34 @@
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import KakaoAPI
 
-/// An error response of Kakao: a status and `{"msg":…,"code":…}`.
+/// An error response of Kakao: a status and `{"msg":…,"code":…}`, or of its authorization server: a status and
+/// `{"error":…,"error_description":…,"error_code":…}`.
 ///
-/// `msg` is free text that Kakao may reword. It may contain parts of the request, such as push tokens, so a caller must
+/// The text is free text that Kakao may reword. It may contain parts of the request, such as push tokens, so a caller must
 /// scrub it before showing it. The sandbox does the same, so that scrubbing is tested.
 struct KakaoRefusal: Error, Equatable {
     var status: Int
-    /// Kakao's error code; `nil` for a response without JSON, as from a gateway in front of Kakao's API.
+    /// Kakao's error code. Without it and without ``oauthError``, the response has no JSON, as from a gateway in front of
+    /// Kakao's API.
     var code: Int?
+    /// The error of the authorization server.
+    var oauthError: OAuthError?
     var message: String
     /// `Retry-After`, in seconds.
     var retryAfterSeconds: Int?
 
-    init(status: Int, code: Int?, message: String, retryAfterSeconds: Int? = nil) {
+    init(
+        status: Int,
+        code: Int?,
+        oauthError: OAuthError? = nil,
+        message: String,
+        retryAfterSeconds: Int? = nil
+    ) {
         self.status = status
         self.code = code
+        self.oauthError = oauthError
         self.message = message
         self.retryAfterSeconds = retryAfterSeconds
     }
@@ -31,6 +43,16 @@ struct KakaoRefusal: Error, Equatable {
         KakaoRefusal(status: 401, code: -401, message: message)
     }
 
+    /// Returns an error of the authorization server.
+    static func oauth(status: Int = 400, _ error: String, _ code: String, _ description: String) -> KakaoRefusal {
+        KakaoRefusal(
+            status: status,
+            code: nil,
+            oauthError: OAuthError(error: error, code: code),
+            message: description
+        )
+    }
+
     /// The statuses with a reason phrase. Other statuses are sent without one.
     private static let known: [HTTPResponse.Status] = [
         .ok, .badRequest, .unauthorized, .forbidden, .notFound, .tooManyRequests, .internalServerError, .badGateway,
@@ -39,13 +61,22 @@ struct KakaoRefusal: Error, Equatable {
 
     var response: Response {
         var response = body
-        if status == 401 { response.headerFields[.wwwAuthenticate] = "KakaoAK error=invalid_token" }
+        if status == 401, oauthError == nil { response.headerFields[.wwwAuthenticate] = "KakaoAK error=invalid_token" }
         if let retryAfterSeconds { response.headerFields[.retryAfter] = String(retryAfterSeconds) }
         return response
     }
 
     private var body: Response {
         let status = Self.known.first { $0.code == self.status } ?? HTTPResponse.Status(code: self.status)
+        if let oauthError {
+            var json = JSONWriter()
+            json.object {
+                if !oauthError.error.isEmpty { $0.member("error", oauthError.error) }
+                $0.member("error_description", message)
+                if let code = oauthError.code { $0.member("error_code", code) }
+            }
+            return .json(json.bytes, status: status)
+        }
         guard let code else {
             let page = "<html><body><h1>\(status)</h1></body></html>\n"
             return Response(status, contentType: "text/html", body: Array(page.utf8))

@@ -1,11 +1,12 @@
 internal import HTTPServer
 internal import JSON
+internal import KakaoAPI
 internal import Schemas
 
 extension Fault {
     private static let names: Set<String> = [
-        "path", "kind", "status", "code", "msg", "retry_after", "milliseconds", "probability", "times", "user_ids",
-        "delivered",
+        "path", "kind", "status", "code", "error", "error_code", "msg", "retry_after", "milliseconds", "probability",
+        "times", "user_ids", "delivered", "when",
     ]
     private static let maximumUsers = 10_000
 
@@ -27,6 +28,8 @@ extension Fault {
         }
         status = try input.integer("status", in: 200...599).map(Int.init)
         code = try input.integer("code", in: -99_999...99_999).map(Int.init)
+        let (error, errorCode) = (try input.string("error"), try input.string("error_code"))
+        if error != nil || errorCode != nil { oauthError = OAuthError(error: error ?? "", code: errorCode) }
         if let message = try input.string("msg") { self.message = message }
         retryAfterSeconds = try input.integer("retry_after", in: 0...86_400).map(Int.init)
         let longest = Int64(FaultBoard.maximumMilliseconds)
@@ -39,9 +42,10 @@ extension Fault {
         times = try input.integer("times", in: 1...Int64(Int32.max)).map(Int.init)
         userIDs = try Self.users(input)
         isDelivered = try input.bool("delivered") ?? false
-        guard userIDs == nil || !isAtHead else {
+        when = try input.choice("when")
+        for (name, isGiven) in [("user_ids", userIDs != nil), ("when", when != nil)] where isGiven && isAtHead {
             throw ControlInput.problem(
-                "user_ids",
+                name,
                 "cannot be combined with this kind, which strikes before the body is read",
                 allowed: "another kind"
             )
@@ -75,6 +79,8 @@ extension FaultBoard.Armed: JSONWritable {
             json.member("kind", fault.kind.rawValue)
             json.member("status", fault.status)
             json.member("code", fault.code)
+            json.member("error", fault.oauthError?.error)
+            json.member("error_code", fault.oauthError?.code)
             json.member("msg", fault.message)
             json.member("retry_after", fault.retryAfterSeconds)
             json.member("milliseconds", fault.milliseconds)
@@ -82,6 +88,7 @@ extension FaultBoard.Armed: JSONWritable {
             json.member("times", fault.times)
             json.member("user_ids", fault.userIDs.map { $0.sorted().map(String.init) })
             json.member("delivered", fault.isDelivered)
+            json.member("when", fault.when?.rawValue)
             json.member("applied", applied)
         }
     }

@@ -14,7 +14,8 @@ final class Delays: Sendable {
 
     /// Waits for `delay` on an event loop.
     ///
-    /// - Throws: `ConnectionAbort` when the sandbox shuts down.
+    /// - Throws: `ConnectionAbort` when the sandbox shuts down, or when the task is cancelled because its connection is
+    ///   gone.
     func wait(_ delay: Duration, on loop: EventLoop) async throws {
         let task = Task(executorPreference: loop) { try await loop.sleep(for: delay) }
         let id = state.withLock { state in
@@ -24,7 +25,15 @@ final class Delays: Sendable {
             return state.lastID
         }
         defer { state.withLock { _ = $0.waits.removeValue(forKey: id) } }
-        do { try await task.value } catch { throw ConnectionAbort() }
+        do {
+            try await withTaskCancellationHandler {
+                try await task.value
+            } onCancel: {
+                task.cancel()
+            }
+        } catch {
+            throw ConnectionAbort()
+        }
     }
 
     /// Cancels all current and future waits.

@@ -1,3 +1,5 @@
+package import KakaoAPI
+
 /// A simulated failure at Kakao, requested by a test.
 package struct Fault: Sendable, Equatable {
     /// The kind of failure.
@@ -15,14 +17,23 @@ package struct Fault: Sendable, Equatable {
         case down
     }
 
+    /// Something that a request does, after which a fault strikes. The request has been executed then.
+    package enum Event: String, Sendable, CaseIterable {
+        /// A refresh superseded its refresh token by another one.
+        case rotated
+    }
+
     /// The affected path, or `*` for all paths. `/sandbox/*` is never affected.
     package var path = "*"
     package var kind: Kind
     /// The status of the response, 200 to 599.
     package var status: Int?
-    /// Kakao's code in the body of the response; `nil` for a response without JSON, as from a gateway.
+    /// Kakao's code in the body of the response. Without it and without ``oauthError``, the response has no JSON, as from
+    /// a gateway.
     package var code: Int?
-    /// `msg` of the response.
+    /// The error of the authorization server in the body of the response.
+    package var oauthError: OAuthError?
+    /// `msg` or `error_description` of the response.
     package var message = "a fault of the sandbox"
     /// `Retry-After` of the response, in seconds.
     package var retryAfterSeconds: Int?
@@ -36,6 +47,8 @@ package struct Fault: Sendable, Equatable {
     package var userIDs: Set<Int64>?
     /// Whether the request is executed all the same: the push is sent, but the caller gets no success response.
     package var isDelivered = false
+    /// The event to which the fault is limited; `nil` for all requests.
+    package var when: Event?
 
     package init(_ kind: Kind) {
         self.kind = kind
@@ -54,6 +67,7 @@ package struct Fault: Sendable, Equatable {
         KakaoRefusal(
             status: status ?? (kind == .down ? 503 : 500),
             code: code,
+            oauthError: oauthError,
             message: message,
             retryAfterSeconds: retryAfterSeconds
         )

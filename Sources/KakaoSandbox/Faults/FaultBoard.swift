@@ -17,8 +17,8 @@ final class FaultBoard: Sendable {
         fileprivate var isSpent: Bool { fault.times.map { applied >= $0 } ?? false }
 
         /// Returns whether the fault affects this request, and counts it.
-        fileprivate mutating func strikes(_ path: String, users: [Int64]) -> Bool {
-            guard fault.path == "*" || fault.path == path, !isSpent else { return false }
+        fileprivate mutating func strikes(_ path: String, users: [Int64], after event: Fault.Event? = nil) -> Bool {
+            guard fault.path == "*" || fault.path == path, fault.when == event, !isSpent else { return false }
             if let userIDs = fault.userIDs, !users.contains(where: userIDs.contains) { return false }
             // Always drawn, so that the sequence does not depend on the probability.
             guard Double.random(in: 0..<1, using: &generator) < fault.probability else { return false }
@@ -47,6 +47,12 @@ final class FaultBoard: Sendable {
         var end: End?
         /// Whether the request is executed even though ``end`` replaces its response.
         var isCarriedOut = false
+
+        /// Adds the faults that strike after the request was executed. The delays add up.
+        mutating func add(_ other: Verdict) {
+            if let added = other.delay { delay = (delay ?? .zero) + added }
+            end = end ?? other.end
+        }
     }
 
     private struct State {
@@ -84,14 +90,17 @@ final class FaultBoard: Sendable {
 
     /// Applies the faults of a request that has been read. Latencies add up; the first other fault that strikes ends
     /// the request.
-    func verdict(on path: String, users: [Int64]) -> Verdict {
+    ///
+    /// - Parameter event: The event of an executed request, for the faults that wait for it; `nil` for the other faults,
+    ///   before the request is executed.
+    func verdict(on path: String, users: [Int64], after event: Fault.Event? = nil) -> Verdict {
         state.withLock { state in
             var verdict = Verdict()
             var milliseconds = 0
             for index in state.faults.indices where !state.faults[index].fault.isAtHead {
                 let fault = state.faults[index].fault
                 guard fault.kind == .latency || verdict.end == nil,
-                    state.faults[index].strikes(path, users: users)
+                    state.faults[index].strikes(path, users: users, after: event)
                 else { continue }
                 switch fault.kind {
                 case .latency:

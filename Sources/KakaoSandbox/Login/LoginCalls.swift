@@ -1,9 +1,13 @@
 internal import HTTPServer
+internal import JSON
 internal import KakaoAPI
+internal import Locking
 
-/// Kakao Login: the information about access tokens, and Kakao's public keys.
+/// Kakao Login: the information about access tokens, and the documents of OpenID Connect.
 struct LoginCalls: Sendable {
     let signingKeys: SigningKeys
+    /// The issuer of ID tokens: see ``LoginControl/issuer``.
+    let issuer: Locked<String>
 
     func add(to server: inout KakaoCallServer) {
         server.on(AccessTokenInfo.self) { _, caller throws(KakaoRefusal) in
@@ -14,6 +18,25 @@ struct LoginCalls: Sendable {
                 appID: grant.appID
             )
         }
-        server.on("/.well-known/jwks.json") { .json(try await signingKeys.jwks()) }
+        server.on("/.well-known/jwks.json") { _ in .json(try await signingKeys.jwks()) }
+        server.on("/.well-known/openid-configuration") { _ in .json(configuration) }
+    }
+
+    /// The configuration (OpenID Connect Discovery §3).
+    private var configuration: [UInt8] {
+        let issuer = issuer.withLock { $0 }
+        var json = JSONWriter()
+        json.object {
+            $0.member("issuer", issuer)
+            $0.member("authorization_endpoint", issuer + "/oauth/authorize")
+            $0.member("token_endpoint", issuer + "/oauth/token")
+            $0.member("jwks_uri", issuer + "/.well-known/jwks.json")
+            $0.member("token_endpoint_auth_methods_supported", ["client_secret_post"])
+            $0.member("subject_types_supported", ["public"])
+            $0.member("id_token_signing_alg_values_supported", ["RS256"])
+            $0.member("response_types_supported", ["code"])
+            $0.member("code_challenge_methods_supported", ["S256"])
+        }
+        return json.bytes
     }
 }

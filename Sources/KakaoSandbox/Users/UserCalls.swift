@@ -9,15 +9,15 @@ struct UserCalls: Sendable {
 
     let settings: KakaoSandboxSettings
     let users: AppUsers
-    let accessTokens: AccessTokens
+    let tokens: TokenStore
     /// The sandbox's own URL, which is known once the sandbox listens.
     let url: Locked<String>
     private let listing = CallLimit(callsPerMinute: 100)
 
-    init(settings: KakaoSandboxSettings, users: AppUsers, accessTokens: AccessTokens, url: Locked<String>) {
+    init(settings: KakaoSandboxSettings, users: AppUsers, tokens: TokenStore, url: Locked<String>) {
         self.settings = settings
         self.users = users
-        self.accessTokens = accessTokens
+        self.tokens = tokens
         self.url = url
     }
 
@@ -56,9 +56,9 @@ struct UserCalls: Sendable {
         server.on(LogOutUser.self) { _, caller throws(KakaoRefusal) in
             try withUser(caller) { _, userID in
                 if let token = caller.accessToken {
-                    accessTokens.revoke(token)
+                    tokens.revoke(token)
                 } else {
-                    accessTokens.revoke(userID: userID)
+                    tokens.revoke(userID: userID)
                 }
                 return UserIDAnswer(userID: userID)
             }
@@ -66,7 +66,7 @@ struct UserCalls: Sendable {
         server.on(UnlinkUser.self) { _, caller throws(KakaoRefusal) in
             try withUser(caller) { user, userID in
                 user.isLinked = false
-                accessTokens.revoke(userID: userID)
+                tokens.revoke(userID: userID)
                 return UserIDAnswer(userID: userID)
             }
         }

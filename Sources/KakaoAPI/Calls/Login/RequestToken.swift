@@ -96,8 +96,7 @@ package struct RequestToken: KakaoCall {
                 expiresInSeconds: 21_599,
                 refreshToken: "refresh-token",
                 refreshTokenExpiresInSeconds: 5_184_000,
-                scopes: ["profile_nickname"],
-                idToken: nil
+                scopes: ["profile_nickname"]
             )
         ),
         // A browser or another backend waits for the result.
@@ -121,10 +120,10 @@ package struct RequestToken: KakaoCall {
         package init(
             accessToken: String,
             expiresInSeconds: Int64,
-            refreshToken: String?,
-            refreshTokenExpiresInSeconds: Int64?,
-            scopes: [String]?,
-            idToken: String?
+            refreshToken: String? = nil,
+            refreshTokenExpiresInSeconds: Int64? = nil,
+            scopes: [String]? = nil,
+            idToken: String? = nil
         ) {
             self.accessToken = accessToken
             self.expiresInSeconds = expiresInSeconds
