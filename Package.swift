@@ -97,6 +97,7 @@ let package = Package(
             ]
         ),
         // The features, which do not know each other.
+        feature("Accounts", ["Crypto"]),
         feature("Devices", []),
         feature("Pushes", ["Crypto", deque]),
         feature("Callbacks", ["Journal"]),
@@ -106,7 +107,8 @@ let package = Package(
         target(
             "PushService",
             [
-                "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal", "Locking",
+                "Accounts", "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal",
+                "Locking",
                 "LogOutput", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", "Sharing", logging,
                 serviceLifecycle,
             ]
@@ -114,7 +116,7 @@ let package = Package(
         target(
             "Doctor",
             [
-                "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
+                "Accounts", "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
                 "Postgres", "PushService", "ServiceKit", httpTypes, logging,
             ]
         ),
@@ -129,8 +131,8 @@ let package = Package(
         executable(
             "push-server",
             [
-                "Crypto", "Doctor", "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres", "PrivatePostgres",
-                "Pushes", "PushService", "Schemas", "ServiceKit", "Templates",
+                "Accounts", "Crypto", "Doctor", "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres",
+                "PrivatePostgres", "Pushes", "PushService", "Schemas", "ServiceKit", "Templates",
                 argumentParser, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
@@ -144,7 +146,8 @@ let package = Package(
         executable(
             "delivery-proof",
             [
-                "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput", "Postgres",
+                "Accounts", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput",
+                "Postgres",
                 "PrivatePostgres", "Pushes", "PushService", "ServiceKit", argumentParser, deque, httpTypes, logging,
                 serviceLifecycle,
                 subprocess, systemPackage, unixSignals,
@@ -183,7 +186,8 @@ let package = Package(
         tests(
             "PushServiceTests",
             [
-                "Callbacks", "CLibssl", "Crypto", "Devices", "Doctor", "EventLoop", "HTTPClient", "HTTPServer", "JSON",
+                "Accounts", "Callbacks", "CLibssl", "Crypto", "Devices", "Doctor", "EventLoop", "HTTPClient",
+                "HTTPServer", "JSON",
                 "Journal", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Operations", "Postgres",
                 "PrivatePostgres", "PrometheusMetrics", "Pushes", "PushService", "Relay", "Schemas", "ServiceKit",
                 "Sharing",

@@ -115,13 +115,6 @@ final class CallIntake: @unchecked Sendable {
 }
 
 extension PostgresError {
-    /// Whether the database was unable to execute any statement: no connection, timeout, overload, or one of the
-    /// SQLSTATE classes connection exception (08), insufficient resources (53) and operator intervention (57), or
-    /// SQLSTATE 25006 (read-only transaction). Deadlocks (40) count too, since they are transient.
-    var isOutage: Bool {
-        isTransient || ["08", "40", "53", "57"].contains(sqlStateClass) || sqlState == "25006"
-    }
-
     /// Whether another attempt to store the same values would fail as well: data exception (22), constraint (23),
     /// program limit (54), trigger (P0), or values that cannot be sent.
     var isRejection: Bool {

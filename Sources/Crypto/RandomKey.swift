@@ -8,4 +8,10 @@ package enum RandomKey {
             return String(repeating: "0", count: 16 - digits.utf8.count) + digits
         }.joined()
     }
+
+    /// Returns bytes from the system's random generator.
+    package static func bytes(_ count: Int) -> [UInt8] {
+        var generator = SystemRandomNumberGenerator()
+        return (0..<count).map { _ in generator.next() }
+    }
 }

@@ -143,30 +143,6 @@ extension Page<DeviceCursor> {
     }
 }
 
-extension Response {
-    /// The response 202 to a change that is stored here while the call to Kakao is pending.
-    static var pending: Response {
-        .json(PendingChange.shape.json(PendingChange()), status: .accepted)
-    }
-}
-
-extension Answer {
-    /// The response ``Response/pending``.
-    static let pending = Answer.json(
-        .accepted,
-        PendingChange.shape,
-        "The change is stored, and the call to Kakao pending."
-    )
-}
-
-/// The body of ``Response/pending``.
-private struct PendingChange: Sendable {
-    static let shape = Shape<PendingChange>(
-        "PendingChange",
-        [.member("state", .text(oneOf: ["pending"]), "Always `pending`.") { _ in "pending" }]
-    )
-}
-
 extension String {
     /// A push token in a form that may be shown: enough to distinguish two tokens, too little to send to one.
     var masked: String {

@@ -1,3 +1,4 @@
+internal import Accounts
 internal import Crypto
 internal import Dispatch
 internal import EventLoop
@@ -62,6 +63,9 @@ struct AddressChecks: Sendable {
         var addresses = ["\(url)\(Self.callbackPath) (KakaoTalk Share)"]
         if settings.kakao.appID != nil { addresses.append("\(url)/kakao/unlink (unlink)") }
         if settings.kakao.restAPIKey != nil { addresses.append("\(url)/kakao/account-events (account status)") }
+        if !settings.accounts.returnURLs.isEmpty {
+            addresses.append("\(url)\(AccountFeature.redirectPath) (redirect URI of Kakao Login)")
+        }
         return addresses.joined(separator: ", ")
     }
 

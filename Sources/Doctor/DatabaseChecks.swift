@@ -1,14 +1,18 @@
+internal import Accounts
 internal import Crypto
 internal import EventLoop
 internal import FoundationEssentials
 internal import Logging
 internal import Postgres
 internal import PushService
+internal import ServiceKit
 
 /// The doctor's checks of the database: whether it is reachable, up to date, and grants the server what it needs.
 struct DatabaseChecks: Sendable {
     /// The oldest supported version of PostgreSQL: 14.
     private static let oldestVersion = 140_000
+    /// The SQLSTATE of a statement on a table that does not exist.
+    private static let undefinedTable = "42P01"
 
     let settings: Settings
     let migrations: Result<String, any Error>
@@ -48,12 +52,15 @@ struct DatabaseChecks: Sendable {
             { await self.check("database.connections") { try await self.connections(pool, postgres) } },
             { await self.check("database.durability") { try await self.durability(pool) } },
             { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
+            { await self.check("database.accounts") { try await self.accounts(pool) } },
         ]
         return await [server] + concurrently(others)
     }
 
     private func unreachable(_ text: String) -> [Finding] {
-        let others = ["migrations", "role", "tls", "connections", "durability", "autovacuum"].map { "database.\($0)" }
+        let others = ["migrations", "role", "tls", "connections", "durability", "autovacuum", "accounts"].map {
+            "database.\($0)"
+        }
         return [Finding(.wrong, "database", text)]
             + (["clock.database"] + others).map { Finding(.skipped, $0, "the database is unreachable") }
     }
@@ -208,6 +215,44 @@ struct DatabaseChecks: Sendable {
             )
         }
         return (.ok, "on")
+    }
+
+    /// Checks that the configured keys decrypt the tokens of users.
+    private func accounts(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        guard settings.accounts.encryptionKey != nil else { return (.skipped, "accounts.encryption_key is not set") }
+        let keys: [StoredKey]
+        do {
+            keys = try await StoredKey.all(pool: pool, settings.accounts, appID: settings.kakao.appID)
+        } catch let error as PostgresError where error.sqlState == Self.undefinedTable {
+            return (.skipped, "the migration of accounts is pending")
+        } catch let error as PostgresError where error.code == .timedOut {
+            return (
+                .skipped,
+                "too many accounts for a check: push-server accounts rotate-key reports tokens that cannot be decrypted"
+            )
+        }
+        for key in keys {
+            switch key.use {
+            case .current, .decryption: break
+            case .missing:
+                return (
+                    .wrong,
+                    "tokens are encrypted with key \(key.id), which is not set: add it to accounts.decryption_keys"
+                )
+            case .unreadable(let userID):
+                return (
+                    .wrong,
+                    "the tokens of user \(userID) cannot be decrypted: restore kakao.app_id if it was changed, otherwise the row was altered"
+                )
+            }
+        }
+        guard !keys.contains(where: { $0.use == .decryption }) else {
+            return (
+                .ok,
+                "all keys of stored tokens are set; run push-server accounts rotate-key before you remove one from accounts.decryption_keys"
+            )
+        }
+        return (.ok, "all stored tokens are encrypted with accounts.encryption_key")
     }
 }
 

@@ -82,9 +82,12 @@ package struct Doctor: Sendable {
     private func kakaoGroups(_ client: HTTPClient) -> [Group] {
         let kakao = KakaoChecks(settings: settings.kakao, accessToken: accessToken, client: client)
         let issuers = IssuerChecks(settings: settings, client: client)
+        let login = LoginChecks(settings: settings, client: client)
         return [
             Group("kakao.api_url") { await kakao.findings() },
             Group("kakao.auth_url") { [await issuers.kakao()] },
+            Group("kakao.rest_api_key") { await login.keys() },
+            Group("login.redirect_uri") { [await login.redirectURI()] },
             Group("identity.jwt") { [await issuers.backend()] },
         ]
     }
@@ -129,7 +132,7 @@ package struct Doctor: Sendable {
     /// No text is built from a secret, but some quote the responses of other servers.
     private func masked(_ text: String) -> String {
         var secrets = [settings.identity.operatorKey, settings.kakao.adminKey, settings.databaseURL]
-        secrets += [settings.identity.feedbackSecret, accessToken].compactMap(\.self)
+        secrets += [settings.identity.feedbackSecret, settings.kakao.clientSecret, accessToken].compactMap(\.self)
         if case .secret(let secret) = settings.identity.backend?.keys { secrets.append(secret) }
         return secrets.reduce(text) { text, secret in
             secret.revealed.utf8.count < Self.shortestMasked

@@ -1,3 +1,4 @@
+internal import Accounts
 internal import Callbacks
 internal import Crypto
 internal import PushService
@@ -8,7 +9,7 @@ struct KeyChecks {
     let settings: Settings
 
     func findings() -> [Finding] {
-        [operatorKey(), feedbackSecret(), loginKeys()]
+        [operatorKey(), feedbackSecret(), loginKeys(), encryptionKey(), returnURLs()]
     }
 
     /// Returns whether `text` has the form of the keys that Kakao gives an app: 32 hexadecimal digits.
@@ -83,5 +84,43 @@ struct KeyChecks {
             )
         }
         return Finding(.ok, subject, "accepted for \(keys.map(\.name).joined(separator: ", "))")
+    }
+
+    private func encryptionKey() -> Finding {
+        let subject = "accounts.encryption_key"
+        let accounts = settings.accounts
+        guard let key = accounts.encryptionKey else {
+            guard settings.kakao.clientSecret == nil, !accounts.usesOpenIDConnect else {
+                return Finding(
+                    .warning,
+                    subject,
+                    "not set, so the other settings of logins have no effect: make one with `openssl rand -base64 32`"
+                )
+            }
+            return Finding(.skipped, subject, "not set: the server keeps no tokens of users")
+        }
+        let others = accounts.decryptionKeys.count
+        return Finding(
+            .ok,
+            subject,
+            "new tokens are encrypted with key \(key.id); \(others) \(others == 1 ? "key" : "keys") for decryption only"
+        )
+    }
+
+    private func returnURLs() -> Finding {
+        let subject = "login.return_urls"
+        let urls = settings.accounts.returnURLs
+        guard !urls.isEmpty else { return Finding(.skipped, subject, "not set: there is no /login/kakao") }
+        guard settings.publicURL != nil else {
+            return Finding(.wrong, subject, "Kakao cannot return browsers to this server: set http.public_url")
+        }
+        if let url = urls.map(WebAddress.init).first(where: { !$0.isHTTPS && !$0.isLoopback }) {
+            return Finding(
+                .warning,
+                subject,
+                "tickets are sent to \(url.host) unencrypted: use https://"
+            )
+        }
+        return Finding(.ok, subject, urls.joined(separator: ", "))
     }
 }

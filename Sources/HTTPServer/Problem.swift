@@ -61,7 +61,7 @@ package struct Problem: Error, Sendable {
         var json = JSONWriter()
         json.object { json in
             json.member("type", "urn:kakao-push-server:error:\(kind)")
-            json.member("title", status.reasonPhrase)
+            json.member("title", status.reasonPhrase.isEmpty ? kind : status.reasonPhrase)
             json.member("status", status.code)
             json.member("detail", detail)
             json.member("code", code)

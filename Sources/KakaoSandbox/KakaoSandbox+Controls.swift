@@ -205,6 +205,11 @@ extension KakaoSandbox {
         tokens.reuses(of: userID)
     }
 
+    /// Revokes an access token, as a logout with this token does.
+    package func revokeAccessToken(_ token: String) {
+        tokens.revoke(token)
+    }
+
     /// Revokes all codes and tokens of a user.
     package func revokeAccessTokens(of userID: Int64) {
         tokens.revoke(userID: userID)

@@ -1,3 +1,4 @@
+internal import Accounts
 internal import Callbacks
 internal import Devices
 internal import Operations
@@ -11,6 +12,7 @@ let features = [
     ListedFeature(DeviceFeature.self, \.devices),
     ListedFeature(PushFeature.self, \.pushes),
     ListedFeature(SharingFeature.self, \.sharing),
+    ListedFeature(AccountFeature.self, \.accounts),
     ListedFeature(RelayFeature.self),
     ListedFeature(CallbackFeature.self, \.callbacks),
     ListedFeature(IdentityFeature.self),

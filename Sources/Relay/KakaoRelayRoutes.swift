@@ -96,11 +96,11 @@ struct KakaoRelayRoutes: RouteCollection {
             if operation.isPaged { response.body = PageAddresses.replacing(in: response.body, publicURL()) }
             return Response(relaying: response)
         } catch let error as KakaoError {
-            throw Problem(relaying: error, isIdempotent: operation.isIdempotent) { scopes in
+            throw Problem(error, about: "the call", isIdempotent: operation.isIdempotent, keepsStatus: true) { scopes in
                 target.userID.flatMap { consentURL($0, scopes) }
             }
         } catch var problem as Problem where problem.kind == ProblemKind.accountLoginRequired.name {
-            problem.add(consentURL: target.userID.flatMap { consentURL($0, []) })
+            problem.setConsentURL(target.userID.flatMap { consentURL($0, []) })
             throw problem
         }
     }
@@ -278,102 +278,5 @@ extension Response {
             body: response.body
         )
         self.headerFields[.retryAfter] = headerFields[.retryAfter]
-    }
-}
-
-extension ProblemKind {
-    fileprivate static let consentRequired = ProblemKind(
-        .forbidden,
-        "consent-required",
-        "The user must consent to the scopes in `required_scopes`."
-    )
-    fileprivate static let outcomeUnknown = ProblemKind(
-        .gatewayTimeout,
-        "outcome-unknown",
-        "Kakao did not respond in time, and may or may not have carried out the call."
-    )
-}
-
-extension Problem {
-    /// The delay before a repetition if Kakao names none, in seconds.
-    private static let retrySeconds: Int64 = 5
-
-    /// Returns the problem of a call that did not succeed, with Kakao's status and code where they concern the caller.
-    ///
-    /// - Parameters:
-    ///   - isIdempotent: Whether the caller may repeat the call without knowing its outcome.
-    ///   - consentURL: Returns the page where the user logs in and agrees to scopes.
-    fileprivate init(
-        relaying error: KakaoError,
-        isIdempotent: Bool,
-        consentURL: (_ scopes: [String]) -> String?
-    ) {
-        switch error.kind {
-        case .unreachable(let cause) where cause.code == .responseTooLarge || cause.code == .badResponse:
-            self.init(of: .badGateway, "Kakao's response is too large, or is not HTTP.")
-        case .unreachable:
-            guard isIdempotent || !error.bodyBytesLeft else {
-                self = .outcomeUnknown
-                return
-            }
-            self = .kakaoUnavailable(error)
-        case .badAnswer:
-            self.init(of: .badGateway, "Kakao's response does not match its documentation.")
-        case .refused(let status, let code, let message):
-            let words = message.isEmpty ? "" : ": \(message)"
-            switch (error.disposition, status) {
-            case (.logIn, _):
-                self.init(
-                    of: .loginRequired,
-                    "Kakao rejected the access token\(words). The user must log in again.",
-                    headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
-                )
-                add(consentURL: consentURL([]))
-            case (.consent, _):
-                self.init(
-                    .forbidden,
-                    code: code?.rawValue,
-                    kind: ProblemKind.consentRequired.name,
-                    "The user has not consented to what this call needs\(words)",
-                    members: ["required_scopes": .array(error.requiredScopes.map { .string($0) })]
-                )
-                add(consentURL: consentURL(error.requiredScopes))
-            // The key is this server's, so the caller cannot do anything about it.
-            case (.halt, 401): self.init(of: .badGateway, "Kakao rejected this server's key. An operator must act.")
-            case (_, 400..<500):
-                self = .refusedByKakao("the call", status: status, code, message)
-                if let retryAfter = error.retryAfter {
-                    headerFields[.retryAfter] = String(retryAfter.components.seconds)
-                }
-            case (_, 300..<400):
-                self.init(
-                    of: .badGateway,
-                    "Kakao responded with status \(status), which its documentation does not describe."
-                )
-            // A gateway does not say whether Kakao has the request.
-            case _ where code == nil && !isIdempotent: self = .outcomeUnknown
-            default: self = .kakaoUnavailable(error)
-            }
-        }
-    }
-
-    /// Adds the page where the user logs in and agrees to scopes.
-    fileprivate mutating func add(consentURL: String?) {
-        members["consent_url"] = consentURL.map { .string($0) }
-    }
-
-    private static var outcomeUnknown: Problem {
-        Problem(
-            of: .outcomeUnknown,
-            "Kakao did not respond, and may or may not have carried out the call. Find out before you repeat it."
-        )
-    }
-
-    private static func kakaoUnavailable(_ error: KakaoError) -> Problem {
-        Problem(
-            of: .kakaoUnavailable,
-            "Kakao is unavailable. Try again.",
-            headerFields: [.retryAfter: String(error.retryAfter?.components.seconds ?? retrySeconds)]
-        )
     }
 }

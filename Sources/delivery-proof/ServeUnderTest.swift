@@ -1,3 +1,4 @@
+internal import Accounts
 internal import ArgumentParser
 internal import EventLoop
 internal import FoundationEssentials
@@ -10,11 +11,11 @@ internal import ServiceKit
 internal import ServiceLifecycle
 internal import UnixSignals
 
-/// The push server as a separate process, with intervals that the proof chooses.
+/// The push server as a separate process, with intervals that the proofs choose.
 struct ServeUnderTest: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve-under-test",
-        abstract: "Run a push server for the proof to stop, kill and disconnect. Settings come from the environment.",
+        abstract: "Run a push server for the proofs to stop, kill and disconnect. Settings come from the environment.",
         shouldDisplay: false
     )
 
@@ -25,6 +26,9 @@ struct ServeUnderTest: AsyncParsableCommand {
         help: "The sender's lease in milliseconds. Its other intervals are scaled with it. (default: as in production)"
     )
     var leaseMilliseconds: Int?
+
+    @Option(help: "The lease of a token refresh in milliseconds. (default: as in production)")
+    var refreshLeaseMilliseconds: Int?
 
     @Option(help: "The directory of the migrations.")
     var migrations: String
@@ -48,12 +52,15 @@ struct ServeUnderTest: AsyncParsableCommand {
             // Otherwise the wait after a rate limit would be most of the run's duration.
             settings.pushes.intervals.quotaWait = settings.pushes.intervals.lease * 0.2
         }
+        if let refreshLeaseMilliseconds {
+            settings.accounts.refreshIntervals = RefreshIntervals(lease: .milliseconds(refreshLeaseMilliseconds))
+        }
         let server = try PushServer(
             settings: settings,
             migrations: migrations,
             logger: logger,
             // One loop runs the same code as two, with fewer connections to PostgreSQL.
-            loopCount: leaseMilliseconds == nil ? EventLoopGroup.coreCount : 1,
+            loopCount: leaseMilliseconds == nil && refreshLeaseMilliseconds == nil ? EventLoopGroup.coreCount : 1,
             onListening: { server in
                 print("\(Self.readyPrefix)\(server.port)")
                 fflush(nil)

@@ -120,6 +120,9 @@ struct DevCommand: AsyncParsableCommand {
         environment["KAKAO_APP_ID"] = "123456"
         environment["KAKAO_NATIVE_APP_KEY"] = environment["KAKAO_NATIVE_APP_KEY"] ?? "sandbox-native-app-key"
         environment["KAKAO_REST_API_KEY"] = environment["KAKAO_REST_API_KEY"] ?? "sandbox-rest-api-key"
+        environment["KAKAO_CLIENT_SECRET"] = environment["KAKAO_CLIENT_SECRET"] ?? "sandbox-client-secret"
+        environment["ACCOUNTS_ENCRYPTION_KEY"] = keys.encryptionKey
+        environment["LOGIN_RETURN_URLS"] = environment["LOGIN_RETURN_URLS"] ?? "http://localhost:3000/login/done"
         environment["SHARING_APP_KEY_CALLS"] = environment["SHARING_APP_KEY_CALLS"] ?? "true"
         environment["SHARING_KA_HEADER"] =
             environment["SHARING_KA_HEADER"] ?? "sdk/2.27.3 os/ios-17.0 origin/com.example.app"
@@ -138,18 +141,23 @@ struct DevKeys {
     let operatorKey: String
     let adminKey: String
     let feedbackSecret: String
+    /// The key that encrypts users' tokens, in Base64. Without it, the tokens in the database are lost.
+    let encryptionKey: String
 
     init(directory: String) throws {
-        func key(_ name: String) throws -> String {
+        func key(_ name: String, _ make: () -> String = { RandomKey.hexadecimal(words: 2) }) throws -> String {
             let path = "\(directory)/\(name)"
             if let text = FileContents.read(path), !text.isEmpty { return String(decoding: text, as: UTF8.self) }
-            let key = RandomKey.hexadecimal(words: 2)
+            let key = make()
             try PrivateFile.write(key, to: path)
             return key
         }
         operatorKey = try key("operator.key")
         adminKey = try key("kakao-admin.key")
         feedbackSecret = try key("feedback.secret")
+        encryptionKey = try key("accounts-encryption.key") {
+            Data(RandomKey.bytes(EncryptionKey.length)).base64EncodedString()
+        }
     }
 }
 

@@ -1,9 +1,6 @@
 internal import ArgumentParser
 internal import Crypto
-internal import EventLoop
 internal import FoundationEssentials
-internal import LogOutput
-internal import Postgres
 internal import PushService
 internal import Schemas
 internal import ServiceKit
@@ -107,24 +104,5 @@ private func parseScope(_ text: String) throws -> Scope {
 
 /// Runs `body` with the store of operator keys, over a connection to the database for this command.
 private func withKeyStore(_ options: SettingsOptions, _ body: (OperatorKeyStore) async throws -> Void) async throws {
-    try await reportingFailures {
-        let settings = try options.load()
-        let sink = LogSink()
-        defer { sink.flush() }
-        let loops = try EventLoopGroup(count: 1)
-        defer { loops.shutdown() }
-        let pool = PostgresPool(
-            settings: try PostgresSettings(url: settings.databaseURL.revealed),
-            loop: loops.loops[0],
-            logger: settings.logger(sink)
-        )
-        pool.start()
-        do {
-            try await body(OperatorKeyStore(pool: pool))
-        } catch {
-            await pool.shutdown()
-            throw error
-        }
-        await pool.shutdown()
-    }
+    try await options.withDatabase { _, pool in try await body(OperatorKeyStore(pool: pool)) }
 }

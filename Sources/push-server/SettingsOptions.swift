@@ -1,8 +1,11 @@
 internal import ArgumentParser
+internal import Crypto
+internal import EventLoop
 internal import FoundationEssentials
 internal import Glibc
 internal import LogOutput
 internal import Logging
+internal import Postgres
 internal import PushService
 internal import ServiceKit
 
@@ -41,6 +44,31 @@ struct SettingsOptions: ParsableArguments {
     var source: String {
         let path = file ?? Self.defaultFile
         return FileContents.read(path) == nil ? "the environment" : "\(path) and the environment"
+    }
+
+    /// Runs `body` with the settings, and with connections to their database for this command. Reports a thrown error as
+    /// one line and an exit code.
+    func withDatabase(_ body: (Settings, PostgresPool) async throws -> Void) async throws {
+        try await reportingFailures {
+            let settings = try load()
+            let sink = LogSink()
+            defer { sink.flush() }
+            let loops = try EventLoopGroup(count: 1)
+            defer { loops.shutdown() }
+            let pool = PostgresPool(
+                settings: try PostgresSettings(url: settings.databaseURL.revealed),
+                loop: loops.loops[0],
+                logger: settings.logger(sink)
+            )
+            pool.start()
+            do {
+                try await body(settings, pool)
+            } catch {
+                await pool.shutdown()
+                throw error
+            }
+            await pool.shutdown()
+        }
     }
 
     /// Returns the folder of the migrations: that of `--migrations`, or one in the working directory or in a parent

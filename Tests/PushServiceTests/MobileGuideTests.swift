@@ -68,19 +68,14 @@ import Testing
         }
     }
 
-    /// Returns the guide's code block that begins with this file name.
-    private static func block(_ name: String) throws -> String {
-        let guide = try String(contentsOf: URL(filePath: "\(TestFiles.repository)/docs/mobile.md"), encoding: .utf8)
-        let start = try #require(guide.firstRange(of: "```swift\n// \(name)\n"), "docs/mobile.md has \(name)")
-        let end = try #require(guide[start.upperBound...].firstRange(of: "\n```\n"))
-        return String(guide[start.upperBound..<end.lowerBound])
-    }
-
     /// Compiles the guide's file and the driver in Swift 6 mode, with warnings as errors, and returns the program's
     /// path.
     private static func build() async throws -> String {
         let folder = try TemporaryFolder.make()
-        try writeFile(Array(block("PushDevices.swift").utf8), to: "\(folder)/PushDevices.swift")
+        try writeFile(
+            Array(TestFiles.code(in: "docs/mobile.md", after: "```swift\n// PushDevices.swift\n").utf8),
+            to: "\(folder)/PushDevices.swift"
+        )
         try writeFile(Array(driver.utf8), to: "\(folder)/main.swift")
         let result = try await Subprocess.run(
             .name("swiftc"),

@@ -76,6 +76,48 @@ import Testing
         }
     }
 
+    @Test("No log line, problem, list or metric contains a token, a code, a ticket or a key of accounts")
+    func accounts() async throws {
+        try await withAccounts { service in
+            let api = service.api
+            var browser = Browser(api)
+            let ticket = try #require(
+                try await browser.logIn(at: service.kakao, ["login_hint": "8"]).location?["ticket"]
+            )
+            _ = try await api.post("/v1/login/tickets", json: ["ticket": .string(ticket)])
+            _ = try await api.post("/v1/login/tickets", json: ["ticket": .string(ticket)])
+            let code = try await service.authorizationCode(of: 7)
+            var shown: [String] = []
+            for redirectURI in [TestService.redirectURI, "https://other.example"] {
+                let body: JSONValue = ["code": .string(code), "redirect_uri": .string(redirectURI)]
+                shown.append(try await api.post("/v1/login/code", json: body).text)
+            }
+            let used: JSONValue = ["code": .string(code + "x"), "redirect_uri": .string(TestService.redirectURI)]
+            shown.append(try await api.post("/v1/login/code", json: used).text)
+            let token = try #require(try await service.accessToken(of: 7).json?["access_token"]?.string)
+            service.kakao.sandbox.revokeAccessTokens(of: 7)
+            try await service.expireAccessTokens()
+            shown.append(try await service.accessToken(of: 7).text)
+            let tokens: JSONValue = [
+                "access_token": .string(token), "refresh_token": .string("R\(token)"), "refreshed_by": "server",
+                "app_key": "rest",
+            ]
+            shown.append(try await api.put("/v1/accounts/7/tokens", tokens.bytes(), type: "application/json").text)
+            shown.append(try await api.get("/v1/accounts").text)
+            shown.append(
+                try await api.post("/v1/user/logout", form: ["target_id_type": "user_id", "target_id": "7"]).text
+            )
+            shown.append(try await api.get("/metrics").text)
+            let lines = service.log.lines.map(\.text)
+            #expect(lines.contains { $0.contains("GET /login/kakao/callback 302") })
+            let secrets = [ticket, code, token, "sandbox-client-secret"] + browser.cookies.values
+            for secret in secrets {
+                #expect(lines.filter { $0.contains(secret) }.isEmpty, "\(secret)")
+                #expect(shown.filter { $0.contains(secret) }.isEmpty, "\(secret)")
+            }
+        }
+    }
+
     @Test("The log and the response of a request have the same request id")
     func requestID() async throws {
         try await withService { service in

@@ -5,6 +5,7 @@ import Postgres
 import TestSupport
 import Testing
 
+@testable import Accounts
 @testable import Callbacks
 @testable import Devices
 @testable import Doctor
@@ -59,7 +60,7 @@ import Testing
         var names: [String] = []
         for text in try TestFiles.swiftFiles(in: "Sources", except: ["Postgres", "delivery-proof"]) {
             for line in text.split(separator: "\n") {
-                let words = line.split { $0 == " " || $0 == ":" }
+                let words = line.split { $0 == " " || $0 == ":" }.drop { $0 == "package" }.map { $0 }
                 guard words.first == "struct", words.count > 2 else { continue }
                 if words[2] == "PostgresStatement" || words[2] == "CoalescedStatement" {
                     names.append(String(words[1]))
@@ -103,6 +104,7 @@ import Testing
             isRetry: false,
             position: 0
         )
+        let accounts = accountSamples(id, now)
         let devices: [any PostgresStatement] = [
             RegisterDevices(registrations: [registration]),
             RepeatRegistrations(items: [.requested(registration), .confirmed(confirmation)]),
@@ -270,7 +272,55 @@ import Testing
             ReadShareStatisticsOfDays(query: statistics),
             MergeShareEvents(limit: 1),
         ]
-        return try devices + pushes + others + shares + images(id)
+        return try devices + pushes + others + shares + accounts + images(id)
+    }
+
+    private static func accountSamples(_ id: UUID, _ now: Date) -> [any PostgresStatement] {
+        let digest = [UInt8](repeating: 0, count: 32)
+        let sealed = TokenVault.Sealed(bytes: [1], keyID: "k")
+        let issued = IssuedTokens(
+            tokens: AccountTokens(accessToken: "a", refreshToken: "r"),
+            accessTokenLifetime: 1,
+            refreshTokenLifetime: 1,
+            scopes: ["s"]
+        )
+        let claim = RefreshClaim(userID: 1, lease: id, appKey: .rest, sealed: sealed, attempts: 0, isVerified: true)
+        let login = Login(userID: 1, appKey: .rest, refreshedBy: .server, issued: issued, isVerified: true)
+        let unlink = PendingUnlink(userID: 1, lease: id, attempts: 0)
+        let event = UserEvent(userID: 1, kind: .left, type: "t", happenedAt: now)
+        return [
+            StoreLogin(login: login, sealed: sealed),
+            LockUser(userID: 1),
+            CancelUnlink(userID: 1),
+            FindPendingUnlink(userID: 1),
+            ExpireAccessToken(userID: 1, pause: .zero),
+            VerifyAccount(userID: 1, refreshTokenSHA256: digest),
+            ClaimRefresh(userID: 1, tokens: [1], duration: .seconds(30)),
+            ClaimRenewals(limit: 1, duration: .seconds(30), keyIDs: ["k"], appKeys: [.rest]),
+            StoreRefresh(claim: claim, usedSHA256: digest, issued: issued, sealed: sealed),
+            RejectRefresh(claim: claim, usedSHA256: digest),
+            PostponeRefresh(claim: claim, pause: .seconds(1)),
+            ExpireAccounts(limit: 1),
+            EndAccounts(events: [event]),
+            DeleteAccount(userID: 1),
+            LookUpTokens(userIDs: [1]),
+            FindAccount(userID: 1),
+            ListAccounts(state: .linked, endsBefore: now, after: 1, limit: 1),
+            ListOtherKeys(keyID: "k", after: 0, limit: 1),
+            ListTokenSamples(),
+            StoreReencryption(changes: [Reencryption(userID: 1, old: sealed, new: sealed)]),
+            ClaimLoginCode(sha256: digest, request: digest, claim: id, lifetime: .seconds(1)),
+            ReleaseLoginCode(sha256: digest, claim: id),
+            StoreLoginResult(sha256: digest, request: nil, claim: nil, result: [1], lifetime: .seconds(1)),
+            RedeemTicket(sha256: digest),
+            DeleteExpiredLoginResults(limit: 1),
+            StorePendingUnlink(userID: 1, lease: id, duration: .seconds(1)),
+            ClaimUnlink(lease: id, duration: .seconds(1)),
+            PostponeUnlink(unlink: unlink, delay: .seconds(1)),
+            DeletePendingUnlink(unlink: unlink),
+            CountAccounts(),
+            CountExpiringAccounts(),
+        ]
     }
 
     private static func images(_ id: UUID) throws -> [any PostgresStatement] {

@@ -209,15 +209,6 @@ extension DeviceImportStore {
 
 // MARK: Statements
 
-/// Reads the time at which the transaction began.
-struct ReadTransactionTime: PostgresStatement {
-    static let sql: SQL = """
-        SELECT now()
-        """
-
-    static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
-}
-
 /// Schedules calls to Kakao about imported devices.
 ///
 /// The registration of a token has to wait for the withdrawals of its other devices, which are scheduled with it.

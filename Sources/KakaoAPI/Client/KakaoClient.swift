@@ -45,16 +45,19 @@ package struct KakaoClient: Sendable {
     ///   - credential: A credential that the call accepts.
     ///   - uploads: The files of a call that uploads some.
     ///   - latestStart: See ``HTTPClientRequest/latestStart``.
+    ///   - timeout: The time limit of the call; `nil` for that of its declaration.
     /// - Throws: ``KakaoError``
     package func call<Call: KakaoCall>(
         _ call: Call,
         as credential: KakaoCredential = .adminKey,
         uploads: [KakaoUpload] = [],
-        startingBefore latestStart: UInt64? = nil
+        startingBefore latestStart: UInt64? = nil,
+        timeout: Duration? = nil
     ) async throws(KakaoError) -> Call.Answer {
         let operation = Call.operation
         var request = request(of: call, operation, as: credential, uploads)
         request.latestStart = latestStart
+        if let timeout { request.totalTimeout = timeout }
         var answer: Call.Answer?
         let secrets = operation.secrets(of: call)
         try await exchange(request, operation.name, operation.family, credential.kind, secrets) { response in

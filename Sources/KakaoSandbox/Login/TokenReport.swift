@@ -40,6 +40,8 @@ package struct TokenReport: Sendable, Equatable {
 /// A request with a refresh token in whose place another one had been issued.
 package struct TokenReuse: Sendable, Equatable {
     package let userID: Int64
+    /// The SHA-256 of the refresh token.
+    package let tokenSHA256: [UInt8]
     /// The time at which the request arrived.
     package let unixMilliseconds: Int64
     /// Whether the response with the successor had been handed to its connection before. The connection was open, and

@@ -253,7 +253,8 @@ final class TokenStore: Sendable {
             case .authorizationCode:
                 return state.codes[call.code?.revealed ?? ""]?.authorization.login.userID
             case .refreshToken:
-                guard let refreshToken = state.refreshTokens[call.refreshToken?.revealed ?? ""] else { return nil }
+                let token = call.refreshToken?.revealed ?? ""
+                guard let refreshToken = state.refreshTokens[token] else { return nil }
                 let userID = refreshToken.login.userID
                 state.report(of: userID) { report in
                     report.inFlight += 1
@@ -263,6 +264,7 @@ final class TokenStore: Sendable {
                     state.add(
                         TokenReuse(
                             userID: userID,
+                            tokenSHA256: SHA256Digest.of(token),
                             unixMilliseconds: WallClock.unixMilliseconds,
                             isAfterDelivery: isDelivered
                         )

@@ -1,3 +1,4 @@
+package import Accounts
 package import Callbacks
 package import Crypto
 package import Devices
@@ -26,6 +27,7 @@ package struct Settings: SettingsGroup {
     package var pushes = PushSettings()
     package var devices = DeviceSettings()
     package var sharing = SharingSettings()
+    package var accounts = AccountSettings()
     package var journal = JournalSettings()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text

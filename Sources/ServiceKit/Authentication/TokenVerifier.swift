@@ -45,7 +45,7 @@ package struct TokenVerifier: Sendable {
     ///   - client: The client of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
-    func user(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Int64? {
+    package func user(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Int64? {
         guard Self.isInForce(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
             try await objection(to: token, isUrgent: false, client, on: loop) == nil
         else { return nil }

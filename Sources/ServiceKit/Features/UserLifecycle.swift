@@ -11,9 +11,14 @@ package struct UserEvent: Sendable {
         case left
     }
 
+    /// The type of an event that a call to this server caused: the user was logged out.
+    package static let logout = "logout"
+    /// The type of an event that a call to this server caused: the user was unlinked.
+    package static let unlinkCall = "unlink-call"
+
     package let userID: Int64
     package let kind: Kind
-    /// The type of the event, in Kakao's words.
+    /// The type of the event, in Kakao's words, or one of those above.
     package let type: String
     /// When it happened, by the database's clock.
     package let happenedAt: Date

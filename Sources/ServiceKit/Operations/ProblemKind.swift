@@ -42,6 +42,11 @@ extension ProblemKind {
         "another-user",
         "A user's token was sent with another user's id."
     )
+    package static let notConfigured = ProblemKind(
+        .conflict,
+        "not-configured",
+        "The operation needs settings that are not set: the message names them."
+    )
     package static let notFound = ProblemKind(.notFound, "not-found", "There is no such object.")
     package static let contentTooLarge = ProblemKind(.contentTooLarge, "content-too-large", "The body is too large.")
     package static let unsupportedMediaType = ProblemKind(

@@ -6,6 +6,8 @@ package enum Scope: String, CaseIterable, Sendable {
     case send
     /// Permission to call Kakao about users: accounts, scopes, terms.
     case accounts
+    /// Permission to read users' access tokens.
+    case tokens
     /// Permission to call KakaoTalk and KakaoStory for users.
     case talk
     /// Permission to share with KakaoTalk and to upload images.

@@ -8,6 +8,8 @@ package struct KakaoSettings: SettingsGroup {
     package var restAPIKey: String?
     package var nativeAppKey: String?
     package var javaScriptKey: String?
+    /// The secret of the REST API key, with which Kakao issues tokens.
+    package var clientSecret: Secret?
     package var apiURL = "https://kapi.kakao.com"
     package var authURL = "https://kauth.kakao.com"
     package var caCertificateFile: String?
@@ -67,6 +69,13 @@ package struct KakaoSettings: SettingsGroup {
         ),
         Setting("kakao.native_app_key", \.nativeAppKey, optional: .text, "the app's native app key"),
         Setting("kakao.javascript_key", \.javaScriptKey, optional: .text, "the app's JavaScript key"),
+        Setting(
+            "kakao.client_secret",
+            \.clientSecret,
+            optional: .secret(),
+            example: "/run/secrets/kakao_client_secret",
+            "the client secret of the REST API key, if it is activated at Kakao; required then for logins"
+        ),
         Setting("kakao.api_url", \.apiURL, .url, "the base URL of Kakao's API"),
         Setting(
             "kakao.auth_url",

@@ -1,4 +1,5 @@
 package import Crypto
+internal import FoundationEssentials
 package import HTTPServer
 
 extension SettingKind where Value == String {
@@ -215,6 +216,39 @@ extension SettingKind where Value == [Secret] {
             text: { _ in "" },
             shown: { _ in "none" }
         )
+    }
+}
+
+extension SettingKind where Value == EncryptionKey {
+    /// A key of AES-256 in Base64.
+    package static let encryptionKey = SettingKind(
+        "32 bytes in Base64",
+        isSecret: true,
+        problem: "must be 32 bytes in Base64, as `openssl rand -base64 32` prints them.",
+        parse: { Data(base64Encoded: $0).flatMap { EncryptionKey(Array($0)) } },
+        text: { _ in "" }
+    )
+}
+
+extension SettingKind where Value == [EncryptionKey] {
+    /// Keys of AES-256 in Base64.
+    package static let encryptionKeys = SettingKind(
+        "keys of 32 bytes in Base64, separated by commas or lines",
+        isSecret: true,
+        problem: "must be a list of keys, separated by commas or lines, each 32 bytes in Base64.",
+        parse: { text in
+            let kind = SettingKind<EncryptionKey>.encryptionKey
+            return elements(of: text.replacing("\n", with: ",")) { kind.parse($0) != nil }?.compactMap(kind.parse)
+        },
+        text: { _ in "" },
+        shown: { _ in "none" }
+    )
+}
+
+extension SettingKind where Value == [String] {
+    /// Returns the elements of a comma-separated list without the spaces around them; `nil` if one is invalid.
+    package static func list(of text: String, where isValid: (String) -> Bool) -> [String]? {
+        elements(of: text, isValid: isValid)
     }
 }
 

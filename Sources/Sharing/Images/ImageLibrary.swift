@@ -97,7 +97,7 @@ struct ImageLibrary: Sendable {
             )
             // If this fails too, the lease ends by itself.
             try? await store.release(claim)
-            throw Problem(error, about: "the image")
+            throw Problem(error, about: "the image", isIdempotent: true)
         }
         return try await store.complete(claim, url: url)
     }

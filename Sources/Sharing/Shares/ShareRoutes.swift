@@ -166,7 +166,7 @@ struct ShareRoutes: RouteCollection {
         do throws(KakaoError) {
             return try await message.validate(kakao)
         } catch {
-            throw Problem(error, about: "the message")
+            throw Problem(error, about: "the message", isIdempotent: true)
         }
     }
 

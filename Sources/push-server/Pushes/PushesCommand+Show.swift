@@ -9,30 +9,25 @@ extension PushesCommand {
         static let configuration = CommandConfiguration(abstract: "List pushes, newest first.")
 
         @OptionGroup var options: ServerOptions
+        @OptionGroup var list: ListOptions
 
         @Option(help: "List only pushes in this state.")
         var state: PushState?
-
-        @Option(help: "The maximum number of pushes.")
-        var limit = 100
-
-        @Flag(help: "Print JSON, one push per line.")
-        var json = false
-
-        func validate() throws {
-            guard limit > 0 else { throw ValidationError("--limit must be at least 1.") }
-        }
 
         @concurrent
         func run() async throws {
             try await options.withServer { server in
                 var rows = [["id", "state", "name", "sent/total", "created"]]
-                try await server.pushes(state: state?.rawValue, limit: limit) { pushes in
+                try await server.pushes(state: state?.rawValue, limit: list.limit) { pushes in
                     for push in pushes {
-                        if json { Terminal.writeLine(push.description) } else { rows.append(try ShownPush(push).row) }
+                        if list.json {
+                            Terminal.writeLine(push.description)
+                        } else {
+                            rows.append(try ShownPush(push).row)
+                        }
                     }
                 }
-                if !json { for line in Text.table(rows) { Terminal.writeLine(line) } }
+                if !list.json { for line in Text.table(rows) { Terminal.writeLine(line) } }
             }
         }
     }

@@ -10,8 +10,9 @@ struct ServerClient: Sendable {
     /// The maximum size of a response in bytes: a page of ``pushesAPage`` pushes, each with the maximum number of
     /// users.
     private static let maximumResponseBytes = JSONValue.maximumBytes
-    static let pushesAPage = 50
-    static let batchesAPage = 1000
+    private static let pushesAPage = 50
+    /// The largest page of a list.
+    private static let largestPage = 1000
     /// The timeout of dry runs and uploads. A dry run counts all users of an audience, and an upload is sorted, before
     /// the response.
     private static let longTimeout = Duration.seconds(3600)
@@ -53,12 +54,13 @@ struct ServerClient: Sendable {
 
     /// Lists at most `limit` pushes, newest first, and calls `body` with each page.
     func pushes(state: String?, limit: Int, _ body: ([JSONValue]) throws -> Void) async throws {
-        try await pages("/v1/pushes", state: state, limit: limit, itemsAPage: Self.pushesAPage, body)
+        try await pages("/v1/pushes", [("state", state)], limit: limit, itemsAPage: Self.pushesAPage, body)
     }
 
     /// Lists the batches of a push in the order of their numbers, and calls `body` with each page.
     func batches(of id: UUID, state: String?, _ body: ([JSONValue]) throws -> Void) async throws {
-        try await pages("\(Self.path(id))/batches", state: state, limit: .max, itemsAPage: Self.batchesAPage, body)
+        let path = "\(Self.path(id))/batches"
+        try await pages(path, [("state", state)], limit: .max, itemsAPage: Self.largestPage, body)
     }
 
     /// Performs an operation on a push and returns the push.
@@ -108,13 +110,32 @@ struct ServerClient: Sendable {
         _ = try await call(.delete, "/v1/audiences/\(name)")
     }
 
+    // MARK: Accounts
+
+    func account(_ userID: Int64) async throws -> JSONValue {
+        try await call(.get, "/v1/accounts/\(userID)")
+    }
+
+    /// Lists at most `limit` accounts in the order of their users, and calls `body` with each page.
+    ///
+    /// - Parameter endsBefore: Only accounts whose refresh token expires before this time, in RFC 3339.
+    func accounts(
+        state: String?,
+        endsBefore: String?,
+        limit: Int,
+        _ body: ([JSONValue]) throws -> Void
+    ) async throws {
+        let filters = [("state", state), ("ends_before", endsBefore)]
+        try await pages("/v1/accounts", filters, limit: limit, itemsAPage: Self.largestPage, body)
+    }
+
     // MARK: Calls
 
     private static func path(_ id: UUID) -> String { "/v1/pushes/\(id.uuidString.lowercased())" }
 
     private func pages(
         _ path: String,
-        state: String?,
+        _ filters: [(name: String, value: String?)],
         limit: Int,
         itemsAPage: Int,
         _ body: ([JSONValue]) throws -> Void
@@ -122,10 +143,11 @@ struct ServerClient: Sendable {
         var rest = limit
         var cursor: String?
         repeat {
-            // States and cursors, which are ids or numbers, need no escaping in a query.
-            let query = [("state", state), ("limit", String(min(rest, itemsAPage))), ("cursor", cursor)]
-            let fields = query.compactMap { name, value in value.map { "\(name)=\($0)" } }.joined(separator: "&")
-            let page = try await call(.get, "\(path)?\(fields)")
+            var query = FormBody()
+            for (name, value) in filters + [("limit", String(min(rest, itemsAPage))), ("cursor", cursor)] {
+                if let value { query.append(name, value) }
+            }
+            let page = try await call(.get, "\(path)?\(String(decoding: query.bytes, as: UTF8.self))")
             let items = page["items"]?.array ?? []
             try body(items)
             rest -= items.count

@@ -30,16 +30,6 @@ extension Fixture {
         try await authorize(changes).redirection["code"] ?? ""
     }
 
-    /// Calls Kakao as the push server does.
-    var kakao: KakaoClient {
-        let settings = KakaoAPISettings(
-            apiURL: sandbox.url,
-            authURL: sandbox.url,
-            adminKey: AdminKey("sandbox-admin-key")
-        )
-        return KakaoClient(settings: settings, client: client)
-    }
-
     func exchange(
         _ code: String,
         redirectURI: String = Fixture.callback,

@@ -13,7 +13,11 @@ struct Fixture: Sendable {
     /// The client of Kakao's API that the server has.
     var kakao: KakaoClient {
         KakaoClient(
-            settings: KakaoAPISettings(apiURL: sandbox.url, adminKey: AdminKey("sandbox-admin-key")),
+            settings: KakaoAPISettings(
+                apiURL: sandbox.url,
+                authURL: sandbox.url,
+                adminKey: AdminKey("sandbox-admin-key")
+            ),
             client: client
         )
     }

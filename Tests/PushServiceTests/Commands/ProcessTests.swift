@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import HTTPClient
 import HTTPServer
+import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
@@ -214,25 +215,37 @@ import Testing
     @Test("With a database of another version, dev names the folder to delete")
     func otherVersion() async throws {
         let folder = try TemporaryFolder.make() + "/local"
-        let environment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "", "LOG_LEVEL": "notice"]
-        let command = ["dev", "--port", "0", "--directory", folder]
-        let first = try await RunningProgram.start(command, environment: environment)
-        try await first.whileRunning {
-            try await eventually("the development server has started: \(first.lines)", within: .seconds(60)) {
-                FileManager.default.contents(atPath: "\(folder)/dev.env") != nil
-            }
-            let file = try #require(FileManager.default.contents(atPath: "\(folder)/dev.env"))
-            let variables = String(decoding: file, as: UTF8.self)
-            let url = try #require(variables.split(separator: "\n").first { $0.hasPrefix("DATABASE_URL=") })
-            let pool = try await Shared.pool(String(url.dropFirst("DATABASE_URL='".count).dropLast()))
+        try await DevServer.with(in: folder) { first in
+            let pool = try await Shared.pool(try #require(first.variables["DATABASE_URL"]))
             try await pool.write("UPDATE schema_migrations SET checksum = 'another' WHERE version = 1")
             await pool.shutdown()
-            first.send(SIGTERM)
-            #expect(await first.ended() == .exited(0))
+            first.process.send(SIGTERM)
+            #expect(await first.process.ended() == .exited(0))
         }
-        let second = try await RunningProgram.start(command, environment: environment)
+        let second = try await DevServer.process(in: folder)
         #expect(await second.ended() == .exited(EX_CONFIG))
         #expect(second.lines.contains { $0.contains(folder) && $0.contains("Delete the folder") }, "\(second.lines)")
+    }
+
+    @Test("dev offers Kakao Login with its sandbox, and only its owner can read the key that encrypts tokens")
+    func devLogin() async throws {
+        let folder = try TemporaryFolder.make() + "/local"
+        try await DevServer.with(in: folder) { dev in
+            let api = Caller(url: try #require(dev.variables["SERVER_URL"]))
+            let started = try await api.with(nil).get("/login/kakao")
+            let sandbox = try #require(dev.variables["SANDBOX_URL"])
+            #expect(
+                started.headerFields[.location]?.hasPrefix("\(sandbox)/oauth/authorize?") == true,
+                "\(started.text)"
+            )
+            let path = "\(folder)/accounts-encryption.key"
+            #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
+            let key = String(decoding: try #require(FileManager.default.contents(atPath: path)), as: UTF8.self)
+            #expect(!dev.process.lines.contains { $0.contains(key) })
+            #expect(!dev.variables.values.contains(key))
+            dev.process.send(SIGTERM)
+            #expect(await dev.process.ended() == .exited(0))
+        }
     }
 
     @Test("With migrations off, a server starts only after migrate; a new key works at once")

@@ -17,7 +17,7 @@ import Testing
     func sendAndWatch() async throws {
         try await withService { service in
             try await service.database.addPhones([1, 2])
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let sent = try await pushes.run([
                 "send", "--message", Self.message, "--user", "1", "--user", "2", "--name", "여름 세일", "--watch",
             ])
@@ -59,7 +59,7 @@ import Testing
                 let answer = try await service.api.post("/v1/pushes", json: later)
                 ids.append(try #require(answer.json?["id"]?.string))
             }
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             for (limit, count) in [(52, 52), (100, 53), (1, 1)] {
                 let lines = try await pushes.run(["list", "--json", "--limit", String(limit)]).lines
                 #expect(
@@ -72,7 +72,7 @@ import Testing
     @Test("A push is paused, resumed and canceled; watch reports the state by its exit code, and errors are printed")
     func controls() async throws {
         try await withService { service in
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let sent = try await pushes.run([
                 "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
             ])
@@ -97,7 +97,7 @@ import Testing
         try await withService { service in
             try await service.database.addPhones([1, 2])
             service.kakao.fail("send", status: 404, code: -404, times: 1)
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let sent = try await pushes.run([
                 "send", "--message", Self.message, "--user", "1", "--user", "2", "--watch",
             ])
@@ -117,7 +117,7 @@ import Testing
         try await withService { service in
             try await service.database.addPhones([1])
             service.kakao.fail("send", status: 401, code: -401) { $0.message = "words of Kakao" }
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let sent = try await pushes.run(["send", "--message", Self.message, "--user", "1", "--watch"])
             #expect(sent.code == 2)
             #expect(sent.errors.contains("words of Kakao"))
@@ -130,7 +130,7 @@ import Testing
         try await withService { service in
             try await service.database.addPhones([1, 2])
             let arguments = ["send", "--message", Self.message, "--everyone", "--dry-run"]
-            let answer = try await Pushes(service.api.url).run(arguments)
+            let answer = try await OperatorCommand("pushes", service.api.url).run(arguments)
             #expect(answer.code == 0, "\(answer)")
             #expect(answer.lines.prefix(2) == ["users     2 (0 would be skipped)", "requests  1"])
             #expect(answer.output.contains("POST \(service.kakao.sandbox.url)/v1/push/send"))
@@ -143,7 +143,7 @@ import Testing
     func includeUnknown() async throws {
         try await withService { service in
             try await service.database.addPhones([1])
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let arguments = ["send", "--message", Self.message, "--user", "1", "--user", "2", "--watch"]
             #expect(try await pushes.run(arguments).lines.last == "done 100% 1/2 users, 1 skipped")
             #expect(try await pushes.run(arguments + ["--include-unknown"]).lines.last == "done 100% 2/2 users")
@@ -159,7 +159,7 @@ import Testing
         try await withService { service in
             let path = "\(try TemporaryFolder.make())/users"
             try writeFile(Array((1...10_500).map { "\($0)\n" }.joined().utf8), to: path)
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let arguments = ["--message", Self.message, "--users-file", path]
             try await service.database.addPhones(1...10_500)
             let sent = try await pushes.run(["send", "--watch"] + arguments)
@@ -179,7 +179,7 @@ import Testing
         try await withService { service in
             let path = "\(try TemporaryFolder.make())/message.json"
             try writeFile(Array(Self.message.utf8), to: path)
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let rest = ["--user", "1", "--at", "2100-01-01T00:00:00Z"]
             #expect(try await pushes.run(["send", "--message", path] + rest).code == 0)
             #expect(try await pushes.run(["send", "--message", "-"] + rest, input: Self.message).code == 0)
@@ -201,7 +201,7 @@ import Testing
     func lostAnswer() async throws {
         try await withService { service in
             let relay = try Relay(to: service.api.url) { number, answer in number > 1 ? answer : nil }
-            let sent = try await Pushes(relay.url).run([
+            let sent = try await OperatorCommand("pushes", relay.url).run([
                 "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
             ])
             #expect(sent.code == 0, "\(sent)")
@@ -213,7 +213,7 @@ import Testing
 
     @Test("Without a terminal, --everyone requires --yes, and the key cannot be an argument")
     func unasked() async throws {
-        let pushes = Pushes("http://127.0.0.1:1")
+        let pushes = OperatorCommand("pushes", "http://127.0.0.1:1")
         let everyone = try await pushes.run(["send", "--message", Self.message, "--everyone"])
         #expect(everyone.code == EX_USAGE)
         #expect(everyone.errors.contains("--yes"))
@@ -223,21 +223,23 @@ import Testing
 
     @Test("Without a server, without a key and with a wrong key, a command fails and prints a remedy")
     func failures() async throws {
-        let absent = try await Pushes("http://127.0.0.1:1").run(["list"])
+        let absent = try await OperatorCommand("pushes", "http://127.0.0.1:1").run(["list"])
         #expect(absent.code == 1)
         #expect(absent.errors.contains("http://127.0.0.1:1") && absent.errors.contains("SERVER_URL"))
         #expect(absent.errors.count(where: { $0 == "\n" }) == 1)
-        let keyless = try await Pushes("http://127.0.0.1:1", key: nil).run(["list"])
+        let keyless = try await OperatorCommand("pushes", "http://127.0.0.1:1", key: nil).run(["list"])
         #expect(keyless.code == 1)
         #expect(keyless.errors.contains("OPERATOR_KEY") && keyless.errors.contains("--key-file"))
         try await withService { service in
-            let wrong = try await Pushes(service.api.url, key: "wrong").run(["list"])
+            let wrong = try await OperatorCommand("pushes", service.api.url, key: "wrong").run(["list"])
             #expect(wrong.code == 1)
             let detail = try await service.api.with("Bearer wrong").get("/v1/pushes").json?["detail"]?.string
             #expect(wrong.errors == "push-server: \(detail ?? "?")\n")
             let path = "\(try TemporaryFolder.make())/key"
             try writeFile(Array("\(Keys.operator)\n".utf8), to: path)
-            let right = try await Pushes(service.api.url, key: "wrong").run(["list", "--key-file", path])
+            let right = try await OperatorCommand("pushes", service.api.url, key: "wrong").run([
+                "list", "--key-file", path,
+            ])
             #expect(right.code == 0, "\(right)")
         }
     }
@@ -253,7 +255,7 @@ import Testing
             settings.privateKeyFile = "\(folder)/key.pem"
         }
         try await withService(adjust) { service in
-            let pushes = Pushes("https://\(service.api.url.dropFirst("http://".count))/")
+            let pushes = OperatorCommand("pushes", "https://\(service.api.url.dropFirst("http://".count))/")
             let refused = try await pushes.run(["list"])
             #expect(refused.code == 1)
             #expect(refused.errors.contains("--ca-file"))
@@ -304,7 +306,7 @@ import Testing
     @Test("Ctrl-C stops the watching but not the push, and prints that")
     func interrupted() async throws {
         try await withService { service in
-            let answer = try await Pushes(service.api.url).run([
+            let answer = try await OperatorCommand("pushes", service.api.url).run([
                 "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
             ])
             let id = try #require(answer.lines.first)
@@ -324,7 +326,7 @@ import Testing
     func terminal() async throws {
         try await withService { service in
             try await service.database.addPhones([1, 2])
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let id = try await pushes.run(["send", "--message", Self.message, "--user", "1", "--user", "2"]).lines[0]
             for columns in [60, 20] {
                 let drawn = try await pushes.runOnTerminal(["watch", id], columns: columns)
@@ -341,7 +343,7 @@ import Testing
     @Test("On a terminal the operator must confirm a cancel and a send to everyone")
     func asked() async throws {
         try await withService { service in
-            let pushes = Pushes(service.api.url)
+            let pushes = OperatorCommand("pushes", service.api.url)
             let later = ["--message", Self.message, "--at", "2100-01-01T00:00:00Z"]
             let id = try await pushes.run(["send", "--user", "1"] + later).lines[0]
             let kept = try await pushes.runOnTerminal(["cancel", id], input: "n\n")
@@ -357,53 +359,5 @@ import Testing
             #expect(try await pushes.run(["send", "--everyone", "--yes"] + later).code == 0)
             #expect(try await service.database.count("pushes") == 2)
         }
-    }
-}
-
-/// A runner of `push-server pushes` against a server.
-private struct Pushes {
-    struct Result {
-        let code: Int32?
-        let output: String
-        let errors: String
-
-        var lines: [String] { output.split(separator: "\n").map(String.init) }
-    }
-
-    private let environment: [Environment.Key: String]
-
-    init(_ url: String, key: String? = Keys.operator) {
-        var environment: [Environment.Key: String] = ["SERVER_URL": url, "PATH": "/usr/bin:/bin"]
-        environment["OPERATOR_KEY"] = key
-        // A command ends with exit() and frees nothing, which is not a leak.
-        environment["ASAN_OPTIONS"] = "detect_leaks=0"
-        self.environment = environment
-    }
-
-    /// Runs a command to its end.
-    func run(_ arguments: [String], input: String = "") async throws -> Result {
-        try await run(Program.path("push-server"), ["pushes"] + arguments, input)
-    }
-
-    /// Runs a command on a terminal with this number of columns, which combines both outputs.
-    func runOnTerminal(_ arguments: [String], columns: Int = 80, input: String = "") async throws -> Result {
-        let words = ([try Program.path("push-server"), "pushes"] + arguments).map { "'\($0)'" }
-        let command = "stty cols \(columns); exec \(words.joined(separator: " "))"
-        return try await run("/usr/bin/script", ["-qec", command, "/dev/null"], input)
-    }
-
-    private func run(_ program: String, _ arguments: [String], _ input: String) async throws -> Result {
-        let result = try await Subprocess.run(
-            .path(FilePath(program)),
-            arguments: Arguments(arguments),
-            environment: .custom(environment),
-            workingDirectory: "/",
-            input: .string(input),
-            output: .string(limit: 1 << 20),
-            error: .string(limit: 1 << 20)
-        )
-        var code: Int32?
-        if case .exited(let status) = result.terminationStatus { code = status }
-        return Result(code: code, output: result.standardOutput, errors: result.standardError)
     }
 }

@@ -1,6 +1,8 @@
+import Crypto
 import Glibc
 import HTTPClient
 import HTTPServer
+import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
@@ -403,6 +405,188 @@ import Testing
         }
     }
 
+    /// Responses of Kakao's authorization server, and what the checks of logins find.
+    struct LoginCase: Sendable, CustomTestStringConvertible {
+        var token = #"{"error":"invalid_grant","error_code":"KOE322"}"#
+        /// The status of the authorization; `Location` leads to the redirect URI for 302.
+        var authorization = (status: HTTPResponse.Status.found, page: "")
+        var hasSecret = true
+        var wrong: [String] = []
+        let subject: String
+        let text: String
+
+        var testDescription: String { "\(subject): \(text)" }
+    }
+
+    private static let loginCases = [
+        LoginCase(subject: "kakao.rest_api_key", text: "Kakao issues tokens for it"),
+        LoginCase(
+            token: #"{"error":"invalid_grant","error_code":"KOE319"}"#,
+            subject: "kakao.client_secret",
+            text: "Kakao accepts it"
+        ),
+        LoginCase(hasSecret: false, subject: "kakao.client_secret", text: "not set, and not activated at Kakao"),
+        LoginCase(
+            token: #"{"error":"invalid_client","error_description":"Bad client credentials","error_code":"KOE010"}"#,
+            wrong: ["kakao.client_secret"],
+            subject: "kakao.client_secret",
+            text: "Kakao rejects it: copy the client secret again from [App]"
+        ),
+        LoginCase(
+            token: #"{"error":"invalid_client","error_code":"KOE010"}"#,
+            hasSecret: false,
+            wrong: ["kakao.client_secret"],
+            subject: "kakao.client_secret",
+            text: "not set, but Kakao requires it"
+        ),
+        LoginCase(
+            token: #"{"error":"invalid_client","error_description":"Not exist client_id x","error_code":"KOE101"}"#,
+            wrong: ["kakao.rest_api_key"],
+            subject: "kakao.rest_api_key",
+            text: "copy the REST API key from [App]"
+        ),
+        LoginCase(
+            token: #"{"error":"misconfigured","error_code":"KOE009"}"#,
+            wrong: ["kakao.rest_api_key"],
+            subject: "kakao.rest_api_key",
+            text: "it is a key of apps or pages"
+        ),
+        LoginCase(
+            token: #"{"error":"server_error","error_code":"KOE003"}"#,
+            subject: "kakao.rest_api_key",
+            text: "try again later"
+        ),
+        LoginCase(
+            token: "<html></html>",
+            wrong: ["kakao.rest_api_key"],
+            subject: "kakao.rest_api_key",
+            text: "check kakao.auth_url"
+        ),
+        LoginCase(
+            subject: "login.redirect_uri",
+            text: "Kakao returns browsers to https://127.0.0.1:1/login/kakao/callback"
+        ),
+        LoginCase(
+            authorization: (.badRequest, "<h1>KOE006</h1>"),
+            wrong: ["login.redirect_uri"],
+            subject: "login.redirect_uri",
+            text: "enter exactly https://127.0.0.1:1/login/kakao/callback"
+        ),
+        LoginCase(
+            authorization: (.badRequest, "<h1>KOE004</h1>"),
+            wrong: ["login.redirect_uri"],
+            subject: "login.redirect_uri",
+            text: "Kakao Login is not activated"
+        ),
+        LoginCase(
+            authorization: (.badRequest, "<h1>KOE205</h1>"),
+            subject: "login.redirect_uri",
+            text: "status 400 and KOE205"
+        ),
+        LoginCase(
+            authorization: (.serviceUnavailable, ""),
+            subject: "login.redirect_uri",
+            text: "status 503, so it could not be checked"
+        ),
+    ]
+
+    @Test(
+        "The REST API key, the client secret and the redirect URI are checked by harmless requests",
+        arguments: loginCases
+    )
+    func login(_ expected: LoginCase) async throws {
+        let routes: (inout Router) -> Void = { router in
+            router.on(.post, "/oauth/token") { _ in .json(Array(expected.token.utf8), status: .badRequest) }
+            router.on(.get, "/oauth/authorize") { request in
+                let fields = Dictionary(try request.queryItems().map { ($0.name, $0.value) }) { first, _ in first }
+                #expect(fields["prompt"] == "none")
+                let (status, page) = expected.authorization
+                var response = Response.text(page, status: status)
+                if status == .found {
+                    response.headerFields[.location] = "\(fields["redirect_uri"] ?? "")?error=login_required"
+                }
+                return response
+            }
+        }
+        try await withStubServer(routes) { kauth in
+            try await Self.with { _, _, environment in
+                var environment = environment
+                environment["KAKAO_AUTH_URL"] = kauth
+                environment["KAKAO_REST_API_KEY"] = "abcdef0123456789abcdef0123456789"
+                environment["KAKAO_CLIENT_SECRET"] = expected.hasSecret ? "the-client-secret-of-the-app" : nil
+                environment["ACCOUNTS_ENCRYPTION_KEY"] = try EncryptionKey.random().text
+                environment["LOGIN_RETURN_URLS"] = "https://www.example.com/login/done"
+                environment["HTTP_PUBLIC_URL"] = "https://127.0.0.1:1"
+                let examination = try await Examination(environment)
+                let finding = try #require(examination[expected.subject])
+                #expect(finding.text.contains(expected.text), "\(finding)")
+                // The stub has no keys for ID tokens, and this machine's address is not public.
+                #expect(
+                    examination.wrong.filter { !["kakao.auth_url", "http.public_url"].contains($0) } == expected.wrong
+                )
+            }
+        }
+    }
+
+    @Test("Settings of logins that lack another setting are reported; without logins the checks are skipped")
+    func loginSettings() async throws {
+        try await Self.with { _, _, environment in
+            var environment = environment
+            var examination = try await Examination(environment)
+            for subject in [
+                "accounts.encryption_key", "login.return_urls", "kakao.rest_api_key", "kakao.client_secret",
+                "login.redirect_uri", "database.accounts",
+            ] { #expect(examination[subject]?.state == "skipped", "\(subject)") }
+
+            environment["KAKAO_CLIENT_SECRET"] = "the-client-secret-of-the-app"
+            examination = try await Examination(environment)
+            #expect(examination["accounts.encryption_key"]?.state == "warning")
+
+            environment["KAKAO_REST_API_KEY"] = "abcdef0123456789abcdef0123456789"
+            environment["ACCOUNTS_ENCRYPTION_KEY"] = try EncryptionKey.random().text
+            environment["LOGIN_RETURN_URLS"] = "http://www.example.com/login/done"
+            examination = try await Examination(environment)
+            #expect(examination["accounts.encryption_key"]?.state == "ok")
+            #expect(examination["login.return_urls"]?.state == "wrong")
+            #expect(examination["login.return_urls"]?.text.hasSuffix("set http.public_url") == true)
+            environment["HTTP_PUBLIC_URL"] = "https://127.0.0.1:1"
+            #expect(try await Examination(environment)["login.return_urls"]?.state == "warning")
+            environment["LOGIN_RETURN_URLS"] = "http://localhost:3000/login/done"
+            #expect(try await Examination(environment)["login.return_urls"]?.state == "ok")
+        }
+    }
+
+    @Test("Stored tokens that no key of the settings decrypts are wrong")
+    func storedTokens() async throws {
+        let (old, oldText) = try EncryptionKey.random()
+        let (new, newText) = try EncryptionKey.random()
+        try await Self.with { database, _, environment in
+            var environment = environment
+            environment["ACCOUNTS_ENCRYPTION_KEY"] = newText
+            func examine() async throws -> Examination.Finding? {
+                try await Examination(environment)["database.accounts"]
+            }
+            try await database.addAccounts([1], new)
+            #expect(try await examine()?.text == "all stored tokens are encrypted with accounts.encryption_key")
+            try await database.addAccounts([2], old)
+            var finding = try await examine()
+            #expect(finding?.state == "wrong")
+            #expect(
+                finding?.text.contains("key \(old.id), which is not set: add it to accounts.decryption_keys") == true
+            )
+            environment["ACCOUNTS_DECRYPTION_KEYS"] = oldText
+            finding = try await examine()
+            #expect(finding?.state == "ok")
+            #expect(finding?.text.contains("rotate-key before you remove one") == true)
+            environment["KAKAO_APP_ID"] = "7"
+            finding = try await examine()
+            #expect(finding?.state == "wrong")
+            #expect(finding?.text.contains("restore kakao.app_id") == true)
+            try await database.pool.write("DROP TABLE accounts")
+            #expect(try await examine()?.text == "the migration of accounts is pending")
+        }
+    }
+
     @Test("A journal directory that cannot be created is wrong; without one the check is skipped")
     func journal() async throws {
         try await Self.with { _, _, environment in
@@ -474,7 +658,10 @@ private struct Examination {
     var wrong: [String] { findings.filter { $0.state == "wrong" }.map(\.subject) }
 
     private static func expectNoSecret(_ lines: [String], _ environment: [String: String]) {
-        let names = ["OPERATOR_KEY", "KAKAO_ADMIN_KEY", "FEEDBACK_SECRET", "DATABASE_URL", "KAKAO_ACCESS_TOKEN"]
+        let names = [
+            "OPERATOR_KEY", "KAKAO_ADMIN_KEY", "FEEDBACK_SECRET", "DATABASE_URL", "KAKAO_ACCESS_TOKEN",
+            "KAKAO_CLIENT_SECRET", "ACCOUNTS_ENCRYPTION_KEY", "ACCOUNTS_DECRYPTION_KEYS",
+        ]
         for secret in names.compactMap({ environment[$0] }) + ["the-password-of-the-database"] {
             #expect(!lines.contains { $0.contains(secret) }, "\(lines)")
         }

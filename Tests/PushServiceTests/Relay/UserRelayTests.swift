@@ -98,16 +98,6 @@ import Testing
         }
     }
 
-    @Test("A logout and an unlink are not relayed")
-    func ownEndpoints() async throws {
-        try await withKakaoLogin { service in
-            for path in ["/v1/user/logout", "/v1/user/unlink"] {
-                _ = try await service.api.post(path, form: Self.user)
-                #expect(service.kakao.sandbox.stats.requests[path] == nil)
-            }
-        }
-    }
-
     @Test("The addresses of other pages lead to this server", arguments: [true, false])
     func pages(hasPublicURL: Bool) async throws {
         let adjust = { (settings: inout Settings) in

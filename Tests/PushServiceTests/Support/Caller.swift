@@ -22,6 +22,8 @@ struct Caller: Sendable {
     var headerFields = HTTPFields()
     /// The file of certificates to trust; `nil` for those of the system.
     var caCertificateFile: String?
+    /// Whether responses are compared with the OpenAPI document: not those of the sandbox.
+    var checksContract = true
 
     private static let client = Result { try makeClient(caCertificateFile: nil) }
 
@@ -87,7 +89,9 @@ struct Caller: Sendable {
         // A client of its own shuts down when it is released.
         let client = try caCertificateFile.map { try Self.makeClient(caCertificateFile: $0) } ?? Self.client.get()
         let response = try await client.send(request)
-        Contract.check(response, to: request.method, String(request.url.dropFirst(url.count)))
+        if checksContract {
+            Contract.check(response, to: request.method, String(request.url.dropFirst(url.count)))
+        }
         return response
     }
 

@@ -10,6 +10,16 @@ enum TestFiles {
     }()
     static let migrations = "\(repository)/migrations"
 
+    /// Returns a code block of a page.
+    ///
+    /// - Parameter start: The beginning of the block, or a text before it that ends with it.
+    static func code(in page: String, after start: String) throws -> String {
+        let text = try String(contentsOfFile: "\(repository)/\(page)", encoding: .utf8)
+        let start = try #require(text.firstRange(of: start), "\(page) has \(start)")
+        let end = try #require(text[start.upperBound...].firstRange(of: "\n```\n"))
+        return String(text[start.upperBound..<end.lowerBound])
+    }
+
     /// Returns the texts of the Swift files in a folder of the repository and in the folders below it, except some of
     /// these.
     static func swiftFiles(in folder: String, except others: [String] = []) throws -> [String] {

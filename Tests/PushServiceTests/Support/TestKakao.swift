@@ -35,6 +35,9 @@ struct TestKakao: Sendable {
         await sandbox.shutdown()
     }
 
+    /// A caller of the sandbox without a credential, such as a browser.
+    var browser: Caller { Caller(url: sandbox.url, authorization: nil, checksContract: false) }
+
     /// Returns the tokens of a user that Kakao has, each in the form `phone gcm token`.
     func tokens(of userID: Int64) async throws -> [String] {
         var caller = Caller(url: sandbox.url, authorization: "KakaoAK \(Keys.admin)")

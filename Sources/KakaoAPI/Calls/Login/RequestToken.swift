@@ -99,6 +99,8 @@ package struct RequestToken: KakaoCall {
                 scopes: ["profile_nickname"]
             )
         ),
+        // Clients log users in with operations of the server's own, which keep the tokens.
+        isRelayed: false,
         // A browser or another backend waits for the result.
         timeout: .seconds(10)
     )

@@ -27,6 +27,16 @@ import Testing
         #expect(stored == OpenAPIDocument.service.json.indented())
     }
 
+    @Test("docs/errors.md lists each problem that an operation declares, with its status")
+    func problems() throws {
+        let page = try String(contentsOfFile: "\(TestFiles.repository)/docs/errors.md", encoding: .utf8)
+        let rows = page.split(separator: "\n")
+        for kind in Set(Self.operations.flatMap(\.problems)) {
+            let isListed = rows.contains { $0.hasPrefix("| \(kind.status.code)") && $0.contains("`\(kind.name)`") }
+            #expect(isListed, "\(kind.status.code) \(kind.name)")
+        }
+    }
+
     @Test("GET /openapi.json returns the document, without a key, and 304 if it is known")
     func served() async throws {
         try await withService { service in
@@ -49,8 +59,8 @@ import Testing
     @Test("Each declared field is read by its handler")
     func reads() async throws {
         try await withService {
+            $0.keepAccounts()
             $0.kakao.appID = 1
-            $0.kakao.nativeAppKey = "sandbox-native-app-key"
             $0.kakao.makesAppKeyCalls = true
             $0.kakao.kaHeader = "sdk/2.27.3"
         } _: { service in

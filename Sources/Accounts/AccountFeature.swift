@@ -1,0 +1,147 @@
+internal import Crypto
+internal import FoundationEssentials
+internal import HTTPClient
+internal import HTTPServer
+internal import KakaoAPI
+internal import Locking
+internal import Logging
+internal import Postgres
+package import ServiceKit
+package import ServiceLifecycle
+
+/// The users whose Kakao tokens the server keeps: logins, refreshes, access tokens for other backends, unlinks.
+package struct AccountFeature: Feature {
+    package static let collections: [any RouteCollection.Type] = [
+        LoginRoutes.self, TicketRoutes.self, AccountRoutes.self, UserEndRoutes.self,
+    ]
+
+    /// The path of the redirect URI, which is registered at Kakao.
+    package static let redirectPath = LoginRoutes.callbackPath
+
+    private let server: ServerContext
+    private let settings: AccountSettings
+    /// `nil` without a key that encrypts tokens.
+    private let vault: TokenVault?
+    private let app: LoginApp
+    private let counts = RefreshCounts()
+
+    package init(_ server: ServerContext, _ settings: AccountSettings) {
+        self.server = server
+        self.settings = settings
+        vault = settings.vault(appID: server.kakao.appID)
+        app = LoginApp(server.kakao)
+        server.lifecycle.register { AccountUsers(pool: $0.pool) }
+        server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
+        guard vault != nil else { return }
+        server.userTokens.register { [self] in StoredUserTokens(refresher: refresher($0, .requests)) }
+        server.userTokens.registerConsentPage(consentURL)
+    }
+
+    private func refresher(_ loop: LoopServices, _ budget: KakaoBudget) -> TokenRefresher? {
+        vault.map { vault in
+            TokenRefresher(
+                store: AccountStore(pool: loop.pool),
+                vault: vault,
+                kakao: loop.kakao(budget),
+                app: app,
+                intervals: settings.refreshIntervals,
+                counts: counts,
+                loop: loop.loop,
+                logger: server.logger
+            )
+        }
+    }
+
+    private func unlinker(_ loop: LoopServices, _ budget: KakaoBudget) -> Unlinker {
+        Unlinker(
+            pool: loop.pool,
+            kakao: loop.kakao(budget),
+            users: server.lifecycle.users(loop),
+            logger: server.logger
+        )
+    }
+
+    /// Returns the address where a user agrees to scopes; `nil` if users do not log in here.
+    private func consentURL(userID: Int64, scopes: [String]) -> String? {
+        guard !settings.returnURLs.isEmpty, let publicURL = server.publicURL.withLock({ $0 }) else { return nil }
+        var query = FormBody()
+        query.append("user_id", String(userID))
+        if !scopes.isEmpty { query.append("scope", scopes.joined(separator: ",")) }
+        return "\(publicURL)\(LoginRoutes.path)?\(String(decoding: query.bytes, as: UTF8.self))"
+    }
+
+    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
+        let store = AccountStore(pool: loop.pool)
+        let kakao = loop.kakao(.requests)
+        let unlinker = unlinker(loop, .requests)
+        let results = vault.map { LoginResultStore(pool: loop.pool, vault: $0) }
+        let exchange = vault.map { vault in
+            CodeExchange(
+                store: store,
+                vault: vault,
+                kakao: kakao,
+                client: loop.client,
+                app: app,
+                idTokens: server.identity.kakaoTokens,
+                loop: loop.loop,
+                logger: server.logger
+            )
+        }
+        if let vault, let results, let exchange {
+            routes.add(
+                LoginRoutes(
+                    settings: settings,
+                    kakao: server.kakao,
+                    vault: vault,
+                    exchange: exchange,
+                    results: results,
+                    publicURL: { [server] in server.publicURL.withLock { $0 } },
+                    logger: server.logger
+                )
+            )
+        }
+        routes.add(TicketRoutes(results: results, exchange: exchange, kakao: kakao, logger: server.logger))
+        routes.add(
+            AccountRoutes(
+                store: store,
+                vault: vault,
+                refresher: refresher(loop, .requests),
+                unlinker: unlinker,
+                kakao: kakao,
+                appID: server.kakao.appID,
+                consentURL: consentURL
+            )
+        )
+        routes.add(UserEndRoutes(unlinker: unlinker, kakao: kakao, logger: server.logger))
+    }
+
+    package func makeServices() -> [any Service] {
+        let background = server.background
+        let unlinks = unlinker(background, .background).worker(on: background, pace: server.pace)
+        guard let vault, let refresher = refresher(background, .background) else { return [unlinks] }
+        let results = LoginResultStore(pool: background.pool, vault: vault)
+        return [
+            unlinks,
+            refresher.renewer(pace: server.pace),
+            BackgroundWorker(
+                "login-results",
+                on: background.loop,
+                every: .seconds(600),
+                firstAfter: .seconds(30),
+                pace: server.pace,
+                failure: "Cleanup failed",
+                logger: server.logger
+            ) { _ in try await results.purge() > 0 ? .milliseconds(100) : nil },
+        ]
+    }
+}
+
+/// The access tokens of accounts, for other features.
+private struct StoredUserTokens: UserTokenSource {
+    let refresher: TokenRefresher?
+
+    func accessToken(of userID: Int64, replacing rejected: String?) async throws -> String {
+        guard let refresher else { throw Problem.accountsDisabled }
+        return try await refresher.accessToken(of: userID, replacing: rejected).text
+    }
+}

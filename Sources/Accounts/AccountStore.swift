@@ -1,0 +1,221 @@
+internal import Crypto
+internal import FoundationEssentials
+internal import Postgres
+internal import ServiceKit
+
+/// The accounts in PostgreSQL. The statements that change them are in `Transitions`.
+final class AccountStore: Sendable {
+    let pool: PostgresPool
+    private let lookUps: StatementCoalescer<LookUpTokens>
+
+    init(pool: PostgresPool) {
+        self.pool = pool
+        lookUps = StatementCoalescer(pool: pool, access: .read, maximumItems: 64, concurrency: 2) {
+            LookUpTokens(userIDs: $0)
+        }
+    }
+
+    /// Returns the tokens of an account; `nil` if there is no account. Concurrent look-ups share a statement.
+    func storedTokens(of userID: Int64) async throws -> StoredTokens? {
+        try await lookUps.submit(userID)
+    }
+
+    func account(_ userID: Int64) async throws -> Account? {
+        try await pool.read(FindAccount(userID: userID)).first
+    }
+
+    /// Returns up to `limit` accounts in the order of their users.
+    ///
+    /// - Parameters:
+    ///   - state: Only accounts in this state.
+    ///   - endsBefore: Only accounts whose refresh token expires before this time.
+    ///   - cursor: The user after whom the list begins.
+    func list(state: AccountState?, endsBefore: Date?, after cursor: Int64?, limit: Int) async throws -> [Account] {
+        try await pool.read(ListAccounts(state: state, endsBefore: endsBefore, after: cursor, limit: limit))
+    }
+
+    /// Leases an account to refresh its tokens. Returns `nil` if they have changed since they were read, another server
+    /// refreshes them, or a pause after a failure remains.
+    func claim(_ stored: StoredTokens, for lease: Duration) async throws -> RefreshClaim? {
+        guard let sealed = stored.sealed else { return nil }
+        return try await pool.write(ClaimRefresh(userID: stored.userID, tokens: sealed.bytes, duration: lease)).first
+    }
+}
+
+/// The tokens of an account as they are stored, and what a refresh depends on.
+struct StoredTokens: Sendable {
+    let userID: Int64
+    let state: AccountState
+    let reason: String?
+    let refreshedBy: RefreshingSide
+    let appKey: AppKeyKind
+    let scopes: [String]
+    /// `nil` if the tokens were deleted.
+    let sealed: TokenVault.Sealed?
+    let accessTokenEndsAt: Date?
+    /// The seconds until the access token expires; 0 if it has expired.
+    let secondsLeft: Double
+    /// Whether the access token is refreshed before it is used.
+    let isRefreshDue: Bool
+    let hasRefreshToken: Bool
+    /// The seconds until the next refresh may be tried after a failure; 0 if one may.
+    let pauseSeconds: Double
+    /// Whether a server refreshes the tokens now.
+    let isLeased: Bool
+    /// The seconds since Kakao issued the access token.
+    let secondsSinceIssue: Double
+    /// Whether the access token is known to be the user's: not after the first refresh of imported tokens, until Kakao has
+    /// said so.
+    let isTrusted: Bool
+}
+
+// MARK: Statements
+
+/// Looks up the tokens of accounts.
+struct LookUpTokens: CoalescedStatement {
+    typealias Item = Int64
+
+    static let sql: SQL = """
+        SELECT place, user_id, state, reason, refreshed_by, app_key, scopes, tokens, key_id, access_token_ends_at,
+            COALESCE(GREATEST(extract(epoch FROM access_token_ends_at - now()), 0), 0)::float8,
+            COALESCE(refresh_at <= now(), true), refresh_token_sha256 IS NOT NULL,
+            COALESCE(GREATEST(extract(epoch FROM retry_at - now()), 0), 0)::float8,
+            COALESCE(lease_ends_at > now(), false),
+            extract(epoch FROM now() - GREATEST(linked_at, refreshed_at))::float8, is_verified OR refreshed_at IS NULL
+        FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (asked_id, place)
+        JOIN accounts ON user_id = asked_id
+        """
+
+    let userIDs: [Int64]
+
+    var parameters: [PostgresValue] { [.int64s(userIDs)] }
+
+    static func decode(_ row: PostgresRow) throws -> (place: Int, StoredTokens) {
+        let (
+            place, userID, state, reason, refreshedBy, appKey, scopes, tokens, keyID, endsAt, secondsLeft, isDue,
+            hasRefreshToken,
+            pause, isLeased, secondsSinceIssue, isTrusted
+        ) = try row.decode(
+            Int64.self,
+            Int64.self,
+            AccountState.self,
+            String?.self,
+            RefreshingSide.self,
+            AppKeyKind.self,
+            [String].self,
+            [UInt8]?.self,
+            String?.self,
+            Date?.self,
+            Double.self,
+            Bool.self,
+            Bool.self,
+            Double.self,
+            Bool.self,
+            Double.self,
+            Bool.self
+        )
+        var sealed: TokenVault.Sealed?
+        if let tokens, let keyID { sealed = TokenVault.Sealed(bytes: tokens, keyID: keyID) }
+        let stored = StoredTokens(
+            userID: userID,
+            state: state,
+            reason: reason,
+            refreshedBy: refreshedBy,
+            appKey: appKey,
+            scopes: scopes,
+            sealed: sealed,
+            accessTokenEndsAt: endsAt,
+            secondsLeft: secondsLeft,
+            isRefreshDue: isDue,
+            hasRefreshToken: hasRefreshToken,
+            pauseSeconds: pause,
+            isLeased: isLeased,
+            secondsSinceIssue: secondsSinceIssue,
+            isTrusted: isTrusted
+        )
+        return (Int(place), stored)
+    }
+
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [StoredTokens?] {
+        var outputs = [StoredTokens?](repeating: nil, count: count)
+        for row in rows {
+            let (place, tokens) = try decode(row)
+            if outputs.indices.contains(place - 1) { outputs[place - 1] = tokens }
+        }
+        return outputs
+    }
+}
+
+/// Finds an account.
+struct FindAccount: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_id, state, reason, app_key, refreshed_by, scopes, access_token_ends_at, refresh_token_ends_at,
+            created_at, linked_at, refreshed_at
+        FROM accounts
+        WHERE user_id = $1
+        """
+
+    let userID: Int64
+
+    var parameters: [PostgresValue] { [.int64(userID)] }
+    static func decode(_ row: PostgresRow) throws -> Account { try Account(row) }
+}
+
+/// Lists accounts in the order of their users.
+struct ListAccounts: PostgresStatement {
+    static let sql: SQL = """
+        SELECT user_id, state, reason, app_key, refreshed_by, scopes, access_token_ends_at, refresh_token_ends_at,
+            created_at, linked_at, refreshed_at
+        FROM accounts
+        WHERE user_id > $1
+            AND ($2::text IS NULL OR state = $2)
+            AND ($3::timestamptz IS NULL OR refresh_token_ends_at < $3)
+        ORDER BY user_id
+        LIMIT $4
+        """
+
+    let state: AccountState?
+    let endsBefore: Date?
+    let after: Int64?
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [.int64(after ?? 0), .text(state?.rawValue), .timestamp(endsBefore), .int64(Int64(limit))]
+    }
+    static func decode(_ row: PostgresRow) throws -> Account { try Account(row) }
+}
+
+extension Account {
+    fileprivate init(_ row: PostgresRow) throws {
+        let (
+            userID, state, reason, appKey, refreshedBy, scopes, accessTokenEndsAt, refreshTokenEndsAt, createdAt,
+            linkedAt,
+            refreshedAt
+        ) = try row.decode(
+            Int64.self,
+            AccountState.self,
+            String?.self,
+            AppKeyKind.self,
+            RefreshingSide.self,
+            [String].self,
+            Date?.self,
+            Date?.self,
+            Date.self,
+            Date.self,
+            Date?.self
+        )
+        self.init(
+            userID: userID,
+            state: state,
+            reason: reason,
+            appKey: appKey,
+            refreshedBy: refreshedBy,
+            scopes: scopes,
+            accessTokenEndsAt: accessTokenEndsAt,
+            refreshTokenEndsAt: refreshTokenEndsAt,
+            createdAt: createdAt,
+            linkedAt: linkedAt,
+            refreshedAt: refreshedAt
+        )
+    }
+}

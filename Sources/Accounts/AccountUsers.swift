@@ -1,0 +1,17 @@
+internal import Postgres
+internal import ServiceKit
+
+/// Ends accounts when their users log out, leave the app or are erased.
+struct AccountUsers: UserObserver {
+    let pool: PostgresPool
+
+    func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
+        _ = try await transaction.query(EndAccounts(events: events)) as [Int64]
+        return nil
+    }
+
+    func deleteData(ofUser userID: Int64) async throws -> Bool {
+        try await pool.write(DeleteAccount(userID: userID))
+        return true
+    }
+}

@@ -1,0 +1,105 @@
+internal import Crypto
+internal import FoundationEssentials
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+
+/// A login in progress, which its browser keeps in an encrypted cookie until Kakao returns.
+///
+/// The cookie binds the login to the browser: a callback with the `state` of another browser has no cookie, so that
+/// an attacker cannot log a victim in to the attacker's account (RFC 6749 §10.12). Each login has a cookie of its own, so that
+/// several windows can log in at the same time.
+struct LoginCookie: Sendable {
+    /// The time for which a login may take, in seconds.
+    private static let lifetime = 600.0
+    /// Only the host that set it gets the cookie, over HTTPS (RFC 6265bis §4.1.3.2).
+    private static let prefix = "__Host-kakao-login-"
+    /// The limit of the service's address and state in bytes, with which a cookie has less than 4096 bytes.
+    static let maximumBytes = 2000
+    /// The number of logins in progress that a browser keeps. More cookies could exceed the limit of a request's head.
+    private static let maximumLogins = 4
+
+    /// `state` towards Kakao, and the end of the cookie's name.
+    let id: String
+    let nonce: String
+    let codeVerifier: String
+    let returnTo: String
+    /// The service's own `state`.
+    let state: String?
+    /// The user that must log in; `nil` for any user.
+    let userID: Int64?
+    let endsAt: Double
+
+    init(returnTo: String, state: String?, userID: Int64?) {
+        id = Base64URL.encode(RandomKey.bytes(16))
+        nonce = Base64URL.encode(RandomKey.bytes(16))
+        codeVerifier = Base64URL.encode(RandomKey.bytes(32))
+        self.returnTo = returnTo
+        self.state = state
+        self.userID = userID
+        endsAt = Date().timeIntervalSince1970 + Self.lifetime
+    }
+
+    /// The SHA-256 of the verifier, which Kakao compares with it later (RFC 7636 §4.2).
+    var codeChallenge: String { Base64URL.encode(SHA256Digest.of(codeVerifier)) }
+
+    /// Returns the header field that sets the cookie.
+    func header(_ vault: TokenVault) -> String {
+        var json = JSONWriter()
+        json.object {
+            $0.member("nonce", nonce)
+            $0.member("code_verifier", codeVerifier)
+            $0.member("return_to", returnTo)
+            $0.member("state", state)
+            $0.member("user_id", userID)
+            $0.member("ends_at", Int64(endsAt))
+        }
+        let value = Base64URL.encode(vault.seal(json.bytes, for: Self.purpose(id)))
+        return Self.header(id, value, seconds: Int(Self.lifetime))
+    }
+
+    /// Returns the header field that deletes the cookie of a login.
+    static func deletion(_ id: String) -> String { header(id, "", seconds: 0) }
+
+    /// Reads the cookie of a login. Returns `nil` without one, and for one that has expired or was altered.
+    ///
+    /// - Parameter id: `state`, as it came back from Kakao.
+    init?(_ request: Request, id: String, _ vault: TokenVault) {
+        let name = Self.prefix + id
+        guard let cookie = Self.cookies(request).first(where: { $0.hasPrefix("\(name)=") }),
+            let sealed = Base64URL.decode(cookie.utf8.dropFirst(name.utf8.count + 1)),
+            let bytes = vault.open(sealed, for: Self.purpose(id)),
+            let json = try? JSONValue(parsing: bytes, maximumDepth: 2),
+            let nonce = json["nonce"]?.string, let codeVerifier = json["code_verifier"]?.string,
+            let returnTo = json["return_to"]?.string, let endsAt = json["ends_at"]?.integer,
+            Double(endsAt) > Date().timeIntervalSince1970
+        else { return nil }
+        self.id = id
+        self.nonce = nonce
+        self.codeVerifier = codeVerifier
+        self.returnTo = returnTo
+        state = json["state"]?.string
+        userID = json["user_id"]?.integer
+        self.endsAt = Double(endsAt)
+    }
+
+    /// Returns the logins of a browser that are to be given up when it begins another one, the oldest first.
+    static func surplus(_ request: Request) -> [String] {
+        let ids = cookies(request).filter { $0.hasPrefix(prefix) }.map { cookie in
+            String(cookie.dropFirst(prefix.count).prefix { $0 != "=" })
+        }
+        return ids.dropLast(maximumLogins - 1).filter { Base64URL.decode($0.utf8) != nil }
+    }
+
+    /// The cookies of a request, as `NAME=VALUE`. Browsers send the oldest first (RFC 6265 §5.4).
+    private static func cookies(_ request: Request) -> [Substring] {
+        // Several fields are joined with commas, which no cookie of this server contains.
+        (request[.cookie] ?? "").split { $0 == ";" || $0 == "," }.map { $0.drop { $0 == " " } }
+    }
+
+    private static func header(_ id: String, _ value: String, seconds: Int) -> String {
+        "\(prefix)\(id)=\(value); Max-Age=\(seconds); Path=/; Secure; HttpOnly; SameSite=Lax"
+    }
+
+    private static func purpose(_ id: String) -> String { "login cookie \(id)" }
+}

@@ -1,0 +1,271 @@
+internal import Crypto
+internal import FoundationEssentials
+internal import HTTPClient
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import KakaoAPI
+internal import Logging
+internal import Postgres
+internal import Schemas
+internal import ServiceKit
+
+/// `/login/kakao` and `/login/kakao/callback`: the login of a user in a browser (RFC 6749 §4.1, RFC 7636; Kakao, "Kakao
+/// Login: REST API").
+struct LoginRoutes: RouteCollection {
+    static let title = "Kakao Login in a browser"
+    static let operations = [starting, finishing]
+
+    static let path = "/login/kakao"
+    static let callbackPath = "/login/kakao/callback"
+
+    /// The errors of Kakao that the service gets to know; others become `server_error`. (Kakao's SDK,
+    /// `AuthFailureReason`.)
+    private static let errors: Set<String> = [
+        "access_denied", "auto_login", "consent_required", "interaction_required", "invalid_client", "invalid_grant",
+        "invalid_request", "invalid_scope", "login_required", "misconfigured", "unauthorized", "unauthorized_client",
+    ]
+
+    let settings: AccountSettings
+    let kakao: KakaoSettings
+    let vault: TokenVault
+    let exchange: CodeExchange
+    let results: LoginResultStore
+    /// The URL at which browsers reach the server; `nil` if none is set.
+    let publicURL: @Sendable () -> String?
+    let logger: Logger
+
+    // MARK: Start
+
+    private static let returnTo = Field.optional(
+        "return_to",
+        .text(1...2048),
+        "The address that the user returns to: one of `login.return_urls`, with any query. Without it, the first of them."
+    )
+    private static let state = Field.optional(
+        "state",
+        .text(1...1024),
+        "A value that comes back unchanged. The service compares it with its own session."
+    )
+    private static let scope = Field.optional("scope", .names, "Scopes to ask for, separated by commas or spaces.")
+    private static let serviceTerms = Field.optional(
+        "service_terms",
+        .names,
+        "Tags of service terms, separated by commas."
+    )
+    private static let prompt = Field.optional(
+        "prompt",
+        .names,
+        "`login`, `none`, `create`, `select_account` or `cert`, or several separated by commas."
+    )
+    private static let loginHint = Field.optional("login_hint", .text(1...320), "The Kakao account to suggest.")
+    private static let userID = Field.optional(
+        "user_id",
+        .userID,
+        "The user that must log in. Another one is refused with `error=wrong_account`."
+    )
+
+    private static let starting = Operation(
+        OperationDeclaration(
+            "startLogin",
+            .get,
+            path,
+            .anyone,
+            "Redirects a browser to Kakao's login. Offered if `login.return_urls` is set.",
+            query: [returnTo, state, scope, serviceTerms, prompt, loginHint, userID],
+            answers: [
+                .empty(
+                    .found,
+                    "Kakao's login.",
+                    headers: [
+                        Answer.Header("Location", "Kakao's login."),
+                        Answer.Header("Set-Cookie", "The login in progress, encrypted."),
+                    ]
+                )
+            ],
+            problems: [.notConfigured]
+        ),
+        isOffered: { !$0.settings.returnURLs.isEmpty },
+        handler: start
+    )
+
+    @Sendable private func start(_ call: Call) async throws -> Response {
+        let returnTo = try call[Self.returnTo] ?? settings.returnURLs[0]
+        guard let address = ReturnAddress(returnTo, allowed: settings.returnURLs) else {
+            throw Problem.field(Self.returnTo.name, "an address of login.return_urls, with any query")
+        }
+        let state = try call[Self.state]
+        // Browsers keep no cookie of more than 4096 bytes.
+        guard address.text.utf8.count + (state?.utf8.count ?? 0) <= LoginCookie.maximumBytes else {
+            throw Problem.field(Self.state.name, "at most \(LoginCookie.maximumBytes) bytes together with return_to")
+        }
+        let login = LoginCookie(returnTo: address.text, state: state, userID: try call[Self.userID])
+        var query = FormBody()
+        query.append("client_id", kakao.restAPIKey ?? "")
+        query.append("redirect_uri", try redirectURI)
+        query.append("response_type", "code")
+        query.append("state", login.id)
+        query.append("nonce", login.nonce)
+        query.append("code_challenge", login.codeChallenge)
+        query.append("code_challenge_method", "S256")
+        if var scopes = try call[Self.scope] {
+            // Kakao issues no ID token for scopes without it.
+            if settings.usesOpenIDConnect, !scopes.contains("openid") { scopes.append("openid") }
+            query.append("scope", scopes.joined(separator: ","))
+        }
+        if let tags = try call[Self.serviceTerms] { query.append("service_terms", tags.joined(separator: ",")) }
+        if let prompts = try call[Self.prompt] { query.append("prompt", prompts.joined(separator: ",")) }
+        if let hint = try call[Self.loginHint] { query.append("login_hint", hint) }
+        return redirect(
+            to: "\(kakao.authURL)/oauth/authorize?\(String(decoding: query.bytes, as: UTF8.self))",
+            cookies: LoginCookie.surplus(call.request).map(LoginCookie.deletion) + [login.header(vault)]
+        )
+    }
+
+    /// The address that Kakao returns to. It is registered at Kakao.
+    private var redirectURI: String {
+        get throws {
+            guard let publicURL = publicURL() else {
+                throw Problem(of: .notConfigured, "Set http.public_url: Kakao returns browsers to this address.")
+            }
+            return publicURL + Self.callbackPath
+        }
+    }
+
+    // MARK: Callback
+
+    private static let code = Field.optional("code", .text(1...2048), "The authorization code.")
+    private static let error = Field.optional("error", .text(1...100), "The reason why there is no code.")
+    private static let description = Field.optional(
+        "error_description",
+        .text,
+        "The reason in words, which is not used."
+    )
+    private static let kakaoState = Field.required("state", .text(1...100), "The login, as Kakao was given it.")
+
+    private static let finishing = Operation(
+        OperationDeclaration(
+            "finishLogin",
+            .get,
+            callbackPath,
+            .anyone,
+            "Receives a browser that returns from Kakao's login. Offered if `login.return_urls` is set.",
+            query: [code, error, description, kakaoState],
+            unknownFields: .ignored,
+            answers: [
+                .empty(
+                    .found,
+                    "The service's address, with a ticket or an error.",
+                    headers: [Answer.Header("Location", "The service's address.")]
+                )
+            ],
+            problems: [.unknownLogin, .notConfigured, .databaseUnavailable]
+        ),
+        isOffered: { !$0.settings.returnURLs.isEmpty },
+        handler: finish
+    )
+
+    @Sendable private func finish(_ call: Call) async throws -> Response {
+        let (code, error) = (try call[Self.code], try call[Self.error])
+        _ = try call[Self.description]
+        guard let login = LoginCookie(call.request, id: try call[Self.kakaoState], vault),
+            // An address may have been removed from the settings since.
+            let address = ReturnAddress(login.returnTo, allowed: settings.returnURLs)
+        else {
+            throw Problem(
+                of: .unknownLogin,
+                "This browser has not begun this login, or it took longer than ten minutes. Start the login again."
+            )
+        }
+        let outcome: (name: String, value: String)
+        if let code {
+            outcome = try await ticket(code, login, call.request)
+        } else {
+            outcome = ("error", error.map { Self.errors.contains($0) ? $0 : "server_error" } ?? "server_error")
+        }
+        return redirect(
+            to: address.adding([outcome] + (login.state.map { [("state", $0)] } ?? [])),
+            cookies: [LoginCookie.deletion(login.id)]
+        )
+    }
+
+    /// Exchanges a code for a ticket of the service, or for an error.
+    private func ticket(
+        _ code: String,
+        _ login: LoginCookie,
+        _ request: Request
+    ) async throws -> (name: String, value: String) {
+        let ticket = Base64URL.encode(RandomKey.bytes(32))
+        let code = CodeExchange.Code(
+            text: code,
+            redirectURI: try redirectURI,
+            codeVerifier: login.codeVerifier,
+            nonce: login.nonce,
+            // Without OpenID Connect there is none.
+            needsIDToken: false,
+            appKey: .rest,
+            userID: login.userID
+        )
+        do {
+            // A code can be used once, so that its tokens must not be lost with the browser's connection.
+            _ = try await request.uninterrupted { [exchange, results] in
+                try await exchange.logIn(with: code) { results.storing($0, ofTicket: ticket) }
+            }
+            return ("ticket", ticket)
+        } catch CodeExchange.Failure.wrongAccount {
+            return ("error", "wrong_account")
+        } catch {
+            logger.warning(
+                "Login failed",
+                metadata: ["error": "\(error.shownInLog)", "request_id": "\(request.id)"]
+            )
+            return ("error", "server_error")
+        }
+    }
+
+    private func redirect(to address: String, cookies: [String]) -> Response {
+        var response = Response(
+            .found,
+            headerFields: [.location: address, .cacheControl: "no-store", .referrerPolicy: "no-referrer"]
+        )
+        for cookie in cookies { response.headerFields.append(HTTPField(name: .setCookie, value: cookie)) }
+        return response
+    }
+}
+
+extension Kind where Value == [String] {
+    /// Names of visible ASCII characters, separated by commas or spaces.
+    fileprivate static var names: Kind {
+        .input(.text(), allowed: "1 to 100 names, separated by commas or spaces") { value throws(InvalidValue) in
+            guard let text = value.string, text.utf8.count <= 2048 else { throw InvalidValue() }
+            let names = text.split { $0 == "," || $0 == " " }.map(String.init)
+            guard (1...100).contains(names.count),
+                names.allSatisfy({ $0.utf8.allSatisfy { (0x21...0x7E).contains($0) } })
+            else { throw InvalidValue() }
+            return names
+        }
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static let referrerPolicy = unvalidated("Referrer-Policy")
+}
+
+extension ProblemKind {
+    static let unknownLogin = ProblemKind(
+        .badRequest,
+        "unknown-login",
+        "The browser has no cookie of this login, or it has expired."
+    )
+}
+
+extension Error {
+    /// The error without its secrets, for the log.
+    var shownInLog: String {
+        switch self {
+        case let failure as CodeExchange.Failure: failure.description
+        case let problem as Problem: problem.detail
+        default: String(reflecting: self)
+        }
+    }
+}

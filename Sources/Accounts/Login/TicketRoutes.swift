@@ -1,0 +1,209 @@
+internal import Crypto
+internal import EventLoop
+internal import FoundationEssentials
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import KakaoAPI
+internal import Logging
+internal import Schemas
+internal import ServiceKit
+
+/// `POST /v1/login/tickets` and `POST /v1/login/code`: how a backend gets the result of a login.
+struct TicketRoutes: RouteCollection {
+    static let title = "Logins"
+    static let operations = [redeeming, exchanging]
+
+    /// The time for which a request waits for another one with the same code.
+    private static let wait = Duration.seconds(15)
+    private static let pollInterval = Duration.milliseconds(100)
+
+    /// `nil` without a key that encrypts tokens.
+    let results: LoginResultStore?
+    let exchange: CodeExchange?
+    let kakao: KakaoClient
+    let logger: Logger
+
+    // MARK: Tickets
+
+    private static let ticket = Field.required("ticket", .text(1...100), "The ticket.")
+
+    private static let redeeming = Operation(
+        OperationDeclaration(
+            "redeemTicket",
+            .post,
+            "/v1/login/tickets",
+            .operator(.accounts),
+            "Returns the result of a login in a browser, once within a minute.",
+            body: .fields([ticket]),
+            maximumBodyBytes: RequestSize.small,
+            answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
+            problems: [.unknownTicket, .notConfigured]
+        ),
+        handler: redeem
+    )
+
+    @Sendable private func redeem(_ call: Call) async throws -> Response {
+        let ticket = try call[Self.ticket]
+        guard let results else { throw Problem.accountsDisabled }
+        guard let json = try await results.redeem(ticket: ticket) else {
+            throw Problem(
+                of: .unknownTicket,
+                "The ticket is invalid, expired, or redeemed already. A ticket can be redeemed once within 60 seconds."
+            )
+        }
+        return .secret(json)
+    }
+
+    // MARK: Codes
+
+    private static let code = Field.required("code", .token(1...2048), "The authorization code.")
+    private static let redirectURI = Field.required(
+        "redirect_uri",
+        .token(1...2048),
+        "The redirect URI that the code was requested with."
+    )
+    private static let codeVerifier = Field.optional(
+        "code_verifier",
+        .token(1...256),
+        "The verifier, if the code was requested with a `code_challenge`."
+    )
+    private static let nonce = Field.optional("nonce", .text(1...256), "The nonce that the ID token must have.")
+    private static let appKey = Field.optional(
+        "app_key",
+        Kind<AppKeyKind>.choice,
+        default: .rest,
+        shown: "rest",
+        "The app key that the code was requested with."
+    )
+
+    private static let exchanging = Operation(
+        OperationDeclaration(
+            "exchangeCode",
+            .post,
+            "/v1/login/code",
+            .operator(.accounts),
+            "Logs a user in with an authorization code that an app or a front end has obtained.",
+            body: .fields([code, redirectURI, codeVerifier, nonce, appKey]),
+            maximumBodyBytes: RequestSize.small,
+            answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
+            problems: [
+                .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .kakaoUnavailable,
+                .outcomeUnknown, .identityUnavailable,
+            ]
+        ),
+        handler: exchange
+    )
+
+    /// Responds with the result of the exchange; for a repetition within a minute with the same result.
+    @Sendable private func exchange(_ call: Call) async throws -> Response {
+        let code = CodeExchange.Code(
+            text: try call[Self.code],
+            redirectURI: try call[Self.redirectURI],
+            codeVerifier: try call[Self.codeVerifier],
+            nonce: try call[Self.nonce],
+            needsIDToken: try call[Self.nonce] != nil,
+            appKey: try call[Self.appKey],
+            userID: nil
+        )
+        guard let results, let exchange else { throw Problem.accountsDisabled }
+        guard case .operator(let operatorKey) = call.caller else { preconditionFailure("only operators are admitted") }
+        let request = Self.digest(of: code, operatorKey)
+        let loop = call.request.loop
+        let deadline = MonotonicTime.now + Self.wait
+        while true {
+            switch try await results.claim(code: code.text, request: request) {
+            case .exchanged(let json): return .secret(json)
+            case .foreign:
+                throw Problem(
+                    of: .codeInUse,
+                    "This code was sent with another operator key or other parameters. A code can be used once."
+                )
+            case .pending:
+                guard MonotonicTime.now < deadline else {
+                    throw Problem(
+                        of: .kakaoUnavailable,
+                        "Another request is exchanging this code. Try again.",
+                        headerFields: [.retryAfter: "1"]
+                    )
+                }
+                try await loop.sleep(for: Self.pollInterval)
+            case .new(let claim):
+                return .secret(
+                    try await call.request.uninterrupted {
+                        try await logIn(with: code, request, claim, exchange, results)
+                    }
+                )
+            }
+        }
+    }
+
+    private func logIn(
+        with code: CodeExchange.Code,
+        _ request: [UInt8],
+        _ claim: UUID,
+        _ exchange: CodeExchange,
+        _ results: LoginResultStore
+    ) async throws -> [UInt8] {
+        do {
+            return try await exchange.logIn(with: code) {
+                results.storing($0, ofCode: code.text, request: request, claim: claim)
+            }
+        } catch {
+            // Kakao may accept the code later. If this fails too, the claim expires.
+            try? await results.release(code: code.text, claim: claim)
+            guard let failure = error as? CodeExchange.Failure else { throw error }
+            throw await problem(of: failure, code)
+        }
+    }
+
+    /// Returns the digest of an operator key and the parameters that are sent with a code.
+    private static func digest(of code: CodeExchange.Code, _ operatorKey: [UInt8]) -> [UInt8] {
+        let parameters: [JSONValue] = [
+            .string(code.redirectURI), .string(code.codeVerifier ?? ""), .string(code.nonce ?? ""),
+            .string(code.appKey.rawValue),
+        ]
+        return SHA256Digest.of(operatorKey + JSONValue.array(parameters).bytes())
+    }
+
+    private func problem(of failure: CodeExchange.Failure, _ code: CodeExchange.Code) async -> Problem {
+        switch failure {
+        case .appKeyMissing:
+            return .appKeyMissing(code.appKey)
+        case .invalidIDToken, .wrongAccount:
+            return Problem(
+                of: .invalidIDToken,
+                "The ID token that Kakao has issued for this code is invalid, or does not have this nonce."
+            )
+        case .kakao(let error):
+            // A frequent mistake: the token of an app's SDK in place of a code.
+            if error.disposition == .logIn, await isAccessToken(code.text) {
+                return Problem.field(
+                    Self.code.name,
+                    "an authorization code. This is an access token: import it with PUT /v1/accounts/{user_id}/tokens"
+                )
+            }
+            if error.oauthError?.code == "KOE303" {
+                return Problem.field(Self.redirectURI.name, "the redirect URI that the code was requested with")
+            }
+            guard error.credential == .none else {
+                return Problem(of: .badGateway, "Kakao does not accept the access token that it has just issued.")
+            }
+            return Problem(error, about: "the authorization code", isIdempotent: false)
+        }
+    }
+
+    private func isAccessToken(_ text: String) async -> Bool {
+        guard KakaoAccessTokens.isToken(text) else { return false }
+        return (try? await kakao.call(AccessTokenInfo(), as: .userToken(text))) != nil
+    }
+}
+
+extension Response {
+    /// A response that no cache may keep.
+    static func secret(_ json: [UInt8]) -> Response {
+        var response = Response.json(json)
+        response.headerFields[.cacheControl] = "no-store"
+        return response
+    }
+}

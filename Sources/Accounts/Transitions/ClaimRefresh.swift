@@ -1,0 +1,105 @@
+internal import FoundationEssentials
+internal import Postgres
+internal import ServiceKit
+
+/// The claim to refresh the tokens of an account.
+struct RefreshClaim: Sendable {
+    let userID: Int64
+    let lease: UUID
+    let appKey: AppKeyKind
+    let sealed: TokenVault.Sealed
+    /// The failed refreshes since the last one that succeeded.
+    let attempts: Int
+    /// Whether the refresh token is known to be this user's; not after an import.
+    let isVerified: Bool
+}
+
+extension RefreshClaim {
+    fileprivate init(_ row: PostgresRow) throws {
+        let (userID, lease, appKey, tokens, keyID, attempts, isVerified) = try row.decode(
+            Int64.self,
+            UUID.self,
+            AppKeyKind.self,
+            [UInt8].self,
+            String.self,
+            Int32.self,
+            Bool.self
+        )
+        self.init(
+            userID: userID,
+            lease: lease,
+            appKey: appKey,
+            sealed: TokenVault.Sealed(bytes: tokens, keyID: keyID),
+            attempts: Int(attempts),
+            isVerified: isVerified
+        )
+    }
+}
+
+/// Leases an account to refresh its tokens, if they are still those that the caller has read, no other server refreshes
+/// them, and no pause after a failure remains.
+struct ClaimRefresh: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE accounts
+        SET lease = $3,
+            lease_ends_at = now() + make_interval(secs => $4)
+        WHERE user_id = $1
+            AND tokens = $2
+            AND state = 'linked'
+            AND refreshed_by = 'server'
+            AND refresh_token_sha256 IS NOT NULL
+            AND (lease IS NULL OR lease_ends_at <= now())
+            AND (retry_at IS NULL OR retry_at <= now())
+        RETURNING user_id, lease, app_key, tokens, key_id, attempts, is_verified
+        """
+
+    let userID: Int64
+    let tokens: [UInt8]
+    let duration: Duration
+
+    var parameters: [PostgresValue] {
+        [.int64(userID), .bytes(tokens), .uuid(.v7()), .float64(duration.inSeconds)]
+    }
+    static func decode(_ row: PostgresRow) throws -> RefreshClaim { try RefreshClaim(row) }
+}
+
+/// Leases up to `limit` accounts whose refresh tokens are to be renewed, those that expire first before others. Accounts
+/// that this server lacks a key for are left to others.
+struct ClaimRenewals: PostgresStatement {
+    static let sql: SQL = """
+        WITH due AS (
+            SELECT user_id
+            FROM accounts
+            WHERE state = 'linked'
+                AND refreshed_by = 'server'
+                AND renew_at <= now()
+                AND (lease IS NULL OR lease_ends_at <= now())
+                AND (retry_at IS NULL OR retry_at <= now())
+                AND key_id = ANY ($3::text[])
+                AND app_key = ANY ($4::text[])
+            ORDER BY renew_at
+            LIMIT $1
+            FOR UPDATE SKIP LOCKED
+        )
+        UPDATE accounts AS account
+        SET lease = gen_random_uuid(),
+            lease_ends_at = now() + make_interval(secs => $2)
+        FROM due
+        WHERE account.user_id = due.user_id
+        RETURNING account.user_id, lease, app_key, tokens, key_id, attempts, is_verified
+        """
+
+    let limit: Int
+    let duration: Duration
+    /// The ids of the keys that decrypt tokens here.
+    let keyIDs: [String]
+    /// The app keys that are set here.
+    let appKeys: [AppKeyKind]
+
+    var parameters: [PostgresValue] {
+        [
+            .int64(Int64(limit)), .float64(duration.inSeconds), .texts(keyIDs), .texts(appKeys.map(\.rawValue)),
+        ]
+    }
+    static func decode(_ row: PostgresRow) throws -> RefreshClaim { try RefreshClaim(row) }
+}

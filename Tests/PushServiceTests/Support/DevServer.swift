@@ -1,0 +1,34 @@
+import FoundationEssentials
+import TestSupport
+import Testing
+
+/// `push-server dev` as a process, with a folder for its data.
+struct DevServer {
+    let process: RunningProgram
+    /// The variables of `dev.env`.
+    let variables: [String: String]
+
+    /// Starts a development server on a free port.
+    static func process(in folder: String) async throws -> RunningProgram {
+        let environment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "", "LOG_LEVEL": "notice"]
+        return try await .start(["dev", "--port", "0", "--directory", folder], environment: environment)
+    }
+
+    /// Runs `body` with a development server, which has ended afterwards.
+    static func with(in folder: String, _ body: (DevServer) async throws -> Void) async throws {
+        let process = try await process(in: folder)
+        try await process.whileRunning {
+            var file: Data?
+            try await eventually("the development server has started: \(process.lines)", within: .seconds(60)) {
+                file = FileManager.default.contents(atPath: "\(folder)/dev.env")
+                return file != nil
+            }
+            let lines = String(decoding: file ?? Data(), as: UTF8.self).split(separator: "\n")
+            let pairs = lines.map { line in
+                let parts = line.split(separator: "=", maxSplits: 1)
+                return (String(parts[0]), String(parts[1].dropFirst().dropLast()))
+            }
+            try await body(DevServer(process: process, variables: Dictionary(uniqueKeysWithValues: pairs)))
+        }
+    }
+}

@@ -1,0 +1,50 @@
+import Crypto
+import FoundationEssentials
+import Postgres
+import TestSupport
+import Testing
+
+@testable import Accounts
+
+extension EncryptionKey {
+    /// Returns a new key, and its text in the settings.
+    static func random() throws -> (key: EncryptionKey, text: String) {
+        let bytes = RandomKey.bytes(EncryptionKey.length)
+        return (try #require(EncryptionKey(bytes)), Data(bytes).base64EncodedString())
+    }
+}
+
+extension TestDatabase {
+    /// The app that the tokens of tests belong to.
+    static let appID: Int64 = 123_456
+
+    /// Stores accounts as a login does, with the access token `access-ID` and the refresh token `refresh-ID`.
+    func addAccounts(
+        _ userIDs: some Sequence<Int64>,
+        _ key: EncryptionKey,
+        accessTokenLifetime: Double = 21_600
+    ) async throws {
+        let vault = TokenVault(appID: Self.appID, key: key, otherKeys: [])
+        for userID in userIDs {
+            let issued = IssuedTokens(
+                tokens: AccountTokens(accessToken: "access-\(userID)", refreshToken: "refresh-\(userID)"),
+                accessTokenLifetime: accessTokenLifetime,
+                refreshTokenLifetime: 5_184_000,
+                scopes: ["profile_nickname", "friends"]
+            )
+            let login = Login(userID: userID, appKey: .rest, refreshedBy: .server, issued: issued, isVerified: true)
+            _ = try await pool.write(StoreLogin(login: login, sealed: vault.seal(issued.tokens, of: userID))) as [Bool]
+        }
+    }
+
+    /// Returns the tokens of all accounts by their users, decrypted with this key alone.
+    func accountTokens(_ key: EncryptionKey) async throws -> [Int64: AccountTokens] {
+        let vault = TokenVault(appID: Self.appID, key: key, otherKeys: [])
+        var tokens: [Int64: AccountTokens] = [:]
+        for row in try await pool.read("SELECT user_id, tokens, key_id FROM accounts") {
+            let (userID, bytes, keyID) = try row.decode(Int64.self, [UInt8].self, String.self)
+            tokens[userID] = try vault.open(TokenVault.Sealed(bytes: bytes, keyID: keyID), of: userID)
+        }
+        return tokens
+    }
+}
