@@ -13,6 +13,8 @@ struct ImageLibrary: Sendable {
     /// The time for which a request waits for the upload that another one makes.
     private static let wait = Duration.seconds(10)
     private static let pollInterval = Duration.milliseconds(100)
+    /// The number of attempts to store an image whose content others store and delete at the same time.
+    private static let attempts = 5
     /// The remaining life in seconds up to which a copy is used if Kakao accepts no new one.
     private static let minimumUse: TimeInterval = 86_400
 
@@ -30,17 +32,17 @@ struct ImageLibrary: Sendable {
     /// - Throws: ``Problem`` 507 if the images take all space that they may take.
     func keep(_ header: ImageHeader, _ bytes: [UInt8]) async throws -> (KeptImage, isNew: Bool) {
         let sha256 = SHA256Digest.of(bytes)
-        if let image = try await store.find(sha256: sha256) { return (image, false) }
-        let new = NewImage(id: .v7(), header: header, sha256: sha256, bytes: bytes)
-        let isNew = try await store.insert(new, maximumTotal: maximumTotalBytes)
-        // A concurrent request may have stored the same content.
-        guard let image = try await store.find(sha256: sha256) else {
-            throw Problem(
-                of: .imagesFull,
-                "The stored images take all of `images.max_total_bytes`. Delete some, or increase it."
-            )
+        for _ in 1...Self.attempts {
+            if let image = try await store.find(sha256: sha256) { return (image, false) }
+            let new = NewImage(id: .v7(), header: header, sha256: sha256, bytes: bytes)
+            let isNew = try await store.insert(new, maximumTotal: maximumTotalBytes)
+            // Concurrent requests may have stored the same content, and deleted it again.
+            if let image = try await store.find(sha256: sha256) { return (image, isNew) }
         }
-        return (image, isNew)
+        throw Problem(
+            of: .imagesFull,
+            "The stored images take all of `images.max_total_bytes`. Delete some, or increase it."
+        )
     }
 
     /// Returns an image whose copy at Kakao remains for at least ten days. It is uploaded if there is none.
