@@ -131,7 +131,9 @@ package final class PushServer: Service {
                     ServiceGroupConfiguration.ServiceConfiguration(
                         service: $0,
                         successTerminationBehavior: .gracefullyShutdownGroup,
-                        failureTerminationBehavior: .gracefullyShutdownGroup
+                        failureTerminationBehavior: .gracefullyShutdownGroup,
+                        // By default it is the service's description, with all that it refers to.
+                        serviceName: "\(type(of: $0))"
                     )
                 },
                 logger: groupLogger

@@ -15,11 +15,11 @@ struct DeliveryProof: AsyncParsableCommand {
 struct ProveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "prove", abstract: "Run the proof.")
 
-    /// The time after which the short form begins no further runs. A run takes a few seconds, so that it ends within a
-    /// minute.
-    private static let shortTime = Duration.seconds(42)
+    /// The time after which the short form begins no further runs. A run takes a few seconds, so that it ends within
+    /// half a minute.
+    private static let shortTime = Duration.seconds(20)
 
-    @Flag(help: "Run every tenth point of each fault, as many as fit into a minute.")
+    @Flag(help: "Run every tenth point of each fault, as many as fit into half a minute.")
     var short = false
 
     @Flag(name: .customLong("real-time"), help: "Run only the runs with the intervals of production.")

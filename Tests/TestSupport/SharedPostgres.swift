@@ -10,11 +10,21 @@ package enum SharedPostgres {
 
     private static let started = Task.detached {
         if let url = getenv("TEST_POSTGRES_URL") { return String(cString: url) }
-        let folder = try TemporaryFolder.make()
-        return try await cluster(in: folder).start()
+        let folder = try TemporaryFolder.make(in: hasMemory ? memory : "/tmp")
+        let cluster = PostgresCluster(
+            directory: "\(folder)/postgres",
+            settings: ["max_connections": "200", "max_wal_size": "256MB"]
+        )
+        return try await cluster.start()
     }
 
-    private static func cluster(in folder: String) -> PostgresCluster {
-        PostgresCluster(directory: "\(folder)/postgres", settings: ["max_connections": "200"])
+    /// Linux's file system in memory. There, databases are created and dropped in a fraction of the time.
+    private static let memory = "/dev/shm"
+    private static let neededBytes = 4 << 30
+
+    private static var hasMemory: Bool {
+        var status = statvfs()
+        return statvfs(memory, &status) == 0 && access(memory, W_OK) == 0
+            && Int(status.f_bavail) * Int(status.f_frsize) >= neededBytes
     }
 }

@@ -7,10 +7,12 @@ internal import Locking
 package enum TemporaryFolder {
     /// Creates a new folder.
     ///
-    /// - Parameter mode: The permissions of the folder. PostgreSQL must be able to enter it and does not run as root.
+    /// - Parameters:
+    ///   - parent: The folder that is to contain it.
+    ///   - mode: The permissions of the folder. PostgreSQL must be able to enter it and does not run as root.
     /// - Throws: ``SystemError``.
-    package static func make(mode: mode_t = 0o755) throws -> String {
-        var template = Array("/tmp/push-server-tests.XXXXXX".utf8CString)
+    package static func make(in parent: String = "/tmp", mode: mode_t = 0o755) throws -> String {
+        var template = Array("\(parent)/push-server-tests.XXXXXX".utf8CString)
         let made = template.withUnsafeMutableBufferPointer { buffer in
             buffer.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) }
         }

@@ -305,12 +305,12 @@ import Testing
     func longTransaction() async throws {
         try await withTable {
             // Long enough for a statement on a busy machine.
-            $0.statementTimeout = .seconds(2)
+            $0.statementTimeout = .seconds(5)
             $0.answerGrace = .seconds(10)
         } _: { pool, database in
             try await pool.withTransaction(statementTimeout: .seconds(60)) { transaction in
                 _ = try await transaction.copy(Self.statement) { try await $0.write([UInt8]("1\n".utf8)) }
-                try await transaction.query("SELECT pg_sleep(3)")
+                try await transaction.query("SELECT pg_sleep(6)")
             }
             // The next transaction on that connection has the usual timeout again.
             let error = try await postgresError {

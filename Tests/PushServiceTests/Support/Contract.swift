@@ -15,6 +15,10 @@ enum Contract {
 
     private static let document = OpenAPIDocument.service.json
     private static let validator = SchemaValidator(document: document)
+    /// The paths of the document, split at their slashes. Literal paths take precedence and come first.
+    private static let paths = (document["paths"]?.object?.members ?? [])
+        .map { (segments: $0.name.split(separator: "/", omittingEmptySubsequences: false), operations: $0.value) }
+        .sorted { !$0.segments.contains { $0.hasPrefix("{") } && $1.segments.contains { $0.hasPrefix("{") } }
 
     /// Records an issue for each difference between a response and the document.
     static func check(_ response: HTTPClientResponse, to method: HTTPRequest.Method, _ target: String) {
@@ -61,13 +65,11 @@ enum Contract {
     private static func operation(_ method: HTTPRequest.Method, _ path: String) -> JSONValue? {
         let segments = path.split(separator: "/", omittingEmptySubsequences: false)
         let name = (method == .head ? .get : method).rawValue.lowercased()
-        let matching = document["paths"]?.object?.members.filter { pattern, _ in
-            let pattern = pattern.split(separator: "/", omittingEmptySubsequences: false)
-            return pattern.count == segments.count
-                && zip(pattern, segments).allSatisfy { $0 == $1 || $0.hasPrefix("{") && !$1.isEmpty }
+        let path = paths.first { path in
+            path.segments.count == segments.count
+                && zip(path.segments, segments).allSatisfy { $0 == $1 || $0.hasPrefix("{") && !$1.isEmpty }
         }
-        // A literal path takes precedence.
-        return matching?.min { !$0.name.contains("{") && $1.name.contains("{") }?.value[name]
+        return path?.operations[name]
     }
 }
 

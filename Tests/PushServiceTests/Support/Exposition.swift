@@ -8,6 +8,11 @@ struct Exposition {
         let value: Double
     }
 
+    private struct Series: Hashable {
+        let name: String
+        let labels: [String: String]
+    }
+
     struct Family {
         let help: String
         let kind: String
@@ -63,11 +68,12 @@ struct Exposition {
         }
         guard families[name] == nil else { throw reader.refusal("a duplicate family") }
         var family = Family(help: help, kind: kind)
+        var series: Set<Series> = []
         while !reader.bytes.isEmpty, reader.bytes.first != UInt8(ascii: "#") {
             let sample = try reader.sample()
             let names = kind == "histogram" ? ["_bucket", "_sum", "_count"].map { name + $0 } : [name]
             guard names.contains(sample.name) else { throw reader.refusal("a sample of another family") }
-            guard !family.samples.contains(where: { $0.name == sample.name && $0.labels == sample.labels }) else {
+            guard series.insert(Series(name: sample.name, labels: sample.labels)).inserted else {
                 throw reader.refusal("a duplicate sample")
             }
             guard kind == "gauge" || sample.value >= 0 || sample.name.hasSuffix("_sum") else {

@@ -51,7 +51,7 @@ struct TestDatabase: Sendable {
         let admin = try await TestServer.admin
         let name = "push_service_test_\(getpid())_\(count.add(1, ordering: .relaxed).newValue)"
         let source = content == .schema ? try await template.value : "template1"
-        try await admin.pool.write("CREATE DATABASE \(name) TEMPLATE \(source)")
+        try await admin.pool.write("CREATE DATABASE \(name) TEMPLATE \(source) STRATEGY file_copy")
         let database = TestDatabase(
             url: url(admin.url, database: name),
             pool: try await Shared.pool(url(admin.url, database: name))
