@@ -112,7 +112,7 @@ package struct AccountFeature: Feature {
                 consentURL: consentURL
             )
         )
-        routes.add(UserEndRoutes(unlinker: unlinker, kakao: kakao, logger: server.logger))
+        routes.add(UserEndRoutes(unlinker: unlinker, kakao: kakao))
     }
 
     package func makeServices() -> [any Service] {
@@ -123,15 +123,7 @@ package struct AccountFeature: Feature {
         return [
             unlinks,
             refresher.renewer(pace: server.pace),
-            BackgroundWorker(
-                "login-results",
-                on: background.loop,
-                every: .seconds(600),
-                firstAfter: .seconds(30),
-                pace: server.pace,
-                failure: "Cleanup failed",
-                logger: server.logger
-            ) { _ in try await results.purge() > 0 ? .milliseconds(100) : nil },
+            results.cleaner(on: background.loop, pace: server.pace, logger: server.logger),
         ]
     }
 }

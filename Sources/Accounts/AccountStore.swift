@@ -29,7 +29,7 @@ final class AccountStore: Sendable {
     /// - Parameters:
     ///   - state: Only accounts in this state.
     ///   - endsBefore: Only accounts whose refresh token expires before this time.
-    ///   - cursor: The user after whom the list begins.
+    ///   - cursor: The last user of the previous page.
     func list(state: AccountState?, endsBefore: Date?, after cursor: Int64?, limit: Int) async throws -> [Account] {
         try await pool.read(ListAccounts(state: state, endsBefore: endsBefore, after: cursor, limit: limit))
     }

@@ -26,9 +26,6 @@ extension ProblemKind {
         "code-in-use",
         "The authorization code was sent with another operator key or other parameters."
     )
-}
-
-extension ProblemKind {
     static let invalidIDToken = ProblemKind(
         .unprocessableContent,
         "invalid-id-token",

@@ -2,7 +2,6 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
-internal import Logging
 internal import Schemas
 internal import ServiceKit
 
@@ -14,53 +13,33 @@ struct UserEndRoutes: RouteCollection {
 
     let unlinker: Unlinker
     let kakao: KakaoClient
-    let logger: Logger
-
-    private static let targetID = Field.optional("target_id", .userID, "The user, if an operator calls.")
-    private static let targetIDType = Field.optional(
-        "target_id_type",
-        Kind<String>.text(oneOf: ["user_id"]),
-        "The kind of `target_id`."
-    )
 
     private static func declaration<Call: KakaoCall>(
         _ id: String,
         _: Call.Type,
         _ summary: String,
         answers: [Answer] = []
-    ) -> OperationDeclaration {
+    ) -> OperationDeclaration where Call.Answer == UserIDAnswer {
         OperationDeclaration(
             id,
             .post,
             Call.operation.path,
             .kakaoUser(.accounts),
             summary,
-            body: .fields([targetIDType, targetID]),
+            body: .fields(KakaoTarget.fields),
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
-            answers: [.json(.ok, shape, "The user.")] + answers,
+            answers: [.json(.ok, schema, "The user.")] + answers,
             problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .loginRequired]
         )
     }
 
-    /// Kakao's answer.
-    private static let shape = Shape<Int64>(
-        "KakaoUserID",
-        [.member("id", Kind<Int64>.integer(1...Int64.max), "The user.", \.self)]
-    )
+    /// The schema of Kakao's answer.
+    private static let schema = UnlinkUser.operation.answer.schema ?? .object
 
-    /// The user whom a call concerns, with the credential towards Kakao.
-    private static func target(of call: Call) throws -> (userID: Int64, credential: KakaoCredential) {
-        let target = try call[targetID]
-        _ = try call[targetIDType]
-        if let user = call.caller.user, let credential = Credential(call.request) {
-            if let target { try call.caller.require([target], targetID.name) }
-            return (user.id, .userToken(credential.text))
-        }
-        guard let target else {
-            throw Problem.field(targetID.name, "the id of the user, with target_id_type=user_id")
-        }
-        return (target, .adminKeyForUser(target))
+    /// Returns the response with Kakao's answer.
+    private static func response(_ userID: Int64, _ status: HTTPResponse.Status = .ok) -> Response {
+        .json(UnlinkUser.operation.answer.encode(UserIDAnswer(userID: userID)), status: status)
     }
 
     // MARK: Logout
@@ -72,18 +51,18 @@ struct UserEndRoutes: RouteCollection {
 
     /// Deletes the tokens of the account whatever Kakao responds: the user is to be logged out.
     @Sendable private func logOut(_ call: Call) async throws -> Response {
-        let (userID, credential) = try Self.target(of: call)
+        let target = try call.kakaoTarget()
         return try await call.request.uninterrupted {
-            try await unlinker.recordLogout(userID)
+            try await unlinker.recordLogout(target.userID)
             do throws(KakaoError) {
-                _ = try await kakao.call(LogOutUser(), as: credential)
+                _ = try await kakao.call(LogOutUser(), as: target.credential)
             } catch {
-                // Nobody is logged in whose token or whose link has ended.
+                // A user whose token or whose link has ended is logged out.
                 guard error.disposition == .logIn || error.code == .userNotLinked else {
                     throw Problem(error, about: "the logout", isIdempotent: true)
                 }
             }
-            return .json(Self.shape.json(userID))
+            return Self.response(target.userID)
         }
     }
 
@@ -94,7 +73,7 @@ struct UserEndRoutes: RouteCollection {
             "unlinkUser",
             UnlinkUser.self,
             "Unlinks a user at Kakao, deletes the tokens of the account, and withdraws the devices.",
-            answers: [.json(.accepted, shape, "Stored here; the call to Kakao is pending.")]
+            answers: [.json(.accepted, schema, "Stored here; the call to Kakao is pending.")]
         ),
         handler: unlink
     )
@@ -102,35 +81,27 @@ struct UserEndRoutes: RouteCollection {
     /// Unlinks a user. A user's own call is made with the user's token, and needs Kakao at once. An operator's is stored, and
     /// carried out later if Kakao is unavailable; as is a user's whose token has ended since it was verified.
     @Sendable private func unlink(_ call: Call) async throws -> Response {
-        let (userID, credential) = try Self.target(of: call)
+        let target = try call.kakaoTarget()
         return try await call.request.uninterrupted {
-            guard case .userToken = credential else {
-                let isDone = try await unlinker.unlink(userID)
-                return .json(Self.shape.json(userID), status: isDone ? .ok : .accepted)
-            }
-            do throws(KakaoError) {
-                _ = try await kakao.call(UnlinkUser(), as: credential)
-            } catch {
-                switch error.code {
-                case .userNotLinked: break
-                // The token was verified before. It is dead if an unlink has succeeded whose response was lost, or if the
-                // user has logged out since.
-                case .invalidCredential:
-                    let isDone = try await unlinker.unlink(userID)
-                    return .json(Self.shape.json(userID), status: isDone ? .ok : .accepted)
-                default: throw Problem(error, about: "the unlink", isIdempotent: true)
-                }
-            }
-            try await unlinker.recordUnlink(userID)
-            return .json(Self.shape.json(userID))
+            if case .caller = target, try await unlinkCaller(target) { return Self.response(target.userID) }
+            let isDone = try await unlinker.unlink(target.userID)
+            return Self.response(target.userID, isDone ? .ok : .accepted)
         }
     }
-}
 
-extension KakaoError {
-    /// Kakao's error code, if Kakao responded with one.
-    var code: KakaoErrorCode? {
-        guard case .refused(_, let code, _) = kind else { return nil }
-        return code
+    /// Unlinks a user with the user's own token. Returns `false` if the token has ended: an unlink may have succeeded whose
+    /// response was lost, or the user may have logged out since the token was verified.
+    private func unlinkCaller(_ target: KakaoTarget) async throws -> Bool {
+        do throws(KakaoError) {
+            _ = try await kakao.call(UnlinkUser(), as: target.credential)
+        } catch {
+            switch error.code {
+            case .userNotLinked: break
+            case .invalidCredential: return false
+            default: throw Problem(error, about: "the unlink", isIdempotent: true)
+            }
+        }
+        try await unlinker.recordUnlink(target.userID)
+        return true
     }
 }

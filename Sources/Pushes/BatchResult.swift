@@ -110,7 +110,7 @@ extension BatchResult {
 
     /// Kakao's error code.
     var code: Int? {
-        if case .refused(_, let code, _) = error?.kind { code?.rawValue } else { nil }
+        error?.code?.rawValue
     }
 
     /// Kakao's error message, or a description of a missing or invalid response.

@@ -5,16 +5,12 @@ internal import ServiceKit
 
 /// Removes old pushes and unused parts of audiences in the background, in steps that are too small to delay other work.
 struct PushHousekeeper: Sendable {
-    private static let interval = Duration.seconds(600)
-    /// The delay after the start. It is short, so that a server that is restarted often cleans up too.
-    private static let firstInterval = Duration.seconds(30)
-    // The number of rows that one statement removes. A pause follows each statement.
+    // The number of rows that one statement removes.
     private static let rows = 1000
     /// Parts of pushes, with up to 50,000 users each.
     private static let pushParts = 5
     /// Parts of audiences, with 1,000 users each.
     private static let audienceParts = 100
-    private static let pause = Duration.milliseconds(100)
 
     let store: HousekeepingStore
     let audiences: AudienceStore
@@ -23,23 +19,11 @@ struct PushHousekeeper: Sendable {
     let logger: Logger
 
     func worker(on loop: EventLoop, pace: PollPace) -> BackgroundWorker {
-        BackgroundWorker(
-            "remove-old-pushes",
-            on: loop,
-            every: Self.interval,
-            firstAfter: Self.firstInterval,
-            retryAfter: Self.interval,
-            pace: pace,
-            failure: "Cleanup failed",
-            logger: logger
-        ) { worker in
+        .cleanup("remove-old-pushes", on: loop, pace: pace, logger: logger) { worker in
             try await removePushes(worker)
-            while !worker.isStopping,
-                try await audiences.removeUnusedParts(limit: Self.audienceParts) == Self.audienceParts
-            {
-                try await loop.sleep(for: Self.pause)
+            try await worker.delete(inStepsOf: Self.audienceParts) {
+                try await audiences.removeUnusedParts(limit: Self.audienceParts)
             }
-            return nil
         }
     }
 
@@ -59,8 +43,6 @@ struct PushHousekeeper: Sendable {
         step: Int,
         _ worker: BackgroundWorker
     ) async throws {
-        while !worker.isStopping, try await store.remove(table, of: push, limit: step) == step {
-            try await worker.loop.sleep(for: Self.pause)
-        }
+        try await worker.delete(inStepsOf: step) { try await store.remove(table, of: push, limit: step) }
     }
 }

@@ -160,24 +160,15 @@ struct KakaoRelayRoutes: RouteCollection {
         }
     }
 
-    /// Returns whom a call concerns: for a user's app, the user; for an operator, the app or the user in `target_id`.
     private static func target<KakaoCall>(
         of call: Call,
         _ operation: KakaoOperation<KakaoCall>
     ) throws -> Target {
         if operation.needsAppKey { return .known(.appKey, userID: nil) }
         guard operation.isOfUser else { return .known(.adminKey, userID: nil) }
-        let target = try call[targetID]
-        _ = try call[targetIDType]
-        if let user = call.caller.user, let credential = Credential(call.request) {
-            if let target { try call.caller.require([target], targetID.name) }
-            return .known(.userToken(credential.text), userID: user.id)
-        }
-        guard let target else {
-            throw Problem.field(targetID.name, "the id of the user, with target_id_type=user_id")
-        }
-        guard operation.credentials.contains(.adminKeyForUser) else { return .account(target) }
-        return .known(.adminKeyForUser(target), userID: target)
+        let target = try call.kakaoTarget()
+        guard operation.credentials.contains(target.credential.kind) else { return .account(target.userID) }
+        return .known(target.credential, userID: target.userID)
     }
 
     /// The parameter of Kakao's calls that is a template.
@@ -186,12 +177,6 @@ struct KakaoRelayRoutes: RouteCollection {
         "lint",
         Kind<String>.text(oneOf: ["off"]),
         "`off` sends a template even if the linter expects Kakao to reject it."
-    )
-    fileprivate static let targetID = Field.optional("target_id", .userID, "The user, if an operator calls.")
-    fileprivate static let targetIDType = Field.optional(
-        "target_id_type",
-        Kind<String>.text(oneOf: ["user_id"]),
-        "The kind of `target_id`."
     )
 }
 
@@ -232,7 +217,7 @@ extension KakaoOperation {
     }
 
     fileprivate var targetFields: [any FieldDeclaration] {
-        isOfUser ? [KakaoRelayRoutes.targetIDType, KakaoRelayRoutes.targetID] : []
+        isOfUser ? KakaoTarget.fields : []
     }
 
     /// The body of a call that uploads images; `nil` for other calls.

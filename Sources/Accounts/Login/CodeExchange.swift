@@ -99,18 +99,15 @@ struct CodeExchange: Sendable {
         )
         // The response to a commit may be lost, after which the account is no longer new.
         let wasNew = Locked(false)
-        for attempt in 1... {
-            do {
-                return try await keep(login, idToken?.claims, wasNew, statement)
-            } catch let error as PostgresError where error.isOutage && attempt < Self.storeAttempts {
-                logger.warning(
-                    "New tokens not stored",
-                    metadata: ["user_id": "\(userID)", "error": "\(error)", "attempt": "\(attempt)"]
-                )
-                try await loop.sleep(for: Self.storeDelay.after(attempt))
+        return try await Self.storeDelay.retrying(
+            atMost: Self.storeAttempts,
+            on: loop,
+            attempt: { try await keep(login, idToken?.claims, wasNew, statement) },
+            while: { (error: PostgresError) in
+                logger.warning("New tokens not stored", metadata: ["user_id": "\(userID)", "error": "\(error)"])
+                return error.isOutage
             }
-        }
-        preconditionFailure("the last attempt returns or throws")
+        )
     }
 
     /// Stores the tokens and the result together.
@@ -159,14 +156,12 @@ struct CodeExchange: Sendable {
 
     /// Returns the user of an ID token. Kakao's keys are fetched again if they cannot be fetched at once: the code is used.
     private func user(of token: JSONWebToken, _ verifier: TokenVerifier) async throws -> Int64? {
-        for attempt in 1... {
-            do {
-                return try await verifier.user(of: token, client, on: loop)
-            } catch is Problem where attempt < Self.storeAttempts {
-                try await loop.sleep(for: Self.storeDelay.after(attempt))
-            }
-        }
-        preconditionFailure("the last attempt returns or throws")
+        try await Self.storeDelay.retrying(
+            atMost: Self.storeAttempts,
+            on: loop,
+            attempt: { try await verifier.user(of: token, client, on: loop) },
+            while: { (_: Problem) in true }
+        )
     }
 
     /// Returns the user of new tokens.
@@ -175,18 +170,16 @@ struct CodeExchange: Sendable {
     ///
     /// - Parameter known: The user of the ID token, which suffices if Kakao is unavailable.
     private func userID(of accessToken: String, _ known: Int64?) async throws -> Int64 {
-        for attempt in 1... {
-            do throws(KakaoError) {
-                return try await kakao.call(RetrieveUser(), as: .userToken(accessToken)).userID
-            } catch {
-                if error.disposition == .retry, attempt < Self.attempts {
-                    try await loop.sleep(for: Self.retryDelay.after(attempt, atLeast: .zero))
-                    continue
-                }
-                if let known { return known }
-                throw Failure.kakao(error)
-            }
+        do {
+            return try await Self.retryDelay.retrying(
+                atMost: Self.attempts,
+                on: loop,
+                attempt: { try await kakao.call(RetrieveUser(), as: .userToken(accessToken)).userID },
+                while: { (error: KakaoError) in error.disposition == .retry }
+            )
+        } catch let error as KakaoError {
+            guard let known else { throw Failure.kakao(error) }
+            return known
         }
-        preconditionFailure("the last attempt returns or throws")
     }
 }

@@ -3,7 +3,7 @@ internal import JSON
 internal import Schemas
 internal import ServiceKit
 
-/// What a backend learns about a login.
+/// The result of a login, for the backend that redeems a ticket or sends an authorization code.
 struct LoginResult: Sendable {
     let userID: Int64
     /// Whether the server had no account of the user.

@@ -1,5 +1,7 @@
 internal import Crypto
+internal import EventLoop
 internal import FoundationEssentials
+internal import Logging
 internal import Postgres
 internal import ServiceKit
 
@@ -9,12 +11,13 @@ struct LoginResultStore: Sendable {
     static let lifetime = Duration.seconds(60)
     /// The time for which a code is claimed. It exceeds the time for the calls to Kakao and for storing the tokens.
     private static let claimLifetime = Duration.seconds(180)
-    private static let purgeStep = 1000
+    /// The number of rows that one statement deletes.
+    private static let rows = 1000
 
     let pool: PostgresPool
     let vault: TokenVault
 
-    /// What is known of an authorization code.
+    /// The state of an authorization code.
     enum KnownCode: Sendable {
         /// No request has sent the code before. It is claimed now.
         case new(claim: UUID)
@@ -72,9 +75,13 @@ struct LoginResultStore: Sendable {
         return vault.open(result, for: Self.purpose(sha256))
     }
 
-    /// Deletes results that have expired. Returns their number, which is limited.
-    func purge() async throws -> Int {
-        try await pool.write(DeleteExpiredLoginResults(limit: Self.purgeStep))
+    /// Returns the worker that deletes results that have expired.
+    func cleaner(on loop: EventLoop, pace: PollPace, logger: Logger) -> BackgroundWorker {
+        .cleanup("remove-old-logins", on: loop, pace: pace, logger: logger) { worker in
+            try await worker.delete(inStepsOf: Self.rows) {
+                try await pool.write(DeleteExpiredLoginResults(limit: Self.rows))
+            }
+        }
     }
 
     private static func purpose(_ sha256: [UInt8]) -> String { "login result \(Base64URL.encode(sha256))" }

@@ -9,9 +9,8 @@ internal import ServiceKit
 
 /// The access tokens of accounts on one event loop, refreshed at Kakao before they expire.
 ///
-/// Of all servers, one refreshes the tokens of an account at a time: it holds a lease in the account's row, and no
-/// transaction while it calls Kakao. It stores the response before anyone uses it, because a new refresh token ends the
-/// old one.
+/// Only one server refreshes the tokens of an account at a time. It holds a lease in the account's row, and no transaction
+/// while it calls Kakao. It commits the response before it uses it, because a new refresh token ends the old one.
 struct TokenRefresher: Sendable {
     /// The time for which a request waits for a refresh.
     private static let wait = Duration.seconds(15)
@@ -20,9 +19,9 @@ struct TokenRefresher: Sendable {
     private static let shortestUse = 60.0
     /// The pause after Kakao rejects the app's key or its secret, which only an operator can change.
     private static let configurationPause = Duration.seconds(60)
-    /// The pause after tokens that the settings do not suffice to decrypt or to refresh.
+    /// The pause after a refresh for which the settings lack the encryption key or the app key.
     private static let unreadablePause = Duration.seconds(3600)
-    /// The pause after Kakao has not said whose imported tokens are.
+    /// The pause after imported tokens could not be verified.
     private static let verificationPause = Duration.seconds(30)
     private static let retryDelay = RetryDelay(first: .seconds(1), longest: .seconds(60))
     /// The delays between attempts to store new tokens.

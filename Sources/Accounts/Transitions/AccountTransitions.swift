@@ -20,6 +20,10 @@ enum AccountEvent: CaseIterable, Sendable {
     case revoke
     /// The user leaves the app: ``EndAccounts``.
     case leave
+    /// Kakao confirms that imported tokens are the user's: ``VerifyAccount``.
+    case verify
+    /// The access token is no longer trusted: ``ExpireAccessToken``.
+    case distrust
     /// The tokens are encrypted under another key: ``StoreReencryption``.
     case reencrypt
     /// The user is erased: ``DeleteAccount``.
@@ -31,7 +35,8 @@ enum AccountEvent: CaseIterable, Sendable {
         switch self {
         case .logIn:
             [nil: .linked, .linked: .linked, .loginRequired: .linked, .unlinked: .linked]
-        case .claim, .postpone: [.linked: .linked]
+        case .claim, .postpone, .distrust: [.linked: .linked]
+        case .verify: [.linked: .linked, .loginRequired: .loginRequired]
         case .refresh: [.linked: .linked, .loginRequired: .linked]
         case .reject, .expire: [.linked: .loginRequired]
         case .revoke: [.linked: .loginRequired, .loginRequired: .loginRequired]
@@ -61,6 +66,8 @@ enum AccountEvent: CaseIterable, Sendable {
             Self.tokens.union(Self.lease).union([
                 "state", "reason", "refresh_token_ends_at", "renew_at", "attempts", "retry_at",
             ])
+        case .verify: ["is_verified"]
+        case .distrust: ["access_token_ends_at", "refresh_at", "retry_at"]
         case .reencrypt: ["tokens", "key_id"]
         case .erase: []
         }

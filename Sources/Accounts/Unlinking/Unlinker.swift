@@ -140,7 +140,7 @@ struct Unlinker: Sendable {
     }
 }
 
-/// A user that Kakao has yet to unlink, leased by this server.
+/// A pending unlink, leased by this server.
 struct PendingUnlink: Sendable {
     let userID: Int64
     let lease: UUID
@@ -155,7 +155,7 @@ extension KakaoError {
         case rejected
     }
 
-    /// What the error means for an unlink with the Admin key.
+    /// The outcome of an unlink with the Admin key that ended in this error.
     ///
     /// Only -101 means that the user is unlinked. -401 is a fault of the configuration: the unlink is not done.
     fileprivate var unlinkOutcome: UnlinkOutcome {
@@ -174,8 +174,8 @@ extension KakaoError {
 
 // MARK: Statements
 
-/// Stores that Kakao has yet to unlink a user, and leases it, unless another server has. Returns the lease that is valid,
-/// and whether it is the new one.
+/// Stores a pending unlink, and leases it unless another server holds a valid lease. Returns the valid lease, and whether it
+/// is the new one.
 struct StorePendingUnlink: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO pending_unlinks AS pending (user_id, requested_at, lease, lease_ends_at)

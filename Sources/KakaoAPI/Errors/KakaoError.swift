@@ -39,6 +39,12 @@ package struct KakaoError: Error, Sendable {
         self.retryAfter = retryAfter
     }
 
+    /// Kakao's error code, if Kakao responded with one.
+    package var code: KakaoErrorCode? {
+        guard case .refused(_, let code, _) = kind else { return nil }
+        return code
+    }
+
     /// Whether Kakao may have received the request, in whole or in part: see ``HTTPClientError/bodyBytesLeft``.
     package var bodyBytesLeft: Bool {
         switch kind {

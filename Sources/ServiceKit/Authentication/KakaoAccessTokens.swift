@@ -239,8 +239,7 @@ private struct TokenDigest: Hashable, Sendable {
 extension KakaoError {
     /// Whether Kakao itself rejects the access token as invalid or malformed. A gateway's 401 does not count.
     fileprivate var refusesToken: Bool {
-        guard case .refused(_, let code, _) = kind else { return false }
-        return code == .invalidCredential || code == .invalidParameter
+        code == .invalidCredential || code == .invalidParameter
     }
 }
 

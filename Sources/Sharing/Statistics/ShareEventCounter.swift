@@ -29,17 +29,8 @@ struct ShareEventCounter: Sendable {
 
     /// Deletes visits that no longer matter.
     func visitCleaner(on loop: EventLoop, pace: PollPace) -> BackgroundWorker {
-        BackgroundWorker(
-            "remove-old-visits",
-            on: loop,
-            every: .seconds(300),
-            firstAfter: .seconds(30),
-            pace: pace,
-            failure: "Cleanup failed",
-            logger: logger
-        ) { worker in
-            while !worker.isStopping, try await shares.removeOldVisits(limit: Self.rows) == Self.rows {}
-            return nil
+        .cleanup("remove-old-visits", on: loop, every: .seconds(300), pace: pace, logger: logger) { worker in
+            try await worker.delete(inStepsOf: Self.rows) { try await shares.removeOldVisits(limit: Self.rows) }
         }
     }
 }

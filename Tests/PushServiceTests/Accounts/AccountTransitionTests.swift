@@ -103,12 +103,12 @@ private struct StoredAccount {
             INSERT INTO accounts (
                 user_id, state, reason, app_key, refreshed_by, scopes, tokens, key_id, refresh_token_sha256,
                 access_token_ends_at, refresh_at, refresh_token_ends_at, renew_at, lease, lease_ends_at, attempts,
-                retry_at, created_at, linked_at, refreshed_at
+                retry_at, created_at, linked_at, refreshed_at, is_verified
             )
             SELECT $1, $2, 'before', 'native', 'server', '{}', $3, CASE WHEN $3 IS NOT NULL THEN 'old' END, $4,
                 CASE WHEN $3 IS NOT NULL THEN yesterday END, CASE WHEN $3 IS NOT NULL THEN yesterday END,
                 CASE WHEN $6 THEN yesterday ELSE now() + interval '9 days' END, yesterday, $5, yesterday, 3, yesterday,
-                yesterday, yesterday, yesterday
+                yesterday, yesterday, yesterday, false
             FROM (SELECT now() - interval '1 day' AS yesterday) AS time
             """,
             [
@@ -175,6 +175,9 @@ private struct StoredAccount {
                 happenedAt: Date()
             )
             _ = try await pool.write(EndAccounts(events: [event])) as [Int64]
+        case .verify:
+            try await pool.write(VerifyAccount(userID: Self.userID, refreshTokenSHA256: Self.used))
+        case .distrust: try await pool.write(ExpireAccessToken(userID: Self.userID, pause: .seconds(60)))
         case .reencrypt:
             try await pool.write(
                 StoreReencryption(changes: [Reencryption(userID: Self.userID, old: claim.sealed, new: sealed)])
