@@ -63,6 +63,11 @@ extension KakaoSandbox {
         faults.removeAll()
     }
 
+    /// Ends the delays of all responses that a fault delays now.
+    package func skipDelays() {
+        delays.skip()
+    }
+
     /// Sets the push server's base URL for callbacks, if it was not known when the sandbox was created.
     package func sendCallbacks(to url: String) {
         link.setBaseURL(url)

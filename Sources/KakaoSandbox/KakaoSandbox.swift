@@ -33,7 +33,7 @@ package final class KakaoSandbox: Sendable {
     let loginControl: LoginControl
     let userControl: UserControl
     let logger: Logger
-    private let delays = Delays()
+    let delays = Delays()
     private let client: HTTPClient
     private let server: HTTPServer
 

@@ -6,6 +6,8 @@ internal import Locking
 final class Delays: Sendable {
     private struct State {
         var waits: [Int: Task<Void, any Error>] = [:]
+        /// The waits that were ended before their time.
+        var ended: Set<Int> = []
         var lastID = 0
         var isOver = false
     }
@@ -24,7 +26,12 @@ final class Delays: Sendable {
             if state.isOver { task.cancel() }
             return state.lastID
         }
-        defer { state.withLock { _ = $0.waits.removeValue(forKey: id) } }
+        defer {
+            state.withLock { state in
+                state.waits[id] = nil
+                state.ended.remove(id)
+            }
+        }
         do {
             try await withTaskCancellationHandler {
                 try await task.value
@@ -32,8 +39,17 @@ final class Delays: Sendable {
                 task.cancel()
             }
         } catch {
-            throw ConnectionAbort()
+            guard state.withLock({ $0.ended.contains(id) }) else { throw ConnectionAbort() }
         }
+    }
+
+    /// Ends all current waits, so that their responses are sent at once.
+    func skip() {
+        let waits = state.withLock { state in
+            state.ended.formUnion(state.waits.keys)
+            return state.waits
+        }
+        for task in waits.values { task.cancel() }
     }
 
     /// Cancels all current and future waits.

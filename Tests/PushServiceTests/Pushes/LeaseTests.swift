@@ -22,13 +22,16 @@ import Testing
         settings.kakao.maximumConcurrentRequests = 2
     }
 
-    /// Delays the responses to the first sends, as many as ``slowly(_:)`` allows at a time. Meanwhile the server holds no
-    /// more than two further batches, so that the test can claim some, or reclaim the server's.
-    private func holdFirstSends(_ service: TestService) {
-        service.kakao.fail("send", .latency) {
-            $0.milliseconds = 5000
-            $0.times = 2
-        }
+    /// Delays the responses to sends until ``releaseSends(_:)``. Meanwhile the server sends as many batches as
+    /// ``slowly(_:)`` allows at a time and holds no more than two further ones, so that the test can claim some, or reclaim
+    /// the server's.
+    private func holdSends(_ service: TestService) {
+        service.kakao.fail("send", .latency) { $0.milliseconds = 5000 }
+    }
+
+    private func releaseSends(_ service: TestService) {
+        service.kakao.sandbox.removeFaults()
+        service.kakao.sandbox.skipDelays()
     }
 
     /// Returns the lease of the only server.
@@ -49,7 +52,7 @@ import Testing
     func lostClaim(delivery: String) async throws {
         try await withService(Self.slowly, intervals: Self.intervals) { service in
             try await service.database.addPhones(1...3000)
-            holdFirstSends(service)
+            holdSends(service)
             let push = try await service.api.create(
                 ["everyone": true],
                 gcm(),
@@ -62,6 +65,7 @@ import Testing
                 lease: try await Self.lease(service.database)
             )
             #expect(!lost.batches.isEmpty)
+            releaseSends(service)
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(try await service.api.users(push) == counts(3000, sent: 3000))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 3000)
@@ -141,7 +145,7 @@ import Testing
     func takenOverByAnother() async throws {
         try await withService(Self.slowly, intervals: Self.intervals) { service in
             try await service.database.addPhones(1...3000)
-            holdFirstSends(service)
+            holdSends(service)
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
             let lease = try await Self.lease(service.database)
             try await eventually("the first batches are sent") { service.kakao.sandbox.reached(marker: "m").sends == 2 }
@@ -151,6 +155,7 @@ import Testing
                 try await service.database.endLeases()
                 return try await other.reclaim(except: UUID()).items > 0
             }
+            releaseSends(service)
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(service.log.messages.contains { $0.hasPrefix("Lease lost") })
             let users = try await service.api.users(push)
@@ -172,7 +177,7 @@ import Testing
     func orphans() async throws {
         try await withService(Self.slowly, intervals: Self.intervals) { service in
             try await service.database.addPhones(1...1000)
-            holdFirstSends(service)
+            holdSends(service)
             let push = try await service.api.create()
             try await eventually("the first batches are sent") { service.kakao.sandbox.reached(marker: "m").sends == 2 }
             let lease = UUID()
@@ -182,6 +187,7 @@ import Testing
                 .batches
             try await other.addRow(for: try #require(claims.first))
             try await service.database.pool.write("DELETE FROM work_leases WHERE id = $1", [.uuid(lease)])
+            releaseSends(service)
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(try await service.api.users(push) == counts(1000, sent: 1000))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 1000)
