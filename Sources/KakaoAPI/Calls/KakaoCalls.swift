@@ -7,7 +7,9 @@ package enum KakaoCalls {
         UpdateUserProfile.self, RetrieveScopes.self, RevokeScopes.self, RetrieveServiceTerms.self,
         RevokeServiceTerms.self, UpgradeServiceTerms.self, RetrieveShippingAddresses.self, RetrieveAppUsers.self,
         RetrieveUserIDs.self,
-        TalkProfile.self,
+        TalkProfile.self, RetrieveFriends.self, RetrieveChannels.self,
+        SendDefaultMemo.self, SendCustomMemo.self, SendScrapMemo.self,
+        SendDefaultMessage.self, SendCustomMessage.self, SendScrapMessage.self,
         ValidateDefaultTemplate.self, ValidateCustomTemplate.self, ValidateScrapTemplate.self, UploadImage.self,
         ScrapeImage.self, DeleteImage.self,
     ]

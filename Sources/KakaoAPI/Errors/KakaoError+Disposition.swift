@@ -17,7 +17,7 @@ extension KakaoError {
         if credential == .userToken || credential == .adminKeyForUser, code == .missingScope { return .consent }
         if let oauthError, status < 500, let disposition = oauthError.disposition { return disposition }
         switch code {
-        case .internalError, .underMaintenance, .serverTimeout, .platformMaintenance: return .retry
+        case .internalError, .underMaintenance, .serverTimeout, .channelFault, .platformMaintenance: return .retry
         case .quotaExceeded: return .wait
         case .invalidCredential, .featureDisabled, .noPermission, .apiTerminated, .suspended: return .halt
         case .invalidParameter: return .invalid
@@ -29,7 +29,8 @@ extension KakaoError {
         case 429: return .wait
         // Without a code, only the status is known; 400 is the status of an invalid parameter.
         case 400 where code == nil && credential != .none: return .invalid
-        case 400..<500: return .fail
+        // A successful response that reports an error has a code.
+        case 200..<300, 400..<500: return .fail
         default: return .retry
         }
     }

@@ -96,6 +96,23 @@ extension KakaoErrorCode {
     /// The daily limit of messages from this sender to this receiver is reached (400).
     package static let pairDailyLimitExceeded = KakaoErrorCode(rawValue: -536)
 
+    // MARK: KakaoTalk channels
+
+    /// The channel does not exist (400).
+    package static let channelMissing = KakaoErrorCode(rawValue: -541)
+    /// The channel is banned (400).
+    package static let channelBanned = KakaoErrorCode(rawValue: -544)
+    /// A fault inside the API of channels (400).
+    package static let channelFault = KakaoErrorCode(rawValue: -815)
+    /// The file of customers does not exist (400).
+    package static let unknownCustomerFile = KakaoErrorCode(rawValue: -816)
+    /// The name of a file of customers is taken or not allowed (400).
+    package static let invalidCustomerFileName = KakaoErrorCode(rawValue: -817)
+    /// The channel has too many files of customers (400).
+    package static let tooManyCustomerFiles = KakaoErrorCode(rawValue: -818)
+    /// The channel is not connected to the app (400).
+    package static let channelNotConnected = KakaoErrorCode(rawValue: -819)
+
     // MARK: KakaoStory and images
 
     /// The user does not use KakaoStory (400).

@@ -40,8 +40,8 @@ package struct ValidateCustomTemplate: KakaoCall {
                 .text(oneOf: [TemplateValidation.linkVersion]),
                 "The format's version."
             ),
-            .required("template_id", \.templateID, Kind<Int64>.integer(1...Int64.max), "The template's id."),
-            .optional("template_args", \.templateArgs, .object, "Texts by the names of the template's arguments."),
+            .templateID(\.templateID),
+            .templateArgs(\.templateArgs),
             .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
             make: Self.init
         ),

@@ -37,7 +37,7 @@ package struct ValidateDefaultTemplate: KakaoCall {
                 .text(oneOf: [TemplateValidation.linkVersion]),
                 "The format's version."
             ),
-            .required("template_object", \.template, .object, "The template."),
+            .templateObject(\.template),
             .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
             make: Self.init
         ),

@@ -43,9 +43,9 @@ package struct ValidateScrapTemplate: KakaoCall {
                 .text(oneOf: [TemplateValidation.linkVersion]),
                 "The format's version."
             ),
-            .required("request_url", \.requestURL, .text(1...2048), "The page, on a registered domain."),
-            .optional("template_id", \.templateID, Kind<Int64>.integer(1...Int64.max), "The custom template to use."),
-            .optional("template_args", \.templateArgs, .object, "Texts by the names of the template's arguments."),
+            .requestURL(\.requestURL),
+            .templateID(\.templateID),
+            .templateArgs(\.templateArgs),
             .optional("scheme_params", \.schemeParams, .object, "Options of KakaoTalk's picker."),
             make: Self.init
         ),

@@ -1,23 +1,18 @@
 internal import HTTPTypes
-package import Schemas
+internal import Schemas
 
 /// Lists the ids of the app's users in pages. (Kakao, "Kakao Login: REST API", "Retrieve user list".)
 ///
 /// Error -10 (429) means that the app has made more than 100 calls within a minute.
 package struct RetrieveUserIDs: KakaoCall {
-    package enum Order: String, CaseIterable, Sendable {
-        case ascending = "asc"
-        case descending = "desc"
-    }
-
     /// The number of ids on a page, 1 to 100. Kakao's default is 100.
     package let limit: Int64?
     /// The first id of the page; the first or last of all if `nil`.
     package let fromID: Int64?
-    /// The order of the ids; `nil` for ``Order/ascending``.
-    package let order: Order?
+    /// The order of the ids; `nil` for ``SortOrder/ascending``.
+    package let order: SortOrder?
 
-    package init(limit: Int64? = nil, fromID: Int64? = nil, order: Order? = nil) {
+    package init(limit: Int64? = nil, fromID: Int64? = nil, order: SortOrder? = nil) {
         self.limit = limit
         self.fromID = fromID
         self.order = order
