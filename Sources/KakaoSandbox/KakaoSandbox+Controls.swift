@@ -111,7 +111,8 @@ extension KakaoSandbox {
         try await accountEvents.token(event, claims: claims, namesKey: namesKey)
     }
 
-    /// Advances Kakao's clock, by which push tokens expire, by at most 100 years in total.
+    /// Advances Kakao's clock, by which push tokens expire and quotas of messages are reset, by at most 100 years in
+    /// total.
     package func moveClock(by duration: Duration) {
         ledger.moveClock(bySeconds: duration.components.seconds)
     }

@@ -32,6 +32,8 @@ package final class KakaoSandbox: Sendable {
     let signingKeys = SigningKeys()
     let loginControl: LoginControl
     let userControl: UserControl
+    let talk: TalkStore
+    let talkControl: TalkControl
     let logger: Logger
     let delays = Delays()
     private let client: HTTPClient
@@ -55,6 +57,7 @@ package final class KakaoSandbox: Sendable {
         let clientSettings = HTTPClientSettings(caCertificateFile: settings.callbackCertificateFile)
         client = try HTTPClient(settings: clientSettings, loop: loop)
         ledger = Ledger(settings)
+        talk = TalkStore(settings, ledger: ledger)
         tokens = TokenStore(settings: settings)
         faults = FaultBoard(seed: settings.seed ?? .random(in: .min ... .max))
         link = LinkCallback(client: client, settings: settings)
@@ -79,8 +82,11 @@ package final class KakaoSandbox: Sendable {
         AuthorizationEndpoint(settings: settings, users: users, tokens: tokens).add(to: &calls)
         TokenEndpoint(settings: settings, users: users, tokens: tokens, loginControl: loginControl).add(to: &calls)
         UserCalls(settings: settings, users: users, tokens: tokens, url: loginControl.issuer).add(to: &calls)
+        TalkCalls(settings: settings, users: users, talk: talk, faults: faults, url: loginControl.issuer)
+            .add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         userControl = UserControl(users: users)
+        talkControl = TalkControl(talk: talk, users: users)
         accountEvents = AccountEventCall(
             client: client,
             restAPIKey: settings.restAPIKey,
@@ -101,6 +107,7 @@ package final class KakaoSandbox: Sendable {
         control.addRoutes(to: &router)
         loginControl.addRoutes(to: &router)
         userControl.addRoutes(to: &router)
+        talkControl.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }

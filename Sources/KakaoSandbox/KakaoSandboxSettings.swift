@@ -35,6 +35,10 @@ package struct KakaoSandboxSettings: Sendable {
     package var domains: Set<String> = []
     /// The names of the arguments of custom templates, by the templates' ids.
     package var templateArguments: [Int64: [String]] = [:]
+    /// The app as KakaoTalk treats it.
+    package var talk = TalkSettings()
+    /// The number of messages of KakaoTalk that are kept in full. Older ones are only counted.
+    package var maximumMessages = 300_000
     /// Whether to serve HTTPS, with a self-signed certificate for `localhost`, `127.0.0.1` and `::1`.
     package var tls = false
     /// The file to which that certificate is written as PEM, so that a client can trust it and nothing else.

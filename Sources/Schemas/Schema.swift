@@ -156,9 +156,10 @@ package struct Schema: Sendable {
     package var isSecret: Bool { object["format"] == .string("password") }
 
     /// Whether its values are arrays or objects, which a form contains as JSON.
-    package var isStructured: Bool {
-        object["type"] == .string("array") || object["type"] == .string("object")
-    }
+    package var isStructured: Bool { isArray || object["type"] == .string("object") }
+
+    /// Whether its values are arrays.
+    package var isArray: Bool { object["type"] == .string("array") }
 
     /// A reference to this schema under a name.
     package func named(_ name: String) -> Schema {

@@ -213,11 +213,12 @@ struct KakaoCallServer {
             return try operation.parameters.read(values)
         } catch {
             if let refusal { throw refusal(values) }
-            throw .badParameter(
-                error.isMissing
-                    ? "The Parameter [\(error.name)] cannot be null."
-                    : "failed to parse parameter. name=\(error.name), it must be \(error.allowed)"
-            )
+            if error.isMissing { throw .badParameter("The Parameter [\(error.name)] cannot be null.") }
+            let isArray = operation.parameters.members.contains { $0.name == error.name && $0.schema.isArray }
+            if isArray, values[error.name] == "[]" {
+                throw .badParameter("The Parameter [\(error.name)] cannot be empty.")
+            }
+            throw .badParameter("failed to parse parameter. name=\(error.name), it must be \(error.allowed)")
         }
     }
 

@@ -18,6 +18,16 @@ struct KakaoRefusal: Error, Equatable {
     var message: String
     /// `Retry-After`, in seconds.
     var retryAfterSeconds: Int?
+    /// The scopes of error -402.
+    var missingScopes: MissingScopes?
+
+    /// The scopes that a call lacks.
+    struct MissingScopes: Equatable {
+        /// Kakao's name of the call's API.
+        let api: String
+        let required: [String]
+        let allowed: [String]
+    }
 
     init(
         status: Int,
@@ -41,6 +51,16 @@ struct KakaoRefusal: Error, Equatable {
     /// Returns error -401: the credentials are missing or invalid.
     static func unauthorized(_ message: String) -> KakaoRefusal {
         KakaoRefusal(status: 401, code: -401, message: message)
+    }
+
+    /// Error -101: the user is not linked to the app.
+    static let notLinked = KakaoRefusal(status: 400, code: -101, message: "NotRegisteredUserException")
+
+    /// Returns error -402: the user has not agreed to the scopes of a call.
+    static func missingScopes(_ scopes: [String], api: String, allowed: [String]) -> KakaoRefusal {
+        var refusal = KakaoRefusal(status: 403, code: -402, message: "insufficient scopes.")
+        refusal.missingScopes = MissingScopes(api: api, required: scopes, allowed: allowed)
+        return refusal
     }
 
     /// Returns an error of the authorization server.
@@ -85,6 +105,11 @@ struct KakaoRefusal: Error, Equatable {
         json.object {
             $0.member("msg", message)
             $0.member("code", code)
+            if let missingScopes {
+                $0.member("api_type", missingScopes.api)
+                $0.member("required_scopes", missingScopes.required)
+                $0.member("allowed_scopes", missingScopes.allowed)
+            }
         }
         return .json(json.bytes, status: status)
     }

@@ -75,7 +75,9 @@ struct ControlAPI: Sendable {
         if let userID = try query.integer("user_id", in: 1...Int64.max) {
             page.items = [(userID, ledger.timesReached(userID, marker: marker))]
         } else {
-            page.items = await ledger.reachedOffLoop(marker, minimumTimes: minimumTimes, after: after, limit: limit)
+            page.items = await offLoop {
+                ledger.reached(marker: marker, minimumTimes: minimumTimes, after: after, limit: limit)
+            }
         }
         return .json(page)
     }
@@ -180,27 +182,17 @@ private struct ReachPage: JSONWritable {
 }
 
 extension Response {
-    fileprivate static func json(_ value: some JSONWritable) -> Response {
+    /// Returns a response with a value as JSON.
+    static func json(_ value: some JSONWritable) -> Response {
         var json = JSONWriter()
         json.value(value)
         return .json(json.bytes)
     }
 }
 
-extension Ledger {
-    /// Runs ``reached(marker:minimumTimes:after:limit:)`` on the blocking queue, so that no event loop waits.
-    func reachedOffLoop(
-        _ marker: String,
-        minimumTimes: Int,
-        after: Int64,
-        limit: Int
-    ) async -> [(userID: Int64, times: Int)] {
-        await withCheckedContinuation { continuation in
-            EventLoop.blocking.async {
-                continuation.resume(
-                    returning: self.reached(marker: marker, minimumTimes: minimumTimes, after: after, limit: limit)
-                )
-            }
-        }
+/// Runs a long computation on the blocking queue, so that no event loop waits.
+func offLoop<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
+    await withCheckedContinuation { continuation in
+        EventLoop.blocking.async { continuation.resume(returning: body()) }
     }
 }

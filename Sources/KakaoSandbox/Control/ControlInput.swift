@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Schemas
 
 /// The input of a control call: the members of a JSON object, or the parameters of a query.
 ///
@@ -88,6 +89,25 @@ struct ControlInput {
         return texts
     }
 
+    /// Takes the members of an object in an array, or of a member that is an object.
+    ///
+    /// - Parameter name: The name of the array or the member.
+    init(_ value: JSONValue, in name: String, known: Set<String>) throws(Problem) {
+        guard let object = value.object else {
+            let allowed = known.sorted().joined(separator: ", ")
+            throw Self.problem(name, "must have objects", allowed: "objects of \(allowed)")
+        }
+        try self.init(object, known: known)
+    }
+
+    /// Returns a required array.
+    func array(_ name: String) throws(Problem) -> [JSONValue] {
+        guard let array = value(name)?.array else {
+            throw Self.problem(name, "must be an array", allowed: "an array")
+        }
+        return array
+    }
+
     /// Returns an optional integer, which may also be a string of digits.
     func integer(_ name: String, in range: ClosedRange<Int64>) throws(Problem) -> Int64? {
         value(name) == nil ? nil : try requiredInteger(name, in: range)
@@ -118,5 +138,17 @@ struct ControlInput {
             throw Self.problem(name, "must be one of \(allowed)", allowed: allowed)
         }
         return choice
+    }
+}
+
+extension Request {
+    /// The user in the path of a control.
+    var userID: Int64 {
+        get throws(Problem) {
+            guard let userID = UserID.read(.string(pathParameter("user_id"))) else {
+                throw Problem(.notFound, "The user id in the path must be an integer from 1 to 2^63-1.")
+            }
+            return userID
+        }
     }
 }

@@ -6,7 +6,7 @@ internal import Schemas
 extension Fault {
     private static let names: Set<String> = [
         "path", "kind", "status", "code", "error", "error_code", "msg", "retry_after", "milliseconds", "probability",
-        "times", "user_ids", "delivered", "when",
+        "times", "user_ids", "delivered", "when", "share",
     ]
     private static let maximumUsers = 10_000
 
@@ -38,7 +38,11 @@ extension Fault {
         } else if kind == .latency {
             throw ControlInput.problem("milliseconds", "is required for the kind latency", allowed: "0 to \(longest)")
         }
-        if let probability = try Self.probability(input) { self.probability = probability }
+        if let probability = try Self.fraction("probability", input) { self.probability = probability }
+        if let share = try Self.fraction("share", input) { self.share = share }
+        if kind == .receivers, code == nil {
+            throw ControlInput.problem("code", "is required for the kind receivers", allowed: "-99999 to 99999")
+        }
         times = try input.integer("times", in: 1...Int64(Int32.max)).map(Int.init)
         userIDs = try Self.users(input)
         isDelivered = try input.bool("delivered") ?? false
@@ -52,10 +56,10 @@ extension Fault {
         }
     }
 
-    private static func probability(_ input: ControlInput) throws(Problem) -> Double? {
-        guard let value = input.value("probability") else { return nil }
+    private static func fraction(_ name: String, _ input: ControlInput) throws(Problem) -> Double? {
+        guard let value = input.value(name) else { return nil }
         guard let number = value.number.flatMap({ Double($0.text) }), (0...1).contains(number) else {
-            throw ControlInput.problem("probability", "must be a number from 0 to 1", allowed: "0 to 1")
+            throw ControlInput.problem(name, "must be a number from 0 to 1", allowed: "0 to 1")
         }
         return number
     }
@@ -85,6 +89,7 @@ extension FaultBoard.Armed: JSONWritable {
             json.member("retry_after", fault.retryAfterSeconds)
             json.member("milliseconds", fault.milliseconds)
             json.member("probability", fault.probability)
+            json.member("share", fault.share)
             json.member("times", fault.times)
             json.member("user_ids", fault.userIDs.map { $0.sorted().map(String.init) })
             json.member("delivered", fault.isDelivered)

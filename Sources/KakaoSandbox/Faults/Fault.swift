@@ -15,6 +15,8 @@ package struct Fault: Sendable, Equatable {
         /// Kakao is down. Each connection is closed at its first request; if ``Fault/status`` is set, it is the
         /// response.
         case down
+        /// A message of KakaoTalk does not reach a ``Fault/share`` of its receivers, with Kakao's ``Fault/code``.
+        case receivers
     }
 
     /// Something that a request does, after which a fault strikes. The request has been executed then.
@@ -47,6 +49,9 @@ package struct Fault: Sendable, Equatable {
     package var userIDs: Set<Int64>?
     /// Whether the request is executed all the same: the push is sent, but the caller gets no success response.
     package var isDelivered = false
+    /// The share of the receivers that ``Kind/receivers`` affects, more than 0 and up to 1: at least one, and with less
+    /// than 1 not all of several.
+    package var share = 0.5
     /// The event to which the fault is limited; `nil` for all requests.
     package var when: Event?
 
@@ -58,7 +63,7 @@ package struct Fault: Sendable, Equatable {
     var isAtHead: Bool {
         switch kind {
         case .down, .dropBeforeBody: true
-        case .status, .latency, .dropAfterBody: false
+        case .status, .latency, .dropAfterBody, .receivers: false
         }
     }
 

@@ -14,6 +14,21 @@ final class FaultBoard: Sendable {
         fileprivate(set) var applied = 0
         fileprivate var generator: SplitMix64
 
+        /// Returns the refusals of the receivers that the fault affects: those of its users, or a share of all.
+        fileprivate mutating func refusals(of receivers: [Int64]) -> [Int64: KakaoRefusal] {
+            var affected = receivers
+            if let userIDs = fault.userIDs {
+                affected = receivers.filter(userIDs.contains)
+            } else if fault.share < 1 {
+                let count = Int((Double(receivers.count) * fault.share).rounded())
+                let limit = max(1, receivers.count - 1)
+                affected = Array(receivers.shuffled(using: &generator).prefix(min(max(1, count), limit)))
+            }
+            var refusal = fault.refusal
+            refusal.status = 400
+            return Dictionary(uniqueKeysWithValues: affected.map { ($0, refusal) })
+        }
+
         fileprivate var isSpent: Bool { fault.times.map { applied >= $0 } ?? false }
 
         /// Returns whether the fault affects this request, and counts it.
@@ -99,7 +114,7 @@ final class FaultBoard: Sendable {
             var milliseconds = 0
             for index in state.faults.indices where !state.faults[index].fault.isAtHead {
                 let fault = state.faults[index].fault
-                guard fault.kind == .latency || verdict.end == nil,
+                guard fault.kind != .receivers, fault.kind == .latency || verdict.end == nil,
                     state.faults[index].strikes(path, users: users, after: event)
                 else { continue }
                 switch fault.kind {
@@ -112,10 +127,24 @@ final class FaultBoard: Sendable {
                 case .dropAfterBody:
                     verdict.end = .drop
                     verdict.isCarriedOut = fault.isDelivered
-                case .down, .dropBeforeBody: break
+                case .down, .dropBeforeBody, .receivers: break
                 }
             }
             return verdict
+        }
+    }
+
+    /// Applies the faults of some receivers of a message, which are all different.
+    ///
+    /// - Returns: Kakao's errors by receiver, of the first fault that affects each.
+    func failingReceivers(of path: String, among receivers: [Int64]) -> [Int64: KakaoRefusal] {
+        state.withLock { state in
+            var refusals: [Int64: KakaoRefusal] = [:]
+            for index in state.faults.indices where state.faults[index].fault.kind == .receivers {
+                guard state.faults[index].strikes(path, users: receivers) else { continue }
+                refusals.merge(state.faults[index].refusals(of: receivers)) { first, _ in first }
+            }
+            return refusals
         }
     }
 

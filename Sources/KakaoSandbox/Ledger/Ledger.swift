@@ -102,6 +102,9 @@ final class Ledger: Sendable {
 
     // MARK: Controls
 
+    /// The time by Kakao's clock, in Unix milliseconds.
+    var now: Int64 { state.withLock { $0.now } }
+
     /// Advances Kakao's clock, by at most 100 years in total; `nil` resets it to this machine's time.
     ///
     /// - Returns: The new time by Kakao's clock, in Unix milliseconds.

@@ -133,10 +133,7 @@ struct LoginControl: Sendable {
     }
 
     private func logout(_ request: Request) throws -> Response {
-        guard let userID = UserID.read(.string(request.pathParameter("user_id"))) else {
-            throw Problem(.notFound, "The user id in the path must be an integer from 1 to 2^63-1.")
-        }
-        tokens.revoke(userID: userID)
+        tokens.revoke(userID: try request.userID)
         return Response(.noContent)
     }
 

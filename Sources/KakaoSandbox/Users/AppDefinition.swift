@@ -62,12 +62,29 @@ enum AppDefinition {
         ),
         account("birthyear", "출생 연도"), account("phone_number", "카카오계정(전화번호)"),
         Scope(id: shippingAddress, displayName: "배송지정보(수령인명, 배송지 주소, 전화번호)", kind: .privacy),
-        Scope(id: "friends", displayName: "카카오 서비스 내 친구목록(프로필사진, 닉네임, 즐겨찾기 포함)", kind: .service),
-        Scope(id: "talk_message", displayName: "카카오톡 메시지 전송", kind: .service),
+        Scope(id: friends, displayName: "카카오 서비스 내 친구목록(프로필사진, 닉네임, 즐겨찾기 포함)", kind: .service),
+        Scope(id: talkMessage, displayName: "카카오톡 메시지 전송", kind: .service),
     ]
 
     /// The scope that shipping addresses need.
     static let shippingAddress = "shipping_address"
+
+    /// The scope of the list of friends, on both sides.
+    static let friends = "friends"
+
+    /// The scope of messages.
+    static let talkMessage = "talk_message"
+
+    /// A channel that is connected to the app.
+    struct Channel: Sendable {
+        let publicID: String
+        /// The id by which users find the channel.
+        let searchID: String
+    }
+
+    static let channels = [
+        Channel(publicID: "_ZeUTxl", searchID: "@sample"), Channel(publicID: "_xmXjjG", searchID: "@other"),
+    ]
 
     static let terms = [
         Terms(tag: "service", isRequired: true), Terms(tag: "privacy", isRequired: true),

@@ -40,12 +40,15 @@ extension AppUsers.User {
             return
         }
         var inner = shown[names[0]]?.object ?? JSONObject()
-        var value = account[names[0]]?[names[1]]
-        if !isSecure, let url = value?.string, url.hasPrefix("https://") {
-            value = .string("http" + url.dropFirst("https".count))
-        }
-        inner[names[1]] = value
+        let value = account[names[0]]?[names[1]]
+        inner[names[1]] = image(names[1], isSecure: isSecure).map(JSONValue.string) ?? value
         shown[names[0]] = .object(inner)
+    }
+
+    /// Returns the address of a profile image, or another text of the profile.
+    func image(_ name: String, isSecure: Bool) -> String? {
+        guard let url = account["profile"]?[name]?.string else { return nil }
+        return isSecure || !url.hasPrefix("https://") ? url : "http" + url.dropFirst("https".count)
     }
 
     /// Returns the app's scopes and those that the user agreed to in addition.

@@ -23,6 +23,7 @@ final class AppUsers: Sendable {
         /// The members of `kakao_account`, also those that the user has not agreed to share.
         var account: JSONObject
         var addresses: [ShippingAddress] = []
+        var talk = TalkUser()
 
         init(_ userID: Int64) {
             terms = AppDefinition.terms.filter(\.isRequired).map { AgreedTerms(tag: $0.tag, by: .login) }
@@ -38,6 +39,11 @@ final class AppUsers: Sendable {
                 "name": "홍길동", "gender": "female", "age_range": "20~29", "birthday": "1130", "birthday_type": "SOLAR",
                 "birthyear": "2002", "phone_number": "+82 10-1234-1234",
             ]
+        }
+
+        /// Adds scopes to those that the user has agreed to.
+        mutating func agree(to more: [String]) {
+            for scope in more where !scopes.contains(scope) { scopes.append(scope) }
         }
     }
 
@@ -76,9 +82,20 @@ final class AppUsers: Sendable {
     @discardableResult
     func logIn(_ userID: Int64, consentingTo scopes: [String]) -> [String] {
         update(userID) { user in
-            if !user.isLinked { user = User(userID) }
-            for scope in scopes where !user.scopes.contains(scope) { user.scopes.append(scope) }
+            if !user.isLinked {
+                let talk = user.talk
+                user = User(userID)
+                user.talk = talk
+            }
+            user.agree(to: scopes)
             return user.scopes
+        }
+    }
+
+    /// Adds scopes to those that users have agreed to.
+    func agree(_ userIDs: some Sequence<Int64>, to scopes: [String]) {
+        users.withLock { users in
+            for userID in userIDs { users[userID, default: User(userID)].agree(to: scopes) }
         }
     }
 }

@@ -166,9 +166,7 @@ struct UserCalls: Sendable {
     ) throws(KakaoRefusal) -> Answer {
         guard let userID = caller.userID else { throw .badParameter("The Parameter [target_id] cannot be null.") }
         return try users.update(userID) { user throws(KakaoRefusal) in
-            guard user.isLinked else {
-                throw KakaoRefusal(status: 400, code: -101, message: "NotRegisteredUserException")
-            }
+            guard user.isLinked else { throw .notLinked }
             return try body(&user, userID)
         }
     }
@@ -230,7 +228,7 @@ private final class CallLimit: Sendable {
             return state.calls
         }
         guard calls <= callsPerMinute else {
-            throw KakaoRefusal(status: 429, code: -10, message: "API limit has been exceeded.")
+            throw .quotaExceeded(status: 429)
         }
     }
 }

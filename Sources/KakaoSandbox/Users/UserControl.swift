@@ -9,6 +9,7 @@ struct UserControl: Sendable {
     /// The names of the members of the body.
     static let members: Set<String> = [
         "linked", "has_signed_up", "scopes", "service_terms", "properties", "account", "shipping_addresses",
+        "talk_user", "allows_messages", "team_member", "channels",
     ]
 
     let users: AppUsers
@@ -19,7 +20,7 @@ struct UserControl: Sendable {
             .get,
             path,
             .immediate { request in
-                let userID = try Self.userID(request)
+                let userID = try request.userID
                 return Self.response(users.user(userID), userID)
             }
         )
@@ -27,7 +28,7 @@ struct UserControl: Sendable {
             .post,
             path,
             .immediate { request in
-                let userID = try Self.userID(request)
+                let userID = try request.userID
                 let input = try ControlInput(bodyOf: request, known: Self.members)
                 return Self.response(try set(userID, input), userID)
             }
@@ -46,6 +47,10 @@ struct UserControl: Sendable {
         let properties = try Self.members(input, "properties", known: AppDefinition.propertyKeys)
         let account = try Self.members(input, "account", known: AppDefinition.accountMembers)
         let addresses = try Self.addresses(input)
+        let usesTalk = try input.bool("talk_user")
+        let allowsMessages = try input.bool("allows_messages")
+        let isTeamMember = try input.bool("team_member")
+        let channels = try Self.channels(input)
         return users.update(userID) { user in
             if let isLinked { user.isLinked = isLinked }
             if let hasSignedUp { user.hasSignedUp = hasSignedUp }
@@ -54,15 +59,12 @@ struct UserControl: Sendable {
             for (name, value) in properties?.members ?? [] { user.properties[name] = .string(value.anyText) }
             for (name, value) in account?.members ?? [] { user.account[name] = value.isNull ? .none : value }
             if let addresses { user.addresses = addresses }
+            if let usesTalk { user.talk.usesTalk = usesTalk }
+            if let allowsMessages { user.talk.allowsMessages = allowsMessages }
+            if let isTeamMember { user.talk.isTeamMember = isTeamMember }
+            for (id, kind) in channels ?? [:] { user.talk.channels[id] = ChannelRelation(kind: kind) }
             return user
         }
-    }
-
-    private static func userID(_ request: Request) throws(Problem) -> Int64 {
-        guard let userID = UserID.read(.string(request.pathParameter("user_id"))) else {
-            throw Problem(.notFound, "The user id in the path must be an integer from 1 to 2^63-1.")
-        }
-        return userID
     }
 
     private static func tags(_ input: ControlInput) throws(Problem) -> [String]? {
@@ -117,6 +119,17 @@ struct UserControl: Sendable {
         }
     }
 
+    private static func channels(_ input: ControlInput) throws(Problem) -> [String: ChannelRelation.Kind]? {
+        let name = "channels"
+        guard let object = try members(input, name, known: Set(AppDefinition.channels.map(\.publicID))) else {
+            return nil
+        }
+        let relations = try ControlInput(object, known: Set(object.members.map(\.name)))
+        var kinds: [String: ChannelRelation.Kind] = [:]
+        for (id, _) in object.members { kinds[id] = try relations.choice(id) }
+        return kinds
+    }
+
     private static func response(_ user: AppUsers.User, _ userID: Int64) -> Response {
         var json = JSONWriter()
         json.object {
@@ -131,6 +144,14 @@ struct UserControl: Sendable {
             $0.array("shipping_addresses") { array in
                 for address in user.addresses {
                     array.element { ShippingAddress.record.write(address, &$0) }
+                }
+            }
+            $0.member("talk_user", user.talk.usesTalk)
+            $0.member("allows_messages", user.talk.allowsMessages)
+            $0.member("team_member", user.talk.isTeamMember)
+            $0.object("channels") { json in
+                for (id, relation) in user.talk.channels.sorted(by: { $0.key < $1.key }) {
+                    json.member(id, relation.kind.rawValue)
                 }
             }
         }

@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import KakaoSandbox
+import Testing
 
 /// A running sandbox, and a client that calls it as a push server does.
 struct Fixture: Sendable {
@@ -44,6 +45,27 @@ struct Fixture: Sendable {
             request.body = form.bytes
         }
         return try await client.send(request)
+    }
+
+    /// Returns an access token of a user as a credential.
+    func token(of userID: Int64) throws -> KakaoCredential {
+        .userToken(try #require(sandbox.accessToken(of: userID)))
+    }
+
+    /// Returns status and code of a call that Kakao refuses, with Kakao's words.
+    ///
+    /// - Parameter credential: The Admin key for user 7, unless another is given.
+    func refusal<Call: KakaoCall>(
+        of call: Call,
+        as credential: KakaoCredential = .adminKeyForUser(7)
+    ) async throws -> String {
+        do throws(KakaoError) {
+            _ = try await kakao.call(call, as: credential)
+            return "accepted"
+        } catch {
+            guard case .refused(let status, let code, let message) = error.kind else { return "\(error)" }
+            return "\(status) \(code?.rawValue ?? 0) \(message)"
+        }
     }
 
     /// Calls `/sandbox/*`.

@@ -9,31 +9,12 @@ import Testing
 @Suite struct UserCallTests {
     private static let admin = KakaoCredential.adminKeyForUser(7)
 
-    private static func token(_ fixture: Fixture) throws -> KakaoCredential {
-        .userToken(try #require(fixture.sandbox.accessToken(of: 7)))
-    }
-
-    /// Returns status and code of a call that Kakao refuses, with Kakao's words.
-    private static func refusal<Call: KakaoCall>(
-        _ fixture: Fixture,
-        _ call: Call,
-        as credential: KakaoCredential = admin
-    ) async throws -> String {
-        do throws(KakaoError) {
-            _ = try await fixture.kakao.call(call, as: credential)
-            return "accepted"
-        } catch {
-            guard case .refused(let status, let code, let message) = error.kind else { return "\(error)" }
-            return "\(status) \(code?.rawValue ?? 0) \(message)"
-        }
-    }
-
     // MARK: User information
 
     @Test("A user is shown with what the user agreed to, by token and by Admin key")
     func me() async throws {
         try await withSandbox { fixture in
-            for credential in [Self.admin, try Self.token(fixture)] {
+            for credential in [Self.admin, try fixture.token(of: 7)] {
                 let user = try await fixture.kakao.call(RetrieveUser(), as: credential)
                 #expect(user.userID == 7)
                 #expect(user.connectedAt?.hasSuffix("Z") == true)
@@ -83,7 +64,7 @@ import Testing
             #expect(try await fixture.kakao.call(emails).first?.kakaoAccount?["email"] == "user8@example.com")
             let many = RetrieveAppUsers(targetIDs: Array(1...21), propertyKeys: ["kakao_account.email"])
             #expect(
-                try await Self.refusal(fixture, many, as: .adminKey)
+                try await fixture.refusal(of: many, as: .adminKey)
                     == "400 -2 failed to parse parameter. name=target_ids, it must be an array of 1 to 20 elements if property_keys is given"
             )
         }
@@ -107,7 +88,7 @@ import Testing
             #expect(descending.userIDs == [5, 3, 1])
             #expect(try await fixture.kakao.call(RetrieveUserIDs(fromID: .max)).userIDs.isEmpty)
             for _ in 4..<100 { _ = try await fixture.kakao.call(RetrieveUserIDs(limit: 1)) }
-            let refused = try await Self.refusal(fixture, RetrieveUserIDs(), as: .adminKey)
+            let refused = try await fixture.refusal(of: RetrieveUserIDs(), as: .adminKey)
             #expect(refused == "429 -10 API limit has been exceeded.")
         }
     }
@@ -117,27 +98,27 @@ import Testing
     @Test("A logout ends the token; with the Admin key, all tokens of the user")
     func logout() async throws {
         try await withSandbox { fixture in
-            let (first, second) = (try Self.token(fixture), try Self.token(fixture))
+            let (first, second) = (try fixture.token(of: 7), try fixture.token(of: 7))
             #expect(try await fixture.kakao.call(LogOutUser(), as: first).userID == 7)
-            #expect(try await Self.refusal(fixture, LogOutUser(), as: first).hasPrefix("401 -401 "))
+            #expect(try await fixture.refusal(of: LogOutUser(), as: first).hasPrefix("401 -401 "))
             #expect(try await fixture.kakao.call(RetrieveUser(), as: second).userID == 7)
             #expect(try await fixture.kakao.call(LogOutUser(), as: Self.admin).userID == 7)
-            #expect(try await Self.refusal(fixture, RetrieveUser(), as: second).hasPrefix("401 -401 "))
+            #expect(try await fixture.refusal(of: RetrieveUser(), as: second).hasPrefix("401 -401 "))
         }
     }
 
     @Test("An unlink ends tokens and consents; a second one is -101 with the Admin key and -401 with the token")
     func unlink() async throws {
         try await withSandbox { fixture in
-            let token = try Self.token(fixture)
+            let token = try fixture.token(of: 7)
             try fixture.sandbox.setUser(7, ["scopes": ["talk_message"]])
             #expect(try await fixture.kakao.call(UnlinkUser(), as: token).userID == 7)
-            #expect(try await Self.refusal(fixture, UnlinkUser(), as: token).hasPrefix("401 -401 "))
+            #expect(try await fixture.refusal(of: UnlinkUser(), as: token).hasPrefix("401 -401 "))
             let unknown = "400 -101 NotRegisteredUserException"
-            #expect(try await Self.refusal(fixture, UnlinkUser()) == unknown)
-            #expect(try await Self.refusal(fixture, RetrieveUser()) == unknown)
+            #expect(try await fixture.refusal(of: UnlinkUser()) == unknown)
+            #expect(try await fixture.refusal(of: RetrieveUser()) == unknown)
             // A login links the user again, without the former consents.
-            let scopes = try await fixture.kakao.call(RetrieveScopes(), as: try Self.token(fixture)).scopes
+            let scopes = try await fixture.kakao.call(RetrieveScopes(), as: try fixture.token(of: 7)).scopes
             #expect(scopes?.first { $0.id == "talk_message" }?.isAgreed == false)
         }
     }
@@ -147,32 +128,32 @@ import Testing
     @Test("A user who has not signed up does so once, with properties")
     func signup() async throws {
         try await withSandbox { fixture in
-            let token = try Self.token(fixture)
+            let token = try fixture.token(of: 7)
             let call = SignUpUser(properties: ["clothing_size": "small"])
-            #expect(try await Self.refusal(fixture, call, as: token) == "400 -102 already registered")
+            #expect(try await fixture.refusal(of: call, as: token) == "400 -102 already registered")
             try fixture.sandbox.setUser(7, ["has_signed_up": false])
             #expect(try await fixture.kakao.call(RetrieveUser(), as: token).hasSignedUp == false)
             let unknown = SignUpUser(properties: ["shoe": 1])
-            #expect(try await Self.refusal(fixture, unknown, as: token).hasPrefix("400 -201 "))
+            #expect(try await fixture.refusal(of: unknown, as: token).hasPrefix("400 -201 "))
             #expect(try await fixture.kakao.call(call, as: token).userID == 7)
             let user = try await fixture.kakao.call(RetrieveUser(), as: token)
             #expect(user.hasSignedUp == true)
             #expect(user.properties?["clothing_size"] == "small")
-            #expect(try await Self.refusal(fixture, call, as: token) == "400 -102 already registered")
+            #expect(try await fixture.refusal(of: call, as: token) == "400 -102 already registered")
         }
     }
 
     @Test("Properties are stored as texts, under the keys that the app has")
     func updateProfile() async throws {
         try await withSandbox { fixture in
-            let token = try Self.token(fixture)
+            let token = try fixture.token(of: 7)
             let call = UpdateUserProfile(properties: ["age": 23, "clothing_size": "small"])
             #expect(try await fixture.kakao.call(call, as: token).userID == 7)
             let user = try await fixture.kakao.call(RetrieveUser(), as: token)
             #expect(user.properties == ["nickname": "User 7", "age": "23", "clothing_size": "small"])
             let unknown = UpdateUserProfile(properties: ["gender": "x", "shoe": true])
             #expect(
-                try await Self.refusal(fixture, unknown, as: token)
+                try await fixture.refusal(of: unknown, as: token)
                     == "400 -201 user property not found ([gender, shoe] for appId=123456)"
             )
             for properties in [nil, "x", "{", "[]", #"{"age":null}"#, #"{"age":{}}"#] {
@@ -223,9 +204,9 @@ import Testing
             let user = try await fixture.kakao.call(RetrieveUser(), as: Self.admin)
             #expect(user.kakaoAccount?["email_needs_agreement"] == true)
             #expect(user.kakaoAccount?["email"] == nil)
-            let again = try await Self.refusal(fixture, RevokeScopes(scopes: ["account_email"]))
+            let again = try await fixture.refusal(of: RevokeScopes(scopes: ["account_email"]))
             #expect(again == "400 -2 There is no scopes to revoke.")
-            let required = try await Self.refusal(fixture, RevokeScopes(scopes: ["profile_nickname", "profile_image"]))
+            let required = try await fixture.refusal(of: RevokeScopes(scopes: ["profile_nickname", "profile_image"]))
             #expect(required == "403 -3 [profile_nickname] is not revocable.")
         }
     }
@@ -233,7 +214,7 @@ import Testing
     @Test("Service terms are agreed to and revoked; what cannot be revoked is left out without an error")
     func serviceTerms() async throws {
         try await withSandbox { fixture in
-            let token = try Self.token(fixture)
+            let token = try fixture.token(of: 7)
             func terms(_ call: RetrieveServiceTerms) async throws -> [UserServiceTerms.Term] {
                 try await fixture.kakao.call(call, as: token).terms ?? []
             }
@@ -258,7 +239,7 @@ import Testing
             #expect(revoked.terms?.map(\.tag) == ["marketing"])
             #expect(revoked.terms?.first?.isAgreed == false)
             #expect(try await terms(RetrieveServiceTerms(tags: ["marketing"])).isEmpty)
-            let unknown = try await Self.refusal(fixture, RetrieveServiceTerms(tags: ["x"]), as: token)
+            let unknown = try await fixture.refusal(of: RetrieveServiceTerms(tags: ["x"]), as: token)
             #expect(unknown.hasPrefix("400 -2 "))
         }
     }

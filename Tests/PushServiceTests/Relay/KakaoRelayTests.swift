@@ -77,13 +77,16 @@ import Testing
 
     /// A user with whom all calls succeed.
     private static let user: JSONObject = [
-        "has_signed_up": false, "scopes": ["account_email", "gender"], "service_terms": ["marketing", "location"],
+        "has_signed_up": false, "scopes": ["account_email", "gender", "friends", "talk_message"],
+        "service_terms": ["marketing", "location"],
     ]
 
     @Test("Each relayed call reaches Kakao with the parameters of its documentation")
     func fixtures() async throws {
         try await Self.withRelay { service in
             let app = try await Self.app(service)
+            try service.kakao.sandbox.befriend(7, [8, 9])
+            let uuids = JSONValue.array([8, 9].map { .string(service.kakao.sandbox.friendUUID(of: $0)) })
             let folder = URL(filePath: #filePath).deletingLastPathComponent()
                 .appending(path: "../../KakaoAPITests/Fixtures")
             for file in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
@@ -97,7 +100,8 @@ import Testing
                 try service.kakao.sandbox.setUser(7, Self.user)
                 var form = FormBody()
                 for (name, value) in (request["query"] ?? request["form"])?.object?.members ?? [] {
-                    form.append(name, value.string ?? "")
+                    // The uuids in the documentation are of another app.
+                    form.append(name, name == "receiver_uuids" ? uuids.description : value.string ?? "")
                 }
                 let path = try #require(request["path"]?.string)
                 if let file = request["files"]?[0] {

@@ -43,6 +43,13 @@ package struct TalkProfile: KakaoCall {
         /// The country code. Kakao no longer sends it.
         package let country: String?
 
+        package init(nickname: String?, profileImageURL: String?, thumbnailURL: String?, country: String? = nil) {
+            self.nickname = nickname
+            self.profileImageURL = profileImageURL
+            self.thumbnailURL = thumbnailURL
+            self.country = country
+        }
+
         fileprivate static let record = Record<Answer>(
             .optional("nickName", \.nickname, .text, "The nickname."),
             .optional("profileImageURL", \.profileImageURL, .text, "The profile image, 640 pixels wide; may be empty."),

@@ -1,0 +1,307 @@
+internal import JSON
+internal import KakaoAPI
+internal import Locking
+internal import Schemas
+internal import Templates
+
+/// KakaoTalk: profiles, friends, channels, and messages, which read and change ``TalkStore`` and ``AppUsers``.
+struct TalkCalls: Sendable {
+    private typealias Caller = KakaoCallServer.Caller
+
+    let settings: KakaoSandboxSettings
+    let users: AppUsers
+    let talk: TalkStore
+    let faults: FaultBoard
+    /// The sandbox's own URL, which is known once the sandbox listens.
+    let url: Locked<String>
+
+    func add(to server: inout KakaoCallServer) {
+        server.on(TalkProfile.self) { call, caller throws(KakaoRefusal) in
+            let user = try user(caller).user
+            let profile = user.account["profile"]
+            return TalkProfile.Answer(
+                nickname: profile?["nickname"]?.string,
+                profileImageURL: user.image("profile_image_url", isSecure: call.secureResource == true),
+                thumbnailURL: user.image("thumbnail_image_url", isSecure: call.secureResource == true)
+            )
+        }
+        server.on(RetrieveFriends.self) { call, caller throws(KakaoRefusal) in
+            page(call, try user(caller, needing: [AppDefinition.friends], for: "FRIENDS").id)
+        }
+        server.on(RetrieveChannels.self) { call, caller throws(KakaoRefusal) in
+            let (userID, user) = try user(caller)
+            return RetrieveChannels.Answer(userID: userID, channels: try channels(call.channelIDs, of: user))
+        }
+        addMemos(to: &server)
+        addMessages(to: &server)
+    }
+
+    // MARK: Messages
+
+    private func addMemos(to server: inout KakaoCallServer) {
+        server.on(SendDefaultMemo.self) { call, caller throws(KakaoRefusal) in
+            try sendMemo(SendDefaultMemo.self, try content(call.template), caller)
+        }
+        server.on(SendCustomMemo.self) { call, caller throws(KakaoRefusal) in
+            try sendMemo(SendCustomMemo.self, try content(call.templateID, call.templateArgs), caller)
+        }
+        server.on(SendScrapMemo.self) { call, caller throws(KakaoRefusal) in
+            let content = try content(call.requestURL, call.templateID, call.templateArgs)
+            return try sendMemo(SendScrapMemo.self, content, caller)
+        }
+    }
+
+    private func addMessages(to server: inout KakaoCallServer) {
+        server.on(SendDefaultMessage.self, users: known(\.receivers)) { call, caller throws(KakaoRefusal) in
+            try send(SendDefaultMessage.self, try content(call.template), call.receivers, caller)
+        }
+        server.on(SendCustomMessage.self, users: known(\.receivers)) { call, caller throws(KakaoRefusal) in
+            let content = try content(call.templateID, call.templateArgs)
+            return try send(SendCustomMessage.self, content, call.receivers, caller)
+        }
+        server.on(SendScrapMessage.self, users: known(\.receivers)) { call, caller throws(KakaoRefusal) in
+            let content = try content(call.requestURL, call.templateID, call.templateArgs)
+            return try send(SendScrapMessage.self, content, call.receivers, caller)
+        }
+    }
+
+    private func sendMemo(
+        _ call: any KakaoCall.Type,
+        _ content: MessageContent,
+        _ caller: Caller
+    ) throws(KakaoRefusal) -> MemoAnswer {
+        let needed = [AppDefinition.talkMessage]
+        let userID = try user(caller, needing: needed, for: "TALK_MEMO_DEFAULT_SEND").id
+        try talk.sendMemo(content, by: call.name, to: userID)
+        return MemoAnswer(resultCode: 0)
+    }
+
+    /// Sends a message to friends.
+    ///
+    /// - Throws: The first reason, if the message reaches no receiver.
+    private func send<Call: KakaoCall>(
+        _ call: Call.Type,
+        _ content: MessageContent,
+        _ uuids: [String],
+        _ caller: Caller
+    ) throws(KakaoRefusal) -> FriendMessageAnswer {
+        let needed = [AppDefinition.friends, AppDefinition.talkMessage]
+        let sender = try user(caller, needing: needed, for: "TALK_MESSAGE_SEND").id
+        let receivers = try receivers(uuids, of: sender, path: call.operation.path)
+        let refusals = talk.send(content, by: call.name, from: sender, to: receivers)
+        var successful: [String] = []
+        var failures: [(refusal: KakaoRefusal, receivers: [String])] = []
+        for (index, receiver) in receivers.enumerated() {
+            guard let refusal = refusals[index] else {
+                successful.append(receiver.uuid)
+                continue
+            }
+            if let group = failures.firstIndex(where: { $0.refusal == refusal }) {
+                failures[group].receivers.append(receiver.uuid)
+            } else {
+                failures.append((refusal, [receiver.uuid]))
+            }
+        }
+        if successful.isEmpty, let first = failures.first { throw first.refusal }
+        return FriendMessageAnswer(
+            successfulReceivers: successful,
+            failures: failures.map { refusal, receivers in
+                FriendMessageAnswer.Failure(
+                    code: KakaoErrorCode(rawValue: refusal.code ?? 0),
+                    message: refusal.message,
+                    receivers: receivers
+                )
+            }
+        )
+    }
+
+    /// Returns the receivers, each once.
+    ///
+    /// - Throws: Error -2 if Kakao accepts no message with these receivers.
+    private func receivers(
+        _ uuids: [String],
+        of sender: Int64,
+        path: String
+    ) throws(KakaoRefusal) -> [TalkStore.Receiver] {
+        func unsatisfied(_ reason: String) -> KakaoRefusal {
+            .badParameter("Constraints on the parameter [receiver_uuids] are unsatisfied. \(reason)")
+        }
+        var ids: [Int64] = []
+        for uuid in uuids {
+            guard let userID = talk.uuids.userID(of: uuid) else {
+                throw unsatisfied("The input receiver id(s) is invalid format.")
+            }
+            guard userID != sender else {
+                throw .badParameter("Cannot contain a receiver who is identical to the sender in multicast mode.")
+            }
+            if !ids.contains(userID) { ids.append(userID) }
+        }
+        let isReviewed = talk.settings.isReviewed
+        let failing = faults.failingReceivers(of: path, among: ids)
+        var receivers: [TalkStore.Receiver] = []
+        for userID in ids {
+            let user = users.user(userID)
+            guard isReviewed || user.talk.isTeamMember else {
+                throw unsatisfied("Not allowed to send a message to some of receivers.")
+            }
+            let refusal = user.messageRefusal ?? failing[userID]
+            receivers.append(TalkStore.Receiver(userID: userID, uuid: talk.uuids.uuid(of: userID), refusal: refusal))
+        }
+        return receivers
+    }
+
+    /// Returns a function that returns the users among the receivers of a call.
+    private func known<Call>(_ receivers: any KeyPath<Call, [String]> & Sendable) -> @Sendable (Call) -> [Int64] {
+        { call in call[keyPath: receivers].compactMap { talk.uuids.userID(of: $0) } }
+    }
+
+    // MARK: Contents
+
+    private func content(_ template: JSONObject) throws(KakaoRefusal) -> MessageContent {
+        let findings = TemplateLinter().findings(in: JSONValue.object(template))
+        if let finding = findings.first(where: { $0.effect == .rejected }) {
+            throw .badParameter("failed to parse parameter. name=template_object, \(finding.path): \(finding.message)")
+        }
+        return MessageContent(template: template)
+    }
+
+    private func content(_ templateID: Int64, _ args: JSONObject?) throws(KakaoRefusal) -> MessageContent {
+        try checkExists(templateID)
+        return MessageContent(templateID: templateID, args: args)
+    }
+
+    private func content(
+        _ requestURL: String,
+        _ templateID: Int64?,
+        _ args: JSONObject?
+    ) throws(KakaoRefusal) -> MessageContent {
+        if let templateID { try checkExists(templateID) }
+        let domains = RegisteredDomains(settings.domains)
+        guard requestURL.hasPrefix("http://") || requestURL.hasPrefix("https://"),
+            domains.isEmpty || domains.contains(address: requestURL)
+        else {
+            throw .badParameter("failed to parse parameter. name=request_url, it must be a page on a registered domain")
+        }
+        return MessageContent(requestURL: requestURL, templateID: templateID, args: args)
+    }
+
+    private func checkExists(_ templateID: Int64) throws(KakaoRefusal) {
+        guard !talk.settings.removedTemplates.contains(templateID) else {
+            throw .badParameter("failed to parse parameter. name=template_id, the template does not exist")
+        }
+    }
+
+    // MARK: Users
+
+    /// Returns the user of a call.
+    ///
+    /// - Throws: Error -101, -501 or -402.
+    private func user(
+        _ caller: Caller,
+        needing scopes: [String] = [],
+        for api: String = ""
+    ) throws(KakaoRefusal) -> (id: Int64, user: AppUsers.User) {
+        guard let userID = caller.userID else { throw .badParameter("The Parameter [target_id] cannot be null.") }
+        let user = users.user(userID)
+        if let refusal = user.talkRefusal { throw refusal }
+        let missing = scopes.filter { !user.scopes.contains($0) }
+        guard missing.isEmpty else { throw .missingScopes(missing, api: api, allowed: user.scopes) }
+        return (userID, user)
+    }
+
+    // MARK: Friends and channels
+
+    /// A friend who is listed.
+    private struct ListedFriend {
+        let userID: Int64
+        let nickname: String
+        let isFavorite: Bool
+        let user: AppUsers.User
+    }
+
+    /// Returns the friends of a user who use the app, in the order of a call.
+    private func listedFriends(_ call: RetrieveFriends, _ userID: Int64) -> [ListedFriend] {
+        let isReviewed = talk.settings.isReviewed
+        let listed = talk.friends(of: userID).filter { !$0.isHidden }.compactMap { friendship -> ListedFriend? in
+            let user = users.user(friendship.userID)
+            guard user.talkRefusal == nil, user.scopes.contains(AppDefinition.friends),
+                isReviewed || user.talk.isTeamMember
+            else { return nil }
+            return ListedFriend(
+                userID: friendship.userID,
+                nickname: user.account["profile"]?["nickname"]?.string ?? "",
+                isFavorite: friendship.isFavorite,
+                user: user
+            )
+        }
+        let order = call.friendOrder ?? .favorite
+        let sorted = listed.sorted { left, right in
+            switch order {
+            case .favorite where left.isFavorite != right.isFavorite: return left.isFavorite
+            case .favorite, .nickname: return (left.nickname, left.userID) < (right.nickname, right.userID)
+            // The sandbox knows no ages of friends.
+            case .age: return left.userID < right.userID
+            }
+        }
+        return call.order == .descending ? sorted.reversed() : sorted
+    }
+
+    private func page(_ call: RetrieveFriends, _ userID: Int64) -> RetrieveFriends.Answer {
+        let friends = listedFriends(call, userID)
+        let limit = Int(call.limit ?? RetrieveFriends.maximumLimit)
+        let start = Int(min(call.offset ?? 0, Int64(friends.count)))
+        let end = min(start + limit, friends.count)
+        func address(_ offset: Int) -> String {
+            let order = (call.order ?? .ascending).rawValue
+            let friendOrder = (call.friendOrder ?? .favorite).rawValue
+            let query = "offset=\(offset)&limit=\(limit)&order=\(order)&friend_order=\(friendOrder)"
+            return "\(url.withLock { $0 })\(RetrieveFriends.operation.path)?\(query)"
+        }
+        return RetrieveFriends.Answer(
+            friends: friends[start..<end].map { friend in
+                RetrieveFriends.Friend(
+                    userID: friend.userID,
+                    uuid: talk.uuids.uuid(of: friend.userID),
+                    nickname: friend.nickname,
+                    thumbnailURL: friend.user.image("thumbnail_image_url", isSecure: call.secureResource == true),
+                    isFavorite: friend.isFavorite
+                )
+            },
+            totalCount: Int64(friends.count),
+            favoriteCount: Int64(friends.count { $0.isFavorite }),
+            beforeURL: start > 0 ? address(max(0, start - limit)) : nil,
+            afterURL: end < friends.count ? address(end) : nil
+        )
+    }
+
+    private func channels(_ ids: [String]?, of user: AppUsers.User) throws(KakaoRefusal) -> [RetrieveChannels.Channel] {
+        let known = AppDefinition.channels
+        if let id = ids?.first(where: { id in !known.contains { $0.publicID == id } }) {
+            throw .message(.channelMissing, "the channel [\(id)] does not exist.")
+        }
+        return known.filter { ids?.contains($0.publicID) ?? true }.map { channel in
+            let relation = user.talk.channels[channel.publicID]
+            let isKnown = relation != nil && relation?.kind != ChannelRelation.Kind.none
+            return RetrieveChannels.Channel(
+                uuid: channel.searchID,
+                publicID: channel.publicID,
+                relation: (relation?.kind ?? ChannelRelation.Kind.none).rawValue,
+                updatedAt: isKnown ? relation.map { WallClock.text(unixMilliseconds: $0.changedAt) } : nil
+            )
+        }
+    }
+}
+
+extension AppUsers.User {
+    /// Kakao's error for a call of KakaoTalk that concerns the user; `nil` if there is none.
+    fileprivate var talkRefusal: KakaoRefusal? {
+        if !isLinked { return .notLinked }
+        return talk.usesTalk ? nil : .message(.notTalkUser, "given account is not connected to any talk user.")
+    }
+
+    /// Kakao's error for a message to the user.
+    fileprivate var messageRefusal: KakaoRefusal? {
+        if let talkRefusal { return talkRefusal }
+        return talk.allowsMessages ? nil : .message(.messagesRefused, "the receiver does not allow messages.")
+    }
+}
