@@ -34,6 +34,7 @@ package final class KakaoSandbox: Sendable {
     let userControl: UserControl
     let talk: TalkStore
     let talkControl: TalkControl
+    private let stories = StoryStore()
     let logger: Logger
     let delays = Delays()
     private let client: HTTPClient
@@ -84,6 +85,7 @@ package final class KakaoSandbox: Sendable {
         UserCalls(settings: settings, users: users, tokens: tokens, url: loginControl.issuer).add(to: &calls)
         TalkCalls(settings: settings, users: users, talk: talk, faults: faults, url: loginControl.issuer)
             .add(to: &calls)
+        StoryCalls(users: users, stories: stories).add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         userControl = UserControl(users: users)
         talkControl = TalkControl(talk: talk, users: users)
@@ -108,6 +110,7 @@ package final class KakaoSandbox: Sendable {
         loginControl.addRoutes(to: &router)
         userControl.addRoutes(to: &router)
         talkControl.addRoutes(to: &router)
+        StoryControl(stories: stories).addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }

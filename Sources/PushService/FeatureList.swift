@@ -13,7 +13,7 @@ let features = [
     ListedFeature(PushFeature.self, \.pushes),
     ListedFeature(SharingFeature.self, \.sharing),
     ListedFeature(AccountFeature.self, \.accounts),
-    ListedFeature(RelayFeature.self),
+    ListedFeature(RelayFeature.self, \.relay),
     ListedFeature(CallbackFeature.self, \.callbacks),
     ListedFeature(IdentityFeature.self),
     ListedFeature(OperationsFeature.self),

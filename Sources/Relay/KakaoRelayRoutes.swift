@@ -19,6 +19,7 @@ struct KakaoRelayRoutes: RouteCollection {
         operations(of: $0)
     }
 
+    let settings: RelaySettings
     let kakao: KakaoClient
     let images: ImageSettings
     /// The limit of concurrent uploads, whose files are in memory.
@@ -81,6 +82,7 @@ struct KakaoRelayRoutes: RouteCollection {
         _ operation: KakaoOperation<KakaoCall>,
         uploads: [KakaoUpload] = []
     ) async throws -> Response {
+        try requireEnabled(operation.family)
         let request: KakaoCall
         do throws(Record<KakaoCall>.InvalidMember) {
             request = try operation.parameters.read(call.fields)
@@ -128,6 +130,17 @@ struct KakaoRelayRoutes: RouteCollection {
         }
     }
 
+    /// Throws ``Problem`` 410 for a family of calls that Kakao has ended, unless the settings enable it.
+    private func requireEnabled(_ family: KakaoFamily) throws {
+        guard family == .story, !settings.relaysStory else { return }
+        throw Problem(
+            ProblemKind.storyEnded.status,
+            code: KakaoErrorCode.apiTerminated.rawValue,
+            kind: ProblemKind.storyEnded.name,
+            "Kakao has ended the API of KakaoStory. An operator can enable these calls with `story.enabled`, for the sandbox."
+        )
+    }
+
     /// Relays a call with images. They are collected first, because Kakao needs their lengths, and a file that Kakao
     /// would not accept is rejected here.
     private func relay<KakaoCall>(
@@ -135,9 +148,11 @@ struct KakaoRelayRoutes: RouteCollection {
         _ body: RequestBody,
         _ operation: KakaoOperation<KakaoCall>
     ) async throws -> Response {
-        try await uploads.run(on: call.request.loop) {
+        try requireEnabled(operation.family)
+        let limits = operation.family == .story ? settings.storyFileLimits : images.fileLimits
+        return try await uploads.run(on: call.request.loop) {
             var call = call
-            let files = try await call.files(in: body, images.fileLimits)
+            let files = try await call.files(in: body, limits)
             let complete = call
             return try await complete.namingIgnoredFields {
                 try await relay(complete, operation, uploads: files.map { try KakaoUpload($0) })
@@ -222,7 +237,14 @@ extension KakaoOperation {
 
     /// The body of a call that uploads images; `nil` for other calls.
     fileprivate func files(_ fields: [any FieldDeclaration]) -> FileBody? {
-        uploadPart.map { FileBody(fields: fields, part: $0, "A form as Kakao's SDKs send it. \(ImageHeader.allowed)") }
+        uploadPart.map { part in
+            FileBody(
+                fields: fields,
+                part: part,
+                maximumFiles: maximumUploads,
+                "A form as Kakao's SDKs send it. \(family == .story ? RelaySettings.storyImages : ImageHeader.allowed)"
+            )
+        }
     }
 
     /// Whether the call sends a template, which passes the linter first.
@@ -237,8 +259,17 @@ extension KakaoOperation {
         if isOfUser, !credentials.contains(.adminKeyForUser) { problems.append(.accountLoginRequired) }
         if !isIdempotent { problems.append(.outcomeUnknown) }
         if hasTemplate { problems.append(.invalidTemplate) }
+        if family == .story { problems.append(.storyEnded) }
         return problems
     }
+}
+
+extension ProblemKind {
+    fileprivate static let storyEnded = ProblemKind(
+        .gone,
+        "story-ended",
+        "Kakao has ended the API of KakaoStory, and `story.enabled` is not set."
+    )
 }
 
 extension KakaoAnswer {

@@ -7,14 +7,17 @@ package struct RelayFeature: Feature {
     package static let collections: [any RouteCollection.Type] = [KakaoRelayRoutes.self]
 
     private let server: ServerContext
+    private let settings: RelaySettings
 
-    package init(_ server: ServerContext, _ settings: NoSettings) {
+    package init(_ server: ServerContext, _ settings: RelaySettings) {
         self.server = server
+        self.settings = settings
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         routes.add(
             KakaoRelayRoutes(
+                settings: settings,
                 kakao: loop.kakao(.requests),
                 images: server.images,
                 uploads: server.imageUploads,

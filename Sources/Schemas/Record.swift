@@ -58,7 +58,7 @@ package struct Record<Whole: Sendable>: Sendable {
         check: @escaping @Sendable (Whole) throws(InvalidMember) -> Void = { _ in }
     ) {
         var members: [Member] = []
-        for member in repeat each member { members.append(member.erased) }
+        for member in repeat each member { members += member.erased }
         self.members = members
         self.make = { object, isLenient throws(InvalidMember) in
             make(repeat try (each member).value(in: object, isLenient: isLenient))
@@ -110,11 +110,11 @@ package struct Record<Whole: Sendable>: Sendable {
     }
 }
 
-/// A member of a ``Record`` with the type of its value.
+/// A member of a ``Record`` with the type of its value, or several members that make one value.
 package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
-    let erased: Record<Whole>.Member
-    private let allowed: String
-    private let read: @Sendable (JSONValue?, _ isLenient: Bool) throws(InvalidValue) -> Value
+    let erased: [Record<Whole>.Member]
+    /// Reads the value from the whole's object.
+    private let read: @Sendable (JSONObject, _ isLenient: Bool) throws(Record<Whole>.InvalidMember) -> Value
 
     /// A member that every object has.
     package static func required(
@@ -124,7 +124,7 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
         _ description: String
     ) -> RecordMember {
         RecordMember(
-            erased: Record<Whole>.Member(
+            Record<Whole>.Member(
                 name: name,
                 description: description,
                 schema: kind.input.described(description),
@@ -151,7 +151,7 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
         _ description: String
     ) -> RecordMember where Value == Present? {
         RecordMember(
-            erased: Record<Whole>.Member(
+            Record<Whole>.Member(
                 name: name,
                 description: description,
                 schema: kind.input.described(description),
@@ -173,13 +173,57 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
         }
     }
 
-    func value(in object: JSONObject, isLenient: Bool) throws(Record<Whole>.InvalidMember) -> Value {
-        let value = object[erased.name]
-        do throws(InvalidValue) {
-            return try read(value, isLenient)
-        } catch {
-            let detail = error.detail.map { ". \($0)" } ?? ""
-            throw Record<Whole>.InvalidMember(erased.name, isMissing: value == nil, allowed: allowed + detail)
+    /// The members of another record, which the object has beside its own.
+    package static func members(
+        of record: Record<Value>,
+        _ get: @escaping @Sendable (Whole) -> Value
+    ) -> RecordMember {
+        RecordMember(
+            erased: record.members.map { member in
+                Record<Whole>.Member(
+                    name: member.name,
+                    description: member.description,
+                    schema: member.schema,
+                    isRequired: member.isRequired,
+                    isRepeatable: member.isRepeatable,
+                    text: { member.text(get($0)) },
+                    write: { member.write(get($0), &$1) }
+                )
+            }
+        ) { object, isLenient throws(Record<Whole>.InvalidMember) in
+            do throws(Record<Value>.InvalidMember) {
+                return isLenient ? try record.readLeniently(object) : try record.read(object)
+            } catch {
+                throw Record<Whole>.InvalidMember(error.name, isMissing: error.isMissing, allowed: error.allowed)
+            }
         }
+    }
+
+    private init(
+        erased: [Record<Whole>.Member],
+        read: @escaping @Sendable (JSONObject, _ isLenient: Bool) throws(Record<Whole>.InvalidMember) -> Value
+    ) {
+        self.erased = erased
+        self.read = read
+    }
+
+    private init(
+        _ member: Record<Whole>.Member,
+        allowed: String,
+        read: @escaping @Sendable (JSONValue?, _ isLenient: Bool) throws(InvalidValue) -> Value
+    ) {
+        self.init(erased: [member]) { object, isLenient throws(Record<Whole>.InvalidMember) in
+            let value = object[member.name]
+            do throws(InvalidValue) {
+                return try read(value, isLenient)
+            } catch {
+                let detail = error.detail.map { ". \($0)" } ?? ""
+                throw Record<Whole>.InvalidMember(member.name, isMissing: value == nil, allowed: allowed + detail)
+            }
+        }
+    }
+
+    func value(in object: JSONObject, isLenient: Bool) throws(Record<Whole>.InvalidMember) -> Value {
+        try read(object, isLenient)
     }
 }

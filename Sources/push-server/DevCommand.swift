@@ -126,6 +126,7 @@ struct DevCommand: AsyncParsableCommand {
         environment["SHARING_APP_KEY_CALLS"] = environment["SHARING_APP_KEY_CALLS"] ?? "true"
         environment["SHARING_KA_HEADER"] =
             environment["SHARING_KA_HEADER"] ?? "sdk/2.27.3 os/ios-17.0 origin/com.example.app"
+        environment["STORY_ENABLED"] = environment["STORY_ENABLED"] ?? "true"
         environment["KAKAO_CA_CERTIFICATE_FILE"] = certificateFile
         environment["FEEDBACK_SECRET"] = keys.feedbackSecret
         environment["JOURNAL_DIRECTORY"] = environment["JOURNAL_DIRECTORY"] ?? "\(absolute(directory))/journal"

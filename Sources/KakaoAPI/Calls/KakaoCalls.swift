@@ -12,5 +12,7 @@ package enum KakaoCalls {
         SendDefaultMessage.self, SendCustomMessage.self, SendScrapMessage.self,
         ValidateDefaultTemplate.self, ValidateCustomTemplate.self, ValidateScrapTemplate.self, UploadImage.self,
         ScrapeImage.self, DeleteImage.self,
+        CheckStoryUser.self, RetrieveStoryProfile.self, RetrieveLinkInfo.self, UploadStoryImages.self, PostNote.self,
+        PostPhoto.self, PostLink.self, RetrieveStories.self, RetrieveStory.self, DeleteStory.self,
     ]
 }

@@ -25,6 +25,8 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
     package let answer: KakaoAnswer<Call.Answer>
     /// The name of the parts of a multipart form that contain the uploaded files; `nil` for a call without uploads.
     package let uploadPart: String?
+    /// The maximum number of uploaded files.
+    package let maximumUploads: Int
     /// Whether the server relays the call as it is. A call whose effects reach the server's own data has an endpoint of
     /// its own instead.
     package let isRelayed: Bool
@@ -60,6 +62,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         parameters: Record<Call>,
         answer: KakaoAnswer<Call.Answer>,
         uploadPart: String? = nil,
+        maximumUploads: Int = 1,
         isRelayed: Bool = true,
         isPaged: Bool = false,
         timeout: Duration? = nil,
@@ -77,6 +80,7 @@ package final class KakaoOperation<Call: KakaoCall>: Sendable {
         self.parameters = parameters
         self.answer = answer
         self.uploadPart = uploadPart
+        self.maximumUploads = maximumUploads
         self.isRelayed = isRelayed
         self.isPaged = isPaged
         self.timeout = timeout

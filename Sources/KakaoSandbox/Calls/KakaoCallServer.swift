@@ -69,10 +69,13 @@ struct KakaoCallServer {
     /// - Parameter handle: Executes the call with the files, in the order of the form.
     mutating func on<Call: KakaoCall>(
         _: Call.Type,
-        uploads handle: @escaping @Sendable (Call, [UploadedFile]) throws(KakaoRefusal) -> Call.Answer
+        _ handle: @escaping @Sendable (Call, [UploadedFile], Caller) throws(KakaoRefusal) -> Call.Answer
     ) {
-        serve(nil) { (call: Call, files, _) in
-            CallExchange(execute: { (try handle(call, files), nil) })
+        serve(nil) { (call: Call, files, caller) in
+            CallExchange(
+                users: caller.userID.map { [$0] } ?? [],
+                execute: { (try handle(call, files, caller), nil) }
+            )
         }
     }
 

@@ -23,8 +23,8 @@ struct KakaoRefusal: Error, Equatable {
 
     /// The scopes that a call lacks.
     struct MissingScopes: Equatable {
-        /// Kakao's name of the call's API.
-        let api: String
+        /// Kakao's name of the call's API; `nil` if no source knows it.
+        let api: String?
         let required: [String]
         let allowed: [String]
     }
@@ -57,11 +57,14 @@ struct KakaoRefusal: Error, Equatable {
     static let notLinked = KakaoRefusal(status: 400, code: -101, message: "NotRegisteredUserException")
 
     /// Returns error -402: the user has not agreed to the scopes of a call.
-    static func missingScopes(_ scopes: [String], api: String, allowed: [String]) -> KakaoRefusal {
+    static func missingScopes(_ scopes: [String], api: String? = nil, allowed: [String]) -> KakaoRefusal {
         var refusal = KakaoRefusal(status: 403, code: -402, message: "insufficient scopes.")
         refusal.missingScopes = MissingScopes(api: api, required: scopes, allowed: allowed)
         return refusal
     }
+
+    /// Error -606: there are too many images.
+    static let tooManyImages = KakaoRefusal(status: 400, code: -606, message: "too many images are uploaded.")
 
     /// Returns an error of the authorization server.
     static func oauth(status: Int = 400, _ error: String, _ code: String, _ description: String) -> KakaoRefusal {
@@ -106,7 +109,7 @@ struct KakaoRefusal: Error, Equatable {
             $0.member("msg", message)
             $0.member("code", code)
             if let missingScopes {
-                $0.member("api_type", missingScopes.api)
+                if let api = missingScopes.api { $0.member("api_type", api) }
                 $0.member("required_scopes", missingScopes.required)
                 $0.member("allowed_scopes", missingScopes.allowed)
             }

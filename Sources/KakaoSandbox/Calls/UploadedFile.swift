@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import KakaoAPI
 
 /// A file of a call that uploads files.
 struct UploadedFile: Sendable {
@@ -10,6 +11,20 @@ struct UploadedFile: Sendable {
     let fileName: String?
     let contentType: String?
     let bytes: [UInt8]
+
+    /// Reads the beginning of an image.
+    ///
+    /// - Throws: Error -602 if the file is too large, -911 if it is not an image that Kakao accepts.
+    func imageHeader(maximumBytes: Int) throws(KakaoRefusal) -> ImageHeader {
+        guard bytes.count <= maximumBytes else {
+            throw KakaoRefusal(status: 400, code: -602, message: "exceed max upload size.")
+        }
+        do throws(ImageHeader.Invalid) {
+            return try ImageHeader(bytes)
+        } catch {
+            throw KakaoRefusal(status: 400, code: -911, message: "not supported image format.")
+        }
+    }
 
     /// Returns the files of a form, and adds its fields to the values of the call. Another body has neither.
     static func files(

@@ -108,6 +108,34 @@ struct ControlInput {
         return array
     }
 
+    /// Returns an optional array of objects that have only the members of a record.
+    func records<Whole>(_ name: String, _ record: Record<Whole>) throws(Problem) -> [Whole]? {
+        guard let value = value(name) else { return nil }
+        guard let values = value.array else {
+            throw Self.problem(name, "must be an array", allowed: "an array of objects")
+        }
+        return try values.map { value throws(Problem) in
+            let object = try Self.object(value, name, known: Set(record.members.map(\.name)))
+            do throws(Record<Whole>.InvalidMember) {
+                return try record.read(object)
+            } catch {
+                throw Self.problem("\(name).\(error.name)", "is invalid", allowed: error.allowed)
+            }
+        }
+    }
+
+    /// Returns an object that has only known members.
+    static func object(_ value: JSONValue, _ name: String, known: Set<String>) throws(Problem) -> JSONObject {
+        let allowed = known.sorted().joined(separator: ", ")
+        guard let object = value.object else {
+            throw problem(name, "must have objects", allowed: "an object of \(allowed)")
+        }
+        if let unknown = object.members.first(where: { !known.contains($0.name) })?.name {
+            throw problem(name, "has the unknown member \(unknown)", allowed: allowed)
+        }
+        return object
+    }
+
     /// Returns an optional integer, which may also be a string of digits.
     func integer(_ name: String, in range: ClosedRange<Int64>) throws(Problem) -> Int64? {
         value(name) == nil ? nil : try requiredInteger(name, in: range)

@@ -34,18 +34,8 @@ final class ImageUploads: Sendable {
     /// Stores an image and returns its address, which depends on the number of earlier uploads.
     func add(_ call: UploadImage, _ files: [UploadedFile]) throws(KakaoRefusal) -> SharedImage.Answer {
         guard let file = files.first else { throw .badParameter("The Parameter [file] cannot be null.") }
-        guard files.count == 1 else {
-            throw KakaoRefusal(status: 400, code: -606, message: "too many images are uploaded.")
-        }
-        guard file.bytes.count <= Self.maximumBytes else {
-            throw KakaoRefusal(status: 400, code: -602, message: "exceed max upload size.")
-        }
-        let header: ImageHeader
-        do throws(ImageHeader.Invalid) {
-            header = try ImageHeader(file.bytes)
-        } catch {
-            throw KakaoRefusal(status: 400, code: -911, message: "not supported image format.")
-        }
+        guard files.count == 1 else { throw .tooManyImages }
+        let header = try file.imageHeader(maximumBytes: Self.maximumBytes)
         let scheme = call.secureResource == true ? "https" : "http"
         let image = state.withLock { state in
             state.count += 1

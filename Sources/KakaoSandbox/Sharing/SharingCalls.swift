@@ -37,7 +37,7 @@ struct SharingCalls: Sendable {
             args["${WEB_URL}"] = .string(call.requestURL)
             return customValidation(call.templateID ?? DefaultMessage.templateID(.feed), args, call.schemeParams)
         }
-        server.on(UploadImage.self, uploads: uploads.add)
+        server.on(UploadImage.self) { call, files, _ throws(KakaoRefusal) in try uploads.add(call, files) }
         server.on(ScrapeImage.self) { call, _ throws(KakaoRefusal) in
             guard call.imageURL.hasPrefix("http://") || call.imageURL.hasPrefix("https://") else {
                 throw .badParameter("The Parameter [image_url] is not a URL.")

@@ -64,10 +64,19 @@ enum AppDefinition {
         Scope(id: shippingAddress, displayName: "배송지정보(수령인명, 배송지 주소, 전화번호)", kind: .privacy),
         Scope(id: friends, displayName: "카카오 서비스 내 친구목록(프로필사진, 닉네임, 즐겨찾기 포함)", kind: .service),
         Scope(id: talkMessage, displayName: "카카오톡 메시지 전송", kind: .service),
+        Scope(id: storyRead, displayName: "카카오스토리 글 목록", kind: .service),
+        Scope(id: storyPublish, displayName: "카카오스토리 글 작성", kind: .service),
+        Scope(id: storyPermalink, displayName: "카카오스토리 프로필 URL", kind: .privacy),
     ]
 
     /// The scope that shipping addresses need.
     static let shippingAddress = "shipping_address"
+    /// The scope that reading stories needs.
+    static let storyRead = "story_read"
+    /// The scope that posting stories needs.
+    static let storyPublish = "story_publish"
+    /// The scope that the address of a user's page in KakaoStory needs.
+    static let storyPermalink = "story_permalink"
 
     /// The scope of the list of friends, on both sides.
     static let friends = "friends"

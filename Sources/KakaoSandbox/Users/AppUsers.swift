@@ -74,6 +74,20 @@ final class AppUsers: Sendable {
         try users.withLock { users throws(Failure) in try change(&users[userID, default: User(userID)]) }
     }
 
+    /// Runs a call for its user, who is linked to the app.
+    ///
+    /// - Throws: Error -2 if the call names no user, -101 if the user is not linked to the app.
+    func withUser<Answer>(
+        of caller: KakaoCallServer.Caller,
+        _ body: (inout User, _ userID: Int64) throws(KakaoRefusal) -> Answer
+    ) throws(KakaoRefusal) -> Answer {
+        guard let userID = caller.userID else { throw .badParameter("The Parameter [target_id] cannot be null.") }
+        return try update(userID) { user throws(KakaoRefusal) in
+            guard user.isLinked else { throw .notLinked }
+            return try body(&user, userID)
+        }
+    }
+
     /// The ids of the linked users, in ascending order.
     var linkedIDs: [Int64] { users.withLock { users in users.filter(\.value.isLinked).keys.sorted() } }
 

@@ -5,8 +5,6 @@ internal import Schemas
 
 /// Kakao Login: the calls about users, which read and change ``AppUsers``.
 struct UserCalls: Sendable {
-    private typealias Caller = KakaoCallServer.Caller
-
     let settings: KakaoSandboxSettings
     let users: AppUsers
     let tokens: TokenStore
@@ -23,7 +21,7 @@ struct UserCalls: Sendable {
 
     func add(to server: inout KakaoCallServer) {
         server.on(RetrieveUser.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID in
+            try users.withUser(of: caller) { user, userID in
                 user.information(of: userID, isSecure: call.secureResource == true, call.propertyKeys)
             }
         }
@@ -41,7 +39,7 @@ struct UserCalls: Sendable {
         addScopes(to: &server)
         addTerms(to: &server)
         server.on(RetrieveShippingAddresses.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID in
+            try users.withUser(of: caller) { user, userID in
                 let isAgreed = user.scopes.contains(AppDefinition.shippingAddress)
                 return RetrieveShippingAddresses.Answer(
                     userID: userID,
@@ -54,7 +52,7 @@ struct UserCalls: Sendable {
 
     private func addChanges(to server: inout KakaoCallServer) {
         server.on(LogOutUser.self) { _, caller throws(KakaoRefusal) in
-            try withUser(caller) { _, userID in
+            try users.withUser(of: caller) { _, userID in
                 if let token = caller.accessToken {
                     tokens.revoke(token)
                 } else {
@@ -64,14 +62,14 @@ struct UserCalls: Sendable {
             }
         }
         server.on(UnlinkUser.self) { _, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID in
+            try users.withUser(of: caller) { user, userID in
                 user.isLinked = false
                 tokens.revoke(userID: userID)
                 return UserIDAnswer(userID: userID)
             }
         }
         server.on(SignUpUser.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID throws(KakaoRefusal) in
+            try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
                 guard user.hasSignedUp == false else {
                     throw KakaoRefusal(status: 400, code: -102, message: "already registered")
                 }
@@ -81,7 +79,7 @@ struct UserCalls: Sendable {
             }
         }
         server.on(UpdateUserProfile.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID throws(KakaoRefusal) in
+            try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
                 try store(call.properties, of: &user)
                 return UserIDAnswer(userID: userID)
             }
@@ -90,10 +88,10 @@ struct UserCalls: Sendable {
 
     private func addScopes(to server: inout KakaoCallServer) {
         server.on(RetrieveScopes.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID in user.scopes(of: userID, call.scopes) }
+            try users.withUser(of: caller) { user, userID in user.scopes(of: userID, call.scopes) }
         }
         server.on(RevokeScopes.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID throws(KakaoRefusal) in
+            try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
                 let agreed = user.scopes(of: userID, call.scopes).scopes?.filter(\.isAgreed) ?? []
                 guard !agreed.isEmpty else { throw .badParameter("There is no scopes to revoke.") }
                 let fixed = agreed.filter { $0.isRevocable == false }.map(\.id)
@@ -112,7 +110,7 @@ struct UserCalls: Sendable {
 
     private func addTerms(to server: inout KakaoCallServer) {
         server.on(RetrieveServiceTerms.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID throws(KakaoRefusal) in
+            try users.withUser(of: caller) { user, userID throws(KakaoRefusal) in
                 if let tag = call.tags?.first(where: { tag in !AppDefinition.terms.contains { $0.tag == tag } }) {
                     throw .badParameter("invalid tag [\(tag)]")
                 }
@@ -125,7 +123,7 @@ struct UserCalls: Sendable {
             }
         }
         server.on(RevokeServiceTerms.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID in
+            try users.withUser(of: caller) { user, userID in
                 let revoked = AppDefinition.terms.map { user.consent(to: $0) }
                     .filter { $0.isRevocable == true && call.tags.contains($0.tag) }.map(\.tag)
                 user.terms.removeAll { revoked.contains($0.tag) }
@@ -136,7 +134,7 @@ struct UserCalls: Sendable {
             }
         }
         server.on(UpgradeServiceTerms.self) { call, caller throws(KakaoRefusal) in
-            try withUser(caller) { user, userID in
+            try users.withUser(of: caller) { user, userID in
                 let terms = AppDefinition.terms.filter { call.tags.contains($0.tag) }
                 for term in terms where !user.terms.contains(where: { $0.tag == term.tag }) {
                     user.terms.append(AppUsers.AgreedTerms(tag: term.tag, by: .call))
@@ -154,20 +152,6 @@ struct UserCalls: Sendable {
                     }
                 )
             }
-        }
-    }
-
-    /// Runs a call for its user.
-    ///
-    /// - Throws: Error -101 if the user is not linked to the app.
-    private func withUser<Answer>(
-        _ caller: Caller,
-        _ body: (inout AppUsers.User, _ userID: Int64) throws(KakaoRefusal) -> Answer
-    ) throws(KakaoRefusal) -> Answer {
-        guard let userID = caller.userID else { throw .badParameter("The Parameter [target_id] cannot be null.") }
-        return try users.update(userID) { user throws(KakaoRefusal) in
-            guard user.isLinked else { throw .notLinked }
-            return try body(&user, userID)
         }
     }
 

@@ -46,7 +46,7 @@ struct UserControl: Sendable {
         let tags = try Self.tags(input)
         let properties = try Self.members(input, "properties", known: AppDefinition.propertyKeys)
         let account = try Self.members(input, "account", known: AppDefinition.accountMembers)
-        let addresses = try Self.addresses(input)
+        let addresses = try input.records("shipping_addresses", ShippingAddress.record)
         let usesTalk = try input.bool("talk_user")
         let allowsMessages = try input.bool("allows_messages")
         let isTeamMember = try input.bool("team_member")
@@ -83,40 +83,7 @@ struct UserControl: Sendable {
         known: Set<String>
     ) throws(Problem) -> JSONObject? {
         guard let value = input.value(name) else { return nil }
-        return try object(value, name, known: known)
-    }
-
-    /// Returns an object that has only known members.
-    private static func object(
-        _ value: JSONValue,
-        _ name: String,
-        known: Set<String>
-    ) throws(Problem) -> JSONObject {
-        let allowed = known.sorted().joined(separator: ", ")
-        guard let object = value.object else {
-            throw ControlInput.problem(name, "must have objects", allowed: "an object of \(allowed)")
-        }
-        if let unknown = object.members.first(where: { !known.contains($0.name) })?.name {
-            throw ControlInput.problem(name, "has the unknown member \(unknown)", allowed: allowed)
-        }
-        return object
-    }
-
-    private static func addresses(_ input: ControlInput) throws(Problem) -> [ShippingAddress]? {
-        let name = "shipping_addresses"
-        guard let value = input.value(name) else { return nil }
-        let record = ShippingAddress.record
-        guard let values = value.array else {
-            throw ControlInput.problem(name, "must be an array", allowed: "an array of objects")
-        }
-        return try values.map { value throws(Problem) in
-            let object = try object(value, name, known: Set(record.members.map(\.name)))
-            do throws(Record<ShippingAddress>.InvalidMember) {
-                return try record.read(object)
-            } catch {
-                throw ControlInput.problem("\(name).\(error.name)", "is invalid", allowed: error.allowed)
-            }
-        }
+        return try ControlInput.object(value, name, known: known)
     }
 
     private static func channels(_ input: ControlInput) throws(Problem) -> [String: ChannelRelation.Kind]? {

@@ -6,6 +6,7 @@ package import HTTPServer
 package import LogOutput
 package import Logging
 package import Pushes
+package import Relay
 package import ServiceKit
 package import Sharing
 
@@ -28,6 +29,7 @@ package struct Settings: SettingsGroup {
     package var devices = DeviceSettings()
     package var sharing = SharingSettings()
     package var accounts = AccountSettings()
+    package var relay = RelaySettings()
     package var journal = JournalSettings()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text

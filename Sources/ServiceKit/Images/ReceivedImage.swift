@@ -3,8 +3,15 @@ internal import HTTPTypes
 package import KakaoAPI
 
 extension ImageHeader {
-    /// The allowed files, in a sentence for the OpenAPI document.
-    package static let allowed = "Each file is a JPEG, PNG or GIF of at most `images.max_bytes`."
+    /// The files that are allowed for messages, in a sentence for the OpenAPI document.
+    package static let allowed = allowed(upTo: "images.max_bytes")
+
+    /// Returns the allowed files, in a sentence for the OpenAPI document.
+    ///
+    /// - Parameter setting: The setting that limits their size.
+    package static func allowed(upTo setting: String) -> String {
+        "Each file is a JPEG, PNG or GIF of at most `\(setting)`."
+    }
 
     /// Reads the beginning of a file.
     ///

@@ -39,7 +39,9 @@ package struct FileBody: Sendable {
         var content = JSONObject()
         for type in types { content[type] = ["schema": object(.binary)] }
         let file = maximumFiles == 1 ? Schema.binary : .array(of: .binary, count: 1...maximumFiles)
-        let members = [(name: part, schema: file.described("The file."), isRequired: true)]
+        let members = [
+            (name: part, schema: file.described(maximumFiles == 1 ? "The file." : "The files."), isRequired: true)
+        ]
         let form = Schema.object(
             members + fields.map { ($0.name, $0.schema, $0.isRequired) },
             allowingOthers: allowingOthers

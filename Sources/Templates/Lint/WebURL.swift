@@ -1,16 +1,17 @@
-/// The parts of an `http` or `https` address that a template is checked for.
-struct WebURL {
+/// The parts of an `http` or `https` address that are checked.
+package struct WebURL {
     /// The longest address. Longer ones do not fit into a message.
     private static let maximumBytes = 4096
 
-    let isSecure: Bool
+    /// Whether the scheme is `https`.
+    package let isSecure: Bool
     /// In lower case, without the port.
-    let host: String
+    package let host: String
     /// The host, with the port unless it is that of the scheme.
-    let hostAndPort: String
+    package let hostAndPort: String
 
     /// `nil` for anything but an absolute address with a host (RFC 9110 §4.2).
-    init?(_ text: String) {
+    package init?(_ text: String) {
         guard text.utf8.count <= Self.maximumBytes,
             text.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "\\") })
         else {
@@ -67,7 +68,7 @@ struct WebURL {
     }
 
     /// Whether the address is of this machine or a private network (RFC 1918, RFC 4193, RFC 6761 §6.3).
-    var isLocal: Bool {
+    package var isLocal: Bool {
         if host == "localhost" || host.hasSuffix(".localhost") || host.hasSuffix(".local") { return true }
         if host.hasPrefix("[") {
             return ["[::1]", "[::]"].contains(host)

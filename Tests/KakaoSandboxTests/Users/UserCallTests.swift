@@ -176,7 +176,7 @@ import Testing
     @Test("Scopes are listed with the consent, also one that the app no longer uses")
     func scopes() async throws {
         try await withSandbox { fixture in
-            try fixture.sandbox.setUser(7, ["scopes": ["profile_nickname", "account_email", "story_read"]])
+            try fixture.sandbox.setUser(7, ["scopes": ["profile_nickname", "account_email", "plusfriends"]])
             let scopes = try #require(try await fixture.kakao.call(RetrieveScopes(), as: Self.admin).scopes)
             func scope(_ id: String) -> UserScopes.Scope? { scopes.first { $0.id == id } }
             #expect(scope("profile_nickname")?.isRevocable == false)
@@ -184,7 +184,7 @@ import Testing
             #expect(scope("account_email")?.type == "PRIVACY")
             #expect(scope("gender")?.isAgreed == false)
             #expect(scope("gender")?.isRevocable == nil)
-            #expect(scope("story_read")?.isUsed == false)
+            #expect(scope("plusfriends")?.isUsed == false)
             let some = try await fixture.kakao.call(RetrieveScopes(scopes: ["gender", "friends"]), as: Self.admin)
             #expect(some.scopes?.map(\.id) == ["gender", "friends"])
             let null = try await fixture.call(

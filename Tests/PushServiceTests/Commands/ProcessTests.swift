@@ -227,7 +227,9 @@ import Testing
         #expect(second.lines.contains { $0.contains(folder) && $0.contains("Delete the folder") }, "\(second.lines)")
     }
 
-    @Test("dev offers Kakao Login with its sandbox, and only its owner can read the key that encrypts tokens")
+    @Test(
+        "dev offers Kakao Login and KakaoStory with its sandbox, and only its owner can read the key that encrypts tokens"
+    )
     func devLogin() async throws {
         let folder = try TemporaryFolder.make() + "/local"
         try await DevServer.with(in: folder) { dev in
@@ -243,6 +245,13 @@ import Testing
             let key = String(decoding: try #require(FileManager.default.contents(atPath: path)), as: UTF8.self)
             #expect(!dev.process.lines.contains { $0.contains(key) })
             #expect(!dev.variables.values.contains(key))
+            // The sandbox has the calls that Kakao has ended.
+            var browser = Caller(url: sandbox, authorization: nil, checksContract: false)
+            browser.caCertificateFile = try #require(dev.variables["SANDBOX_CERTIFICATE"])
+            let login = try await browser.post("/sandbox/login", json: ["user_id": 7])
+            let token = try #require(login.json?["access_token"]?.string)
+            let story = try await api.with("Bearer \(token)").get("/v1/api/story/isstoryuser")
+            #expect(story.json == ["isStoryUser": true])
             dev.process.send(SIGTERM)
             #expect(await dev.process.ended() == .exited(0))
         }

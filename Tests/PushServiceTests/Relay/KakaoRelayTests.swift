@@ -5,6 +5,7 @@ import JSON
 import KakaoAPI
 import KakaoSandbox
 import PushService
+import Relay
 import ServiceKit
 import TestSupport
 import Testing
@@ -19,6 +20,7 @@ import Testing
                 settings.kakao.nativeAppKey = "sandbox-native-app-key"
                 settings.kakao.makesAppKeyCalls = true
                 settings.kakao.kaHeader = "sdk/2.27.3 os/ios-17.0"
+                settings.relay.relaysStory = true
             },
             body
         )
@@ -77,8 +79,22 @@ import Testing
 
     /// A user with whom all calls succeed.
     private static let user: JSONObject = [
-        "has_signed_up": false, "scopes": ["account_email", "gender", "friends", "talk_message"],
+        "has_signed_up": false,
+        "scopes": ["account_email", "gender", "friends", "talk_message", "story_publish", "story_read"],
         "service_terms": ["marketing", "location"],
+    ]
+
+    /// What KakaoStory has of that user.
+    private static let story: JSONValue = [
+        "stories": .array(
+            ["_2Kq9L.FqUKiQ1vUx0", "_2Kq9L.FqUKiQ1vUw0"].map { id in
+                [
+                    "id": .string(id), "url": "https://story.kakao.com/a/b", "created_at": "2022-04-11T01:45:28Z",
+                    "comment_count": 0, "like_count": 0,
+                ]
+            }
+        ),
+        "images": ["/sJdTVn/hyf/abc/img.gif?width=1&height=1", "/sJdTVn/hyf/def/img.gif?width=1&height=1"],
     ]
 
     @Test("Each relayed call reaches Kakao with the parameters of its documentation")
@@ -98,16 +114,22 @@ import Testing
                 // An operator has a key of its own here, where Kakao's SDKs send an app key.
                 let caller = request["authorization"] == "Bearer user-token" ? app : service.api
                 try service.kakao.sandbox.setUser(7, Self.user)
+                _ = try await service.kakao.browser.post("/sandbox/users/7/story", json: Self.story)
                 var form = FormBody()
                 for (name, value) in (request["query"] ?? request["form"])?.object?.members ?? [] {
                     // The uuids in the documentation are of another app.
                     form.append(name, name == "receiver_uuids" ? uuids.description : value.string ?? "")
                 }
                 let path = try #require(request["path"]?.string)
-                if let file = request["files"]?[0] {
+                if let files = request["files"]?.array {
                     let fields = request["form"]?.object?.members.map { ($0.name, $0.value.string ?? "") } ?? []
-                    let bytes = try #require(Data(base64Encoded: file["base64"]?.string ?? ""))
-                    let form = MultipartBody(fields: fields, files: [(file["name"]?.string ?? "", Array(bytes))])
+                    let form = MultipartBody(
+                        fields: fields,
+                        files: try files.map { file in
+                            let bytes = try #require(Data(base64Encoded: file["base64"]?.string ?? ""))
+                            return (file["name"]?.string ?? "", Array(bytes))
+                        }
+                    )
                     let answer = try await caller.post(path, form.bytes, type: form.type)
                     #expect(answer.status == 200, "\(file): \(answer.text)")
                     continue

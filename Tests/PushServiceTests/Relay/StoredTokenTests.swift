@@ -67,7 +67,7 @@ import Testing
                 "https://push.example.com/login?user=\($0)&scope=\($1.joined(separator: ","))"
             }
         }
-        let feature = RelayFeature(context, NoSettings())
+        let feature = RelayFeature(context, settings.relay)
         let http = try HTTPServer(settings: HTTPServerSettings(), loops: loops, logger: quietLogger) { _ in
             var routes = Routes(context.identity.authenticator(context.background))
             feature.addRoutes(to: &routes, context.background)

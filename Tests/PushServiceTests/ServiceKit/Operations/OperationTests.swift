@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
+import Relay
 import Schemas
 import TestSupport
 import Testing
@@ -63,6 +64,7 @@ import Testing
             $0.kakao.appID = 1
             $0.kakao.makesAppKeyCalls = true
             $0.kakao.kaHeader = "sdk/2.27.3"
+            $0.relay.relaysStory = true
         } _: { service in
             for operation in Self.operations {
                 let sample = SampleRequest(operation)
