@@ -173,12 +173,15 @@ import Testing
             ]
             #expect(try await Self.importing(service.api, lines) == "4 0 0 0")
             try await Self.settled(service.database)
-            #expect(service.kakao.calls == ["register 200"])
+            // The first renewals may be scheduled meanwhile. They include the expired device.
+            try await eventually("the expired device is due or renewed") {
+                let isDue = try await service.database.count("devices WHERE user_id = 4 AND renew_at <= now()") == 1
+                return service.kakao.calls == (isDue ? ["register 200"] : ["register 200", "register 200"])
+            }
             #expect(try await service.kakao.tokens(of: 1) == ["phone gcm told"])
             #expect(try await service.database.count("devices WHERE renew_at IS NULL AND expires_at IS NULL") == 1)
             let inTime = "renew_at BETWEEN now() + interval '11.9 days' AND now() + interval '13 days'"
             #expect(try await service.database.count("devices WHERE user_id = 3 AND \(inTime)") == 1)
-            #expect(try await service.database.count("devices WHERE user_id = 4 AND renew_at <= now()") == 1)
             let shown = try await service.api.get("/v1/users/3/devices").json?["items"]?[0]
             #expect(shown?["state"] == "registered")
         }
