@@ -101,6 +101,7 @@ let package = Package(
         feature("Devices", []),
         feature("Pushes", ["Crypto", deque]),
         feature("Callbacks", ["Journal"]),
+        feature("Messages", ["Templates", deque]),
         feature("Relay", ["Templates"]),
         feature("Sharing", ["Crypto", "Templates"]),
         feature("Operations", ["Journal", "PrometheusMetrics"]),
@@ -109,7 +110,7 @@ let package = Package(
             [
                 "Accounts", "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal",
                 "Locking",
-                "LogOutput", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", "Sharing", logging,
+                "LogOutput", "Messages", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", "Sharing", logging,
                 serviceLifecycle,
             ]
         ),
@@ -188,7 +189,7 @@ let package = Package(
             [
                 "Accounts", "Callbacks", "CLibssl", "Crypto", "Devices", "Doctor", "EventLoop", "HTTPClient",
                 "HTTPServer", "JSON",
-                "Journal", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Operations", "Postgres",
+                "Journal", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Messages", "Operations", "Postgres",
                 "PrivatePostgres", "PrometheusMetrics", "Pushes", "PushService", "Relay", "Schemas", "ServiceKit",
                 "Sharing",
                 "Templates",

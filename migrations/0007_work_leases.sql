@@ -2,7 +2,7 @@
 -- it runs. Other servers reclaim its work after the lease has expired.
 CREATE TABLE work_leases (
     id                  uuid        PRIMARY KEY,
-    -- `pushes`.
+    -- `pushes` or `messages`.
     queue               text        NOT NULL,
     ends_at             timestamptz NOT NULL
 );

@@ -1,6 +1,7 @@
 internal import Accounts
 internal import Callbacks
 internal import Devices
+internal import Messages
 internal import Operations
 internal import Pushes
 internal import Relay
@@ -14,6 +15,7 @@ let features = [
     ListedFeature(SharingFeature.self, \.sharing),
     ListedFeature(AccountFeature.self, \.accounts),
     ListedFeature(RelayFeature.self, \.relay),
+    ListedFeature(MessageFeature.self, \.messages),
     ListedFeature(CallbackFeature.self, \.callbacks),
     ListedFeature(IdentityFeature.self),
     ListedFeature(OperationsFeature.self),

@@ -3,14 +3,6 @@ package import JSON
 internal import KakaoAPI
 internal import ServiceKit
 
-/// The treatment of a request that was sent and got no response. Kakao's send API has no idempotency key.
-package enum Delivery: String, Sendable, CaseIterable {
-    /// The request is sent again: users may be reached twice.
-    case atLeastOnce = "at_least_once"
-    /// The request is not sent again: users may not be reached.
-    case atMostOnce = "at_most_once"
-}
-
 /// The audience of a push.
 package enum PushAudience: Sendable {
     /// The maximum number of user ids in a request.

@@ -78,11 +78,11 @@ package struct PushFeature: Feature {
         )
         return [
             sender, preparer.worker(on: background.loop), housekeeper.worker(on: background.loop, pace: server.pace),
-            notices.worker(logger: server.logger), events,
+            notices.servers.worker(logger: server.logger), events,
         ]
     }
 
-    package var channels: [String] { [PushNotices.channel] }
+    package var channels: [String] { [notices.servers.channel] }
 
-    package func receive(_ event: PostgresListener.Event) { notices.receive(event) }
+    package func receive(_ event: PostgresListener.Event) { notices.servers.receive(event) }
 }

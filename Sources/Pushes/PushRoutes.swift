@@ -1,4 +1,3 @@
-internal import Crypto
 internal import EventLoop
 internal import FoundationEssentials
 internal import HTTPServer
@@ -33,13 +32,6 @@ struct PushRoutes: RouteCollection {
     let notices: PushNotices
     let events: PushEvents
 
-    private static let idempotencyKey = Field.header(
-        "Idempotency-Key",
-        .token(1...255),
-        "A key of the caller's choice. A request that is repeated with the same key and content has no further effect and gets the "
-            + "first response; one with other content is rejected with 422."
-    )
-
     // MARK: Sending as with Kakao's API
 
     private static let uuids = Field.required(
@@ -68,7 +60,7 @@ struct PushRoutes: RouteCollection {
                 "\(version.path)/send",
                 .operator(.send),
                 "Sends a message to up to a hundred users.",
-                headers: [idempotencyKey],
+                headers: [Idempotency.field],
                 body: .fields([uuids, pushMessage, bypass]),
                 unknownFields: .ignored,
                 answers: [
@@ -109,7 +101,7 @@ struct PushRoutes: RouteCollection {
             "/v1/pushes",
             .operator(.send),
             "Creates a push.",
-            headers: [idempotencyKey],
+            headers: [Idempotency.field],
             body: .fields(NewPush.fields + [dryRun]),
             answers: [
                 .json(.accepted, PushSummary.shape, "The push, which is stored.", headers: [.location]),
@@ -141,7 +133,7 @@ struct PushRoutes: RouteCollection {
         status: HTTPResponse.Status,
         now: Date
     ) async throws -> Response {
-        let idempotency = try call[Self.idempotencyKey].map { PushStore.Idempotency(key: $0, call) }
+        let idempotency = try Idempotency(call)
         var (id, body) = (push.id, answer)
         switch try await store.create(push, idempotency: idempotency, answer: answer, now: now) {
         case .created:
@@ -149,10 +141,7 @@ struct PushRoutes: RouteCollection {
         case .repeated(let pushID, let firstAnswer):
             (id, body) = (pushID, firstAnswer)
         case .keyInUse:
-            throw Problem(
-                of: .idempotencyKeyInUse,
-                "This Idempotency-Key was used with a different request. Send each new request with a new key."
-            )
+            throw Idempotency.keyInUse
         case .noSuchAudience:
             throw Self.noSuchAudience
         }
@@ -369,11 +358,6 @@ extension PushControl {
 }
 
 extension ProblemKind {
-    fileprivate static let idempotencyKeyInUse = ProblemKind(
-        .unprocessableContent,
-        "idempotency-key-in-use",
-        "This `Idempotency-Key` was used with a different request."
-    )
     fileprivate static let tooManyDryRuns = ProblemKind(
         .serviceUnavailable,
         "too-many-dry-runs",
@@ -384,18 +368,4 @@ extension ProblemKind {
         "wrong-state",
         "The state of the push does not allow the operation."
     )
-}
-
-extension PushStore.Idempotency {
-    fileprivate init(key: String, _ call: Call) {
-        var keyID: [UInt8] = []
-        if case .operator(let id) = call.caller { keyID = id }
-        // The digest includes path and query, because equal bodies at different paths are different requests.
-        let query = call.request.head.query.isEmpty ? [] : Array("?".utf8) + call.request.head.query + Array("\n".utf8)
-        self.init(
-            key: key,
-            operatorKeyID: keyID,
-            digest: SHA256Digest.of(Array("\(call.request.path)\n".utf8) + query + call.request.body)
-        )
-    }
 }

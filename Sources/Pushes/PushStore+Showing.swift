@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Postgres
+internal import ServiceKit
 
 // Reads of pushes and batches to show them.
 extension PushStore {

@@ -2,21 +2,11 @@ internal import FoundationEssentials
 internal import JSON
 internal import KakaoAPI
 internal import Postgres
+internal import ServiceKit
 
 /// Creates, controls and shows pushes in PostgreSQL.
 struct PushStore: Sendable {
     let pool: PostgresPool
-
-    /// The idempotency of a request with the header `Idempotency-Key`, which is carried out once, however often it is
-    /// repeated.
-    struct Idempotency: Sendable {
-        let key: String
-        /// The operator key's id: see ``Authenticator/operatorKeyID(of:)``. Operators choose idempotency keys
-        /// independently.
-        let operatorKeyID: [UInt8]
-        /// The SHA-256 of the request. The same key with another digest is an error.
-        let digest: [UInt8]
-    }
 
     enum Creation: Sendable {
         case created
@@ -72,7 +62,7 @@ struct FindIdempotentRequest: PostgresStatement {
         WHERE (operator_key, key) = ($1, $2)
         """
 
-    let idempotency: PushStore.Idempotency
+    let idempotency: Idempotency
 
     var parameters: [PostgresValue] {
         [.bytes(idempotency.operatorKeyID), .text(idempotency.key), .bytes(idempotency.digest)]

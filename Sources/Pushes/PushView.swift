@@ -65,10 +65,6 @@ extension NewPush {
     }
 }
 
-extension Kind where Value == Delivery {
-    fileprivate static var delivery: Kind { .choice.named("Delivery") }
-}
-
 extension Kind where Value == PushState {
     static var pushState: Kind { .choice.named("PushState") }
 }

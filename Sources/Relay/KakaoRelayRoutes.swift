@@ -26,6 +26,8 @@ struct KakaoRelayRoutes: RouteCollection {
     let uploads: UploadLimit
     /// The access tokens of users, for calls of operators that Kakao accepts only with the user's token.
     let tokens: any UserTokenSource
+    /// The quotas of KakaoTalk messages; `nil` if nothing counts them.
+    let reservations: (any MessageReservationSource)?
     /// The page where a user logs in and agrees to scopes: ``UserTokens/consentURL(userID:scopes:)``.
     let consentURL: @Sendable (_ userID: Int64, _ scopes: [String]) -> String?
     /// The URL at which callers reach the server; `nil` if none is set.
@@ -94,7 +96,7 @@ struct KakaoRelayRoutes: RouteCollection {
         }
         let target = try Self.target(of: call, operation)
         do {
-            var response = try await send(request, of: target, uploads)
+            var response = try await send(request, of: target, uploads, on: call)
             if operation.isPaged { response.body = PageAddresses.replacing(in: response.body, publicURL()) }
             return Response(relaying: response)
         } catch let error as KakaoError {
@@ -104,6 +106,34 @@ struct KakaoRelayRoutes: RouteCollection {
         } catch var problem as Problem where problem.kind == ProblemKind.accountLoginRequired.name {
             problem.setConsentURL(target.userID.flatMap { consentURL($0, []) })
             throw problem
+        }
+    }
+
+    /// Makes a call. A message counts against the quotas of the day, unless Kakao has not counted it.
+    ///
+    /// - Throws: ``KakaoError``, ``Problem``
+    private func send<Request: KakaoCall>(
+        _ request: Request,
+        of target: Target,
+        _ uploads: [KakaoUpload],
+        on call: Call
+    ) async throws -> HTTPClientResponse {
+        guard let message = request as? any MessageCall, let sender = target.userID, let reservations else {
+            return try await send(request, of: target, uploads)
+        }
+        // The caller may disconnect after the message was sent.
+        return try await call.request.uninterrupted {
+            let reservation = try await reservations.reserve(message.messageReceivers, from: sender)
+            do {
+                let response = try await send(request, of: target, uploads)
+                try? await reservations.release(message.unreached(inBody: response.body), of: reservation)
+                return response
+            } catch {
+                if (error as? KakaoError)?.mayBeCounted != true {
+                    try? await reservations.release(message.messageReceivers ?? [nil], of: reservation)
+                }
+                throw error
+            }
         }
     }
 
@@ -259,8 +289,16 @@ extension KakaoOperation {
         if isOfUser, !credentials.contains(.adminKeyForUser) { problems.append(.accountLoginRequired) }
         if !isIdempotent { problems.append(.outcomeUnknown) }
         if hasTemplate { problems.append(.invalidTemplate) }
+        if Call.self is any MessageCall.Type { problems.append(.messageQuotaUsedUp) }
         if family == .story { problems.append(.storyEnded) }
         return problems
+    }
+}
+
+extension KakaoError {
+    /// Whether Kakao may have sent the message: it was asked to, and did not say no.
+    fileprivate var mayBeCounted: Bool {
+        if case .refused = kind { false } else { bodyBytesLeft }
     }
 }
 

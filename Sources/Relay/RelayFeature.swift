@@ -22,6 +22,7 @@ package struct RelayFeature: Feature {
                 images: server.images,
                 uploads: server.imageUploads,
                 tokens: server.userTokens.source(loop),
+                reservations: server.messageReservations.source(loop),
                 consentURL: server.userTokens.consentURL,
                 publicURL: { [server] in server.publicURL.withLock { $0 } }
             )

@@ -9,6 +9,7 @@ import Testing
 @testable import Callbacks
 @testable import Devices
 @testable import Doctor
+@testable import Messages
 @testable import Pushes
 @testable import ServiceKit
 @testable import Sharing
@@ -92,7 +93,7 @@ import Testing
             shared: 1..<3
         )
         let push = NewPush(audience: .users([1]), message: PushMessage(text: "{}", version: .v1))
-        let idempotency = PushStore.Idempotency(
+        let idempotency = Idempotency(
             key: "k",
             operatorKeyID: [],
             digest: [UInt8](repeating: 0, count: 32)
@@ -104,7 +105,7 @@ import Testing
             isRetry: false,
             position: 0
         )
-        let accounts = accountSamples(id, now)
+        let accounts = accountSamples(id, now) + messageSamples(id, now, idempotency)
         let devices: [any PostgresStatement] = [
             RegisterDevices(registrations: [registration]),
             RepeatRegistrations(items: [.requested(registration), .confirmed(confirmation)]),
@@ -180,7 +181,7 @@ import Testing
             DeletePushClaims(pushID: id, limit: 1),
             DeletePushParts(pushID: id, limit: 1),
             DeletePush(id: id),
-            SendPushNotice(serverID: ""),
+            SendServerNotice(channel: "c", serverID: ""),
         ]
         let event = KakaoEvent(
             id: id,
@@ -273,6 +274,57 @@ import Testing
             MergeShareEvents(limit: 1),
         ]
         return try devices + pushes + others + shares + accounts + images(id)
+    }
+
+    private static func messageSamples(
+        _ id: UUID,
+        _ now: Date,
+        _ idempotency: Idempotency
+    ) -> [any PostgresStatement] {
+        let quotas = MessageSettings().quotas
+        let message = NewMessage(sender: 1, receivers: .me, content: .custom(1, args: nil))
+        let claim = ReceiverClaim(
+            messageID: id,
+            position: 0,
+            claims: 1,
+            attempts: 1,
+            lease: id,
+            uuid: "u",
+            isAlone: false,
+            lastCode: nil
+        )
+        let key = MessageQuotaKey(.pair, sender: 1, uuid: "u")
+        return [
+            CreateMessage(message: message, idempotency: idempotency, response: [], now: now),
+            FindIdempotentMessage(idempotency: idempotency),
+            ReadMessage(id: id),
+            ListMessages(filter: MessageFilter(), before: nil, limit: 1),
+            ListReceivers(messageID: id, state: nil, after: 0, limit: 1),
+            LockMessageQuotas(timeZone: "UTC"),
+            ClaimReceivers(lease: id, limit: 1, quotas: quotas),
+            RecordReceivers(items: [RecordReceivers.Item(claim: claim, result: .sent)], quotas: quotas),
+            ExhaustMessageQuotas(keys: [key], quotas: quotas),
+            ReclaimReceivers(leases: [id]),
+            ClaimResolutions(limit: 1),
+            ReadUnresolvedUsers(messageID: id),
+            ResolveReceivers(messageID: id, uuids: [(1, "u")]),
+            PostponeResolution(messageID: id, delay: .zero),
+            FailReceivers(messageID: id, refusal: Refusal(reason: .loginRequired)),
+            FinishMessages(ids: [id]),
+            FindFinishedMessages(limit: 1),
+            CancelMessage(id: id),
+            ExpireMessages(limit: 1),
+            RenewMessageLease(id: id, duration: .zero),
+            FindOpenReceiver(lease: id),
+            FindOrphanedMessageLeases(),
+            ListOpenReceivers(lease: id),
+            ReserveMessages(sender: 1, uuids: ["u", nil], quotas: quotas),
+            ReleaseMessages(sender: 1, uuids: ["u"], day: "2026-11-23"),
+            ReadMessageQuotas(keys: [key], quotas: quotas),
+            DeleteOldReceivers(days: 1, limit: 1),
+            DeleteOldMessages(days: 1, limit: 1),
+            DeleteOldMessageQuotas(limit: 1),
+        ]
     }
 
     private static func accountSamples(_ id: UUID, _ now: Date) -> [any PostgresStatement] {

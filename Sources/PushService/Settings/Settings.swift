@@ -5,6 +5,7 @@ package import Devices
 package import HTTPServer
 package import LogOutput
 package import Logging
+package import Messages
 package import Pushes
 package import Relay
 package import ServiceKit
@@ -28,6 +29,7 @@ package struct Settings: SettingsGroup {
     package var pushes = PushSettings()
     package var devices = DeviceSettings()
     package var sharing = SharingSettings()
+    package var messages = MessageSettings()
     package var accounts = AccountSettings()
     package var relay = RelaySettings()
     package var journal = JournalSettings()

@@ -2,6 +2,7 @@ internal import FoundationEssentials
 internal import JSON
 internal import KakaoAPI
 internal import Postgres
+internal import ServiceKit
 
 /// Stores a push, unless its idempotency key is in use or its stored audience does not exist. Returns its id if it is
 /// stored.
@@ -74,7 +75,7 @@ struct CreatePush: PostgresStatement {
         """
 
     let push: NewPush
-    let idempotency: PushStore.Idempotency?
+    let idempotency: Idempotency?
     /// The response to the request and to its repetitions.
     let response: [UInt8]
     let now: Date

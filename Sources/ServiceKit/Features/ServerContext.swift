@@ -37,6 +37,8 @@ package struct ServerContext: Sendable {
     package let images: ImageSettings
     /// The access tokens of users. The feature that keeps them registers itself.
     package let userTokens = UserTokens()
+    /// The quotas of KakaoTalk messages. The feature that counts them registers itself.
+    package let messageReservations = MessageReservations()
     /// The limit of concurrent requests with images, which are in memory.
     package let imageUploads = UploadLimit(4)
     /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.

@@ -14,6 +14,9 @@ package struct RetryDelay: Sendable {
         self.longest = longest
     }
 
+    /// Returns a random factor from 0.8 to 1.2.
+    package static func jitter() -> Double { .random(in: 0.8...1.2) }
+
     /// Returns the delay before the next attempt.
     ///
     /// - Parameters:
@@ -23,7 +26,7 @@ package struct RetryDelay: Sendable {
     package func after(
         _ failures: Int,
         atLeast minimum: Duration = .zero,
-        jitter: Double = .random(in: 0.8...1.2)
+        jitter: Double = jitter()
     ) -> Duration {
         max(min(first * (1 << max(0, min(failures - 1, 20))), longest), minimum) * jitter
     }

@@ -18,7 +18,7 @@ struct ShareLinks: Sendable {
     private(set) var executionParams: String?
     private let domains: RegisteredDomains
 
-    init(of content: ShareContent, _ domains: RegisteredDomains) {
+    init(of content: MessageContent, _ domains: RegisteredDomains) {
         self.domains = domains
         switch content {
         case .template(let template):

@@ -11,7 +11,7 @@ struct ShareMessage: Sendable {
     /// The length of Kakao's app keys.
     private static let keyLength = 32
 
-    let content: ShareContent
+    let content: MessageContent
     /// The custom arguments with their signature.
     let callbackArgs: JSONObject
     /// The identity of the app; `nil` if it is not configured.

@@ -66,7 +66,7 @@ struct ShareRoutes: RouteCollection {
             "/v1/link/shares",
             .operator(.sharing),
             "Creates a share: signed arguments for Kakao's SDK, and addresses that open the picker of friends.",
-            body: .fields(ShareContent.fields + [args, campaign, expiresAt, track]),
+            body: .fields(MessageContent.fields + [args, campaign, expiresAt, track]),
             maximumBodyBytes: TemplateLinter.maximumBytes,
             answers: [.json(.created, CreatedShare.shape, "The share.", headers: [.location])],
             problems: [
@@ -78,7 +78,7 @@ struct ShareRoutes: RouteCollection {
     )
 
     @Sendable private func create(_ call: Call) async throws -> Response {
-        let given = try ShareContent(call)
+        let given = try MessageContent(call)
         let args = try call[Self.args]
         let (campaign, track) = (try call[Self.campaign], try call[Self.track])
         let expiresAt = try Self.expiry(call)
@@ -142,12 +142,12 @@ struct ShareRoutes: RouteCollection {
 
     /// Returns the content with its links replaced by landing addresses, if it is to be tracked.
     private func tracked(
-        _ content: ShareContent,
+        _ content: MessageContent,
         _ track: Bool,
         _ id: ShareID,
         _ links: ShareLinks,
         _ landing: String?
-    ) throws -> ShareContent {
+    ) throws -> MessageContent {
         guard track else { return content }
         guard case .template(let template) = content else {
             throw Problem.field(Self.track.name, "false without template: the links of other messages are Kakao's")
@@ -256,7 +256,7 @@ extension ShareID: PageCursor {
     package var cursor: String { text }
 }
 
-extension ShareContent {
+extension MessageContent {
     /// The template to share; `nil` for other contents.
     fileprivate var template: JSONObject? {
         guard case .template(let template) = self else { return nil }

@@ -157,31 +157,3 @@ extension PeriodCounts {
         ]
     )
 }
-
-extension Kind where Value == String {
-    /// The name of a time zone in the IANA database.
-    fileprivate static var timeZone: Kind {
-        let pattern = "^[A-Za-z][A-Za-z0-9_+-]{0,31}(/[A-Za-z0-9_+-]{1,32}){0,2}$"
-        return Kind(
-            text: .text(pattern: pattern),
-            allowed: "the name of a time zone whose difference from UTC is whole hours, such as Asia/Seoul or UTC",
-            parse: { text in
-                let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-                guard (1...3).contains(parts.count), text.utf8.first.map({ $0 >= 0x41 }) == true else { return nil }
-                let isValid = parts.allSatisfy { part in
-                    (1...32).contains(part.utf8.count)
-                        && part.utf8.allSatisfy { octet in
-                            switch octet {
-                            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "_"), UInt8(ascii: "+"),
-                                UInt8(ascii: "-"):
-                                true
-                            default: false
-                            }
-                        }
-                }
-                return isValid ? text : nil
-            },
-            format: \.self
-        )
-    }
-}

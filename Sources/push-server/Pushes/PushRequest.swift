@@ -1,5 +1,6 @@
 internal import JSON
 internal import Pushes
+internal import ServiceKit
 
 /// The request of `POST /v1/pushes`. Pure.
 struct PushRequest {

@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import FoundationEssentials
 internal import JSON
 internal import Pushes
+internal import ServiceKit
 
 struct PushesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -3,6 +3,7 @@ import JSON
 import PushService
 import Pushes
 import Schemas
+import ServiceKit
 import TestSupport
 import Testing
 

@@ -1,5 +1,6 @@
 import HTTPClient
 import KakaoAPI
+import ServiceKit
 import Testing
 
 @testable import Pushes

@@ -34,10 +34,12 @@ import Testing
         service.kakao.sandbox.skipDelays()
     }
 
-    /// Returns the lease of the only server.
+    /// Returns the lease for pushes of the only server.
     private static func lease(_ database: TestDatabase) async throws -> UUID {
-        try await eventually("the server has a lease") { try await database.count("work_leases") == 1 }
-        let text = try await database.text("SELECT id::text FROM work_leases")
+        try await eventually("the server has a lease") {
+            try await database.count("work_leases WHERE queue = 'pushes'") == 1
+        }
+        let text = try await database.text("SELECT id::text FROM work_leases WHERE queue = 'pushes'")
         return try #require(UUID(uuidString: text))
     }
 

@@ -225,7 +225,7 @@ import Testing
                     #expect(kakao.sandbox.timesReached(1, marker: "once") == 1)
                     #expect(kakao.sandbox.timesReached(2, marker: "least") == 2)
                 }
-                #expect(try await database.count("work_leases") == 0)
+                #expect(try await database.count("work_leases WHERE queue = 'pushes'") == 0)
             }
         }
     }

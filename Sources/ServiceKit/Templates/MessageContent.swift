@@ -1,11 +1,10 @@
 internal import HTTPServer
-internal import JSON
+package import JSON
 internal import Schemas
-internal import ServiceKit
-internal import Templates
+package import Templates
 
-/// What a share shows: one of the three ways in which Kakao's SDKs make a message.
-enum ShareContent: Sendable {
+/// What a message shows: one of the three ways in which Kakao's SDKs make a message.
+package enum MessageContent: Sendable {
     /// A default template.
     case template(JSONObject)
     /// A custom template of Kakao's template builder, with its arguments.
@@ -14,7 +13,7 @@ enum ShareContent: Sendable {
     case page(String, templateID: Int64?, args: [String: String]?)
 
     /// The fields of a request.
-    static let fields: [any FieldDeclaration] = [template, templateID, templateArgs, requestURL]
+    package static let fields: [any FieldDeclaration] = [template, templateID, templateArgs, requestURL]
 
     private static let template = Field.optional("template", .object, "A default template: Kakao's `template_object`.")
     private static let templateID = Field.optional(
@@ -34,7 +33,7 @@ enum ShareContent: Sendable {
     )
 
     /// - Throws: ``Problem`` 400 for fields that are invalid or do not go together.
-    init(_ call: Call) throws {
+    package init(_ call: Call) throws {
         let template = try call[Self.template]
         let templateID = try call[Self.templateID]
         let args = try call[Self.templateArgs]
@@ -55,7 +54,7 @@ enum ShareContent: Sendable {
     }
 
     /// The id of the custom template, if it has one. Kakao names it in its callbacks.
-    var templateID: Int64? {
+    package var templateID: Int64? {
         switch self {
         case .template: nil
         case .custom(let id, _): id
@@ -66,13 +65,13 @@ enum ShareContent: Sendable {
     /// Returns the content with addresses at Kakao in place of references to images.
     ///
     /// - Throws: ``Problem``.
-    func resolved(_ images: ImageReferences.Resolver) async throws -> ShareContent {
+    package func resolved(_ images: ImageReferences.Resolver) async throws -> MessageContent {
         guard case .template(let template) = self else { return self }
         return .template(try await images.resolve(.object(template)).object ?? template)
     }
 
     /// Returns what Kakao would reject, cut or drop.
-    func findings(_ linter: TemplateLinter) -> [Finding] {
+    package func findings(_ linter: TemplateLinter) -> [Finding] {
         switch self {
         case .template(let template): linter.findings(in: .object(template))
         case .custom: []

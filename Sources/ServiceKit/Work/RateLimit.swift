@@ -1,5 +1,5 @@
 /// A limit on the number of requests that begin per second: a token bucket that gets the time from its caller.
-struct RateLimit {
+package struct RateLimit {
     private let perSecond: Double
     private var tokens: Double
     /// The time of the last refill, in milliseconds.
@@ -7,26 +7,26 @@ struct RateLimit {
 
     /// - Parameter perSecond: The number of requests per second. A burst is up to a tenth of it, and at least one
     ///   request.
-    init(perSecond: Int, now: UInt64) {
+    package init(perSecond: Int, now: UInt64) {
         self.perSecond = Double(perSecond)
         tokens = max(1, Double(perSecond) / 10)
         last = now
     }
 
     /// Returns the number of requests that may begin at `now`, a monotonic time in milliseconds.
-    mutating func available(at now: UInt64) -> Int {
+    package mutating func available(at now: UInt64) -> Int {
         tokens = min(tokens + Double(now - min(last, now)) / 1000 * perSecond, max(1, perSecond / 10))
         last = max(last, now)
         return Int(tokens)
     }
 
     /// Records that `count` requests have begun.
-    mutating func take(_ count: Int) {
+    package mutating func take(_ count: Int) {
         tokens -= Double(count)
     }
 
     /// The time until another request may begin.
-    var wait: Duration {
+    package var wait: Duration {
         .milliseconds(Int(max(1, ((1 - tokens) / perSecond * 1000).rounded(.up))))
     }
 }

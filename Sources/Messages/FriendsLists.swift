@@ -1,0 +1,117 @@
+internal import EventLoop
+internal import FoundationEssentials
+internal import HTTPServer
+internal import KakaoAPI
+internal import Locking
+internal import Postgres
+internal import ServiceKit
+
+/// The friends lists of senders, in which Kakao names friends by uuid. A list is read when a message needs it, and kept for
+/// ten minutes.
+struct FriendsLists: Sendable {
+    /// The number of friends up to which a list is read.
+    static let maximumFriends = 10_000
+    private static let lifetime = Duration.seconds(600)
+    /// The number of lists that are kept.
+    private static let maximumLists = 1000
+    private static let retryDelay = Duration.seconds(10)
+
+    /// The friends of a user.
+    struct Friends: Sendable {
+        /// The uuids by user ids.
+        var uuids: [Int64: String] = [:]
+        /// The uuids of all friends, also of those whose user ids Kakao does not tell.
+        var all: Set<String> = []
+    }
+
+    private struct KeptList: Sendable {
+        let friends: Friends
+        let readAt: MonotonicTime
+    }
+
+    let pool: PostgresPool
+    let kakao: KakaoClient
+    let tokens: any UserTokenSource
+    private let lists = Locked(LRUCache<Int64, KeptList>(limit: maximumLists))
+
+    init(pool: PostgresPool, kakao: KakaoClient, tokens: any UserTokenSource) {
+        self.pool = pool
+        self.kakao = kakao
+        self.tokens = tokens
+    }
+
+    /// Stores the uuids of the receivers of a message that are friends of its sender. The others fail.
+    ///
+    /// - Throws: ``PostgresError``: the message is resolved again in a minute.
+    func resolve(_ message: UnresolvedMessage) async throws {
+        let users = try await pool.read(ReadUnresolvedUsers(messageID: message.id))
+        do {
+            let friends = try await friends(of: message.sender) { list in users.allSatisfy { list.uuids[$0] != nil } }
+            let uuids = users.map { (userID: $0, uuid: friends.uuids[$0]) }
+            try await pool.write(ResolveReceivers(messageID: message.id, uuids: uuids)) as Int
+        } catch let refusal as Refused {
+            try await pool.write(FailReceivers(messageID: message.id, refusal: refusal.refusal)) as Int
+        } catch is Unavailable {
+            try await pool.write(PostponeResolution(messageID: message.id, delay: Self.retryDelay)) as Int
+        }
+    }
+
+    /// Kakao does not show the friends of a user, for a reason that does not pass by itself.
+    struct Refused: Error {
+        let refusal: Refusal
+    }
+
+    /// Kakao cannot be asked now.
+    struct Unavailable: Error {}
+
+    /// Returns the friends of a user.
+    ///
+    /// - Parameter suffices: Whether a kept list has all friends that are needed. If not, the list is read again: a
+    ///   friendship may be new.
+    /// - Throws: ``Refused``; ``Unavailable``.
+    func friends(of sender: Int64, suffices: (Friends) -> Bool) async throws -> Friends {
+        if let kept = lists.withLock({ $0.value(sender) }), MonotonicTime.now - kept.readAt < Self.lifetime,
+            suffices(kept.friends)
+        {
+            return kept.friends
+        }
+        do {
+            let friends = try await read(sender)
+            lists.withLock { $0.set(KeptList(friends: friends, readAt: MonotonicTime.now), for: sender) }
+            return friends
+        } catch let error as KakaoError {
+            guard case .refused(_, let code, let text) = error.kind, error.disposition != .retry else {
+                throw Unavailable()
+            }
+            throw Refused(refusal: Refusal(code: code, message: text, scopes: error.requiredScopes, isMemo: true))
+        } catch let problem as Problem {
+            let refusal = Refusal(problem)
+            guard refusal.reason != .unavailable else { throw Unavailable() }
+            throw Refused(refusal: refusal)
+        }
+    }
+
+    private func read(_ sender: Int64) async throws -> Friends {
+        var token = try await tokens.accessToken(of: sender, replacing: nil)
+        var hasReplaced = false
+        var friends = Friends()
+        var next: RetrieveFriends? = RetrieveFriends(offset: 0, limit: RetrieveFriends.maximumLimit)
+        while let call = next, friends.all.count < Self.maximumFriends {
+            do throws(KakaoError) {
+                let page = try await kakao.call(call, as: .userToken(token))
+                for friend in page.friends {
+                    friends.all.insert(friend.uuid)
+                    if let id = friend.userID { friends.uuids[id] = friend.uuid }
+                }
+                let following = page.afterURL.flatMap(RetrieveFriends.init(pageAt:))
+                // A page that does not lead further would be read for ever.
+                next = following.flatMap { ($0.offset ?? 0) > (call.offset ?? 0) ? $0 : nil }
+            } catch {
+                guard error.disposition == .logIn, !hasReplaced else { throw error }
+                hasReplaced = true
+                token = try await tokens.accessToken(of: sender, replacing: token)
+            }
+        }
+        return friends
+    }
+}

@@ -1,0 +1,31 @@
+internal import EventLoop
+internal import Locking
+internal import Postgres
+internal import ServiceKit
+
+/// The notifications of this server and of others that there are messages to send.
+final class MessageNotices: Sendable {
+    /// Wakes the sender.
+    let signal: Signal
+    let servers: ServerNotices
+    private let hasChange: Locked<Bool>
+
+    init(pool: PostgresPool) {
+        let signal = Signal(loop: pool.loop)
+        let hasChange = Locked(false)
+        self.signal = signal
+        self.hasChange = hasChange
+        servers = ServerNotices(channel: "kakao_message_work", pool: pool) {
+            hasChange.withLock { $0 = true }
+            signal.send()
+        }
+    }
+
+    /// Returns whether there was a notification since the last call.
+    func takeChange() -> Bool {
+        hasChange.withLock { hasChange in
+            defer { hasChange = false }
+            return hasChange
+        }
+    }
+}

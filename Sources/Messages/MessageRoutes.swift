@@ -1,0 +1,204 @@
+internal import FoundationEssentials
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import Postgres
+internal import Schemas
+internal import ServiceKit
+internal import Templates
+
+/// `/v1/messages`: KakaoTalk messages in the name of users, to themselves or to their friends.
+struct MessageRoutes: RouteCollection {
+    static let title = "KakaoTalk messages"
+    static let operations = [creating, listing, showing, listingReceivers, canceling]
+
+    let store: MessageStore
+    let previewer: MessagePreviewer
+    let images: ImageReferences.Resolver
+    let notices: MessageNotices
+    let consentURL: @Sendable (_ userID: Int64, _ scopes: [String]) -> String?
+
+    // MARK: Creating
+
+    private static let dryRun = Field.optional(
+        "dry_run",
+        .boolean,
+        default: false,
+        shown: false,
+        "Whether to only say what would be sent, and to whom not. Nothing is stored or sent."
+    )
+
+    private static let creating = Operation(
+        OperationDeclaration(
+            "createMessage",
+            .post,
+            "/v1/messages",
+            .operator(.talk),
+            "Sends a KakaoTalk message in the name of a user.",
+            headers: [Idempotency.field],
+            body: .fields(NewMessage.fields + [dryRun]),
+            answers: [
+                .json(.accepted, MessageSummary.shape, "The message, which is stored.", headers: [.location]),
+                .json(.ok, MessagePreview.shape, "The result of a dry run."),
+            ],
+            problems: [
+                .idempotencyKeyInUse, .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao,
+                .kakaoUnavailable, .badGateway,
+            ]
+        ),
+        handler: create
+    )
+
+    @Sendable private func create(_ call: Call) async throws -> Response {
+        let message = try NewMessage(call)
+        let isDryRun = try call[Self.dryRun]
+        let idempotency = try Idempotency(call)
+        let findings = try await message.content.resolved(images).findings(TemplateLinter())
+        try Problem.requireAccepted(findings)
+        guard !isDryRun else {
+            var receivers = try await previewer.receivers(of: message)
+            for index in receivers.indices { receivers[index].setConsentURL { consentURL(message.sender, $0) } }
+            return .json(MessagePreview.shape.json(MessagePreview(receivers: receivers, findings: findings)))
+        }
+        // The response contains the time as it is stored, so that it does not change later.
+        let now = Date().asStored
+        var (id, body) = (message.id, MessageSummary.shape.json(message.summary(findings, createdAt: now)))
+        switch try await store.create(message, idempotency, response: body, now: now) {
+        case .created: notices.servers.send()
+        case .repeated(let first, let response): (id, body) = (first, response)
+        case .keyInUse: throw Idempotency.keyInUse
+        }
+        var response = Response.json(body, status: .accepted)
+        response.headerFields[.location] = "/v1/messages/\(id.lowercased)"
+        return response
+    }
+
+    // MARK: Showing
+
+    private static let id = Field.path("id", .uuid, "The id of the message.")
+    private static let state = Field.optional("state", .messageState, "Only messages in this state.")
+    private static let sender = Field.optional("sender", .userID, "Only messages of this sender.")
+
+    private static let listing = Operation(
+        OperationDeclaration(
+            "listMessages",
+            .get,
+            "/v1/messages",
+            .operator(.talk),
+            "Lists messages, the latest first.",
+            query: [state, sender] + Page<UUID>.fields,
+            answers: [.page(of: MessageSummary.shape, "The messages.")]
+        ),
+        handler: list
+    )
+
+    @Sendable private func list(_ call: Call) async throws -> Response {
+        let filter = MessageFilter(state: try call[Self.state], sender: try call[Self.sender])
+        let page = try Page<UUID>(call)
+        let messages = try await store.messages(filter, before: page.cursor, limit: page.limit + 1)
+        return page.response(messages, MessageSummary.shape, cursor: \.id)
+    }
+
+    private static let showing = Operation(
+        OperationDeclaration(
+            "getMessage",
+            .get,
+            "/v1/messages/{id}",
+            .operator(.talk),
+            "Returns a message with the number of its receivers in each state.",
+            path: [id],
+            answers: [.json(.ok, MessageSummary.shape, "The message.")],
+            problems: [.notFound]
+        ),
+        handler: show
+    )
+
+    @Sendable private func show(_ call: Call) async throws -> Response {
+        .json(MessageSummary.shape.json(try await message(call)))
+    }
+
+    private static let receiverState = Field.optional("state", .receiverState, "Only receivers in this state.")
+
+    private static let listingReceivers = Operation(
+        OperationDeclaration(
+            "listMessageReceivers",
+            .get,
+            "/v1/messages/{id}/receivers",
+            .operator(.talk),
+            "Lists the receivers of a message in the order of the request, with the reasons of those that are not reached.",
+            path: [id],
+            query: [receiverState] + Page<Int32>.fields,
+            answers: [.page(of: ReceiverSummary.shape, "The receivers.")],
+            problems: [.notFound]
+        ),
+        handler: receivers
+    )
+
+    @Sendable private func receivers(_ call: Call) async throws -> Response {
+        let state = try call[Self.receiverState]
+        let page = try Page<Int32>(call)
+        let message = try await message(call)
+        var receivers = try await store.receivers(
+            of: message.id,
+            in: state,
+            after: page.cursor ?? -1,
+            limit: page.limit + 1
+        )
+        for index in receivers.indices { receivers[index].setConsentURL { consentURL(message.sender, $0) } }
+        return page.response(receivers, ReceiverSummary.shape, cursor: \.position)
+    }
+
+    // MARK: Canceling
+
+    private static let canceling = Operation(
+        OperationDeclaration(
+            "cancelMessage",
+            .post,
+            "/v1/messages/{id}/cancel",
+            .operator(.talk),
+            "Ends a message. Receivers to whom it has not been sent are skipped.",
+            path: [id],
+            answers: [.json(.ok, MessageSummary.shape, "The message.")],
+            problems: [.notFound, .messageEnded]
+        ),
+        handler: cancel
+    )
+
+    @Sendable private func cancel(_ call: Call) async throws -> Response {
+        let isCanceled = try await store.cancel(try call.identifier(Self.id, orThrow: Self.notFound))
+        let message = try await message(call)
+        // A repetition of a request whose response was lost has no further effect.
+        guard isCanceled || message.state == .canceled else {
+            throw Problem(of: .messageEnded, "Cannot cancel a message in state `\(message.state.rawValue)`.")
+        }
+        return .json(MessageSummary.shape.json(message))
+    }
+
+    private func message(_ call: Call) async throws -> MessageSummary {
+        let id = try call.identifier(Self.id, orThrow: Self.notFound)
+        guard let message = try await store.message(id) else { throw Self.notFound }
+        return message
+    }
+
+    private static var notFound: Problem { Problem(of: .notFound, "There is no such message.") }
+}
+
+extension NewMessage {
+    /// Returns the message as it is shown before anything is sent.
+    fileprivate func summary(_ findings: [Finding], createdAt: Date) -> MessageSummary {
+        MessageSummary(
+            id: id,
+            sender: sender,
+            addressing: receivers.addressing,
+            state: sendAt.map { $0 > createdAt } == true ? .scheduled : .sending,
+            delivery: delivery,
+            whenOverQuota: whenOverQuota,
+            sendAt: sendAt,
+            expiresAt: expiresAt,
+            createdAt: createdAt,
+            finishedAt: nil,
+            receivers: [.pending: Int64(receivers.count)],
+            findings: findings
+        )
+    }
+}

@@ -1,0 +1,371 @@
+internal import DequeModule
+internal import EventLoop
+internal import FoundationEssentials
+internal import HTTPServer
+internal import KakaoAPI
+internal import Logging
+internal import Postgres
+internal import ServiceKit
+internal import ServiceLifecycle
+
+/// Sends stored messages: claims receivers that are due, makes a bounded number of requests at a time, and stores what
+/// became of each receiver.
+///
+/// Any number of servers send concurrently from one database. Receivers are claimed under a lease (``WorkQueue``) together
+/// with their reservation of the quotas, just before the request: what a server that stops has claimed is unknown to
+/// everyone else.
+actor MessageSender: Service {
+    /// The maximum number of requests at a time.
+    private static let concurrency = 16
+    /// The maximum number of friends lists that are read at a time.
+    private static let maximumResolutions = 4
+    /// The number of results waiting to be stored at which nothing more is claimed.
+    private static let maximumPendingWrites = 1000
+    /// The number of messages that one statement ends.
+    private static let endings = 1000
+    /// The interval at which a server looks for messages that begin within seconds.
+    private static let look: UInt64 = 1000
+
+    nonisolated let unownedExecutor: UnownedSerialExecutor
+    private let loop: EventLoop
+    private let store: MessageStore
+    private let courier: MessageCourier
+    private let friends: FriendsLists
+    private let notices: MessageNotices
+    private var signal: Signal { notices.signal }
+    private let work: WorkQueue
+    private let logger: Logger
+
+    private var rateLimit: RateLimit
+    private var ready: Deque<ReceiverBatch> = []
+    private var inFlight = 0
+    private var pendingWrites = 0
+    private var resolving = 0
+    /// The messages that may have ended.
+    private var candidates: Set<UUID> = []
+    private var isStopping = false
+    private var whenIdle: CheckedContinuation<Void, Never>?
+    /// Whether there was anything to do for any server when the lease was last renewed.
+    private var hasWork = false
+    /// When to look for receivers again, by the loop's clock in milliseconds.
+    private var idleUntil: UInt64 = 0
+
+    init(
+        store: MessageStore,
+        courier: MessageCourier,
+        friends: FriendsLists,
+        requestsPerSecond: Int,
+        intervals: WorkIntervals,
+        notices: MessageNotices,
+        progress: WorkProgress,
+        logger: Logger
+    ) {
+        loop = store.pool.loop
+        unownedExecutor = loop.asUnownedSerialExecutor()
+        self.store = store
+        self.courier = courier
+        self.friends = friends
+        self.notices = notices
+        self.logger = logger
+        rateLimit = RateLimit(perSecond: requestsPerSecond, now: 0)
+        work = WorkQueue(loop: loop, store: store, intervals: intervals, progress: progress, logger: logger)
+    }
+
+    // MARK: Life
+
+    /// Runs until the server shuts down, the requests in flight have completed, and their results are stored.
+    func run() async {
+        await withGracefulShutdownHandler {
+            await withTaskCancellationHandler {
+                await sendUntilStopped()
+            } onCancel: {
+                loop.execute { self.assumeIsolated { $0.work.endProcess() } }
+            }
+        } onGracefulShutdown: {
+            self.loop.execute { self.assumeIsolated { $0.stop() } }
+        }
+    }
+
+    private func sendUntilStopped() async {
+        let leasing = Task(executorPreference: loop) { await self.keepLease() }
+        while !isStopping {
+            await pass()
+            guard !isStopping else { break }
+            await signal.wait(atMost: waitTime)
+        }
+        releaseReady()
+        await becomeIdle()
+        try? await finish()
+        leasing.cancel()
+        await leasing.value
+        await work.releaseLease {
+            try await reconcile()
+            await becomeIdle()
+        }
+    }
+
+    private func stop() {
+        isStopping = true
+        signal.send()
+    }
+
+    private func pass() async {
+        do {
+            if notices.takeChange() { idleUntil = 0 }
+            if work.lease != nil {
+                if isBusy {
+                    if try await work.reclaimExpired() {
+                        idleUntil = 0
+                        candidates.formUnion(try await store.pool.read(FindFinishedMessages(limit: Self.endings)))
+                    }
+                    if work.needsReconciliation { try await reconcile() }
+                }
+                if loop.now >= idleUntil {
+                    idleUntil = .max
+                    try await expire()
+                    try await resolve()
+                    while !isStopping, try await claim() {}
+                }
+            }
+            try await finish()
+        } catch {
+            idleUntil = work.recordFailedPass(error)
+        }
+    }
+
+    private func keepLease() async {
+        await work.keepLease { change in
+            switch change {
+            case .acquired:
+                idleUntil = 0
+                signal.send()
+            case .renewed(let hasWork):
+                // Messages that begin or end within seconds, or whose notification was lost.
+                self.hasWork = hasWork
+                if hasWork { idleUntil = min(idleUntil, loop.now + Self.look) }
+                if ready.isEmpty, inFlight == 0 { work.progress.recordSuccess() }
+                signal.send()
+            case .lost:
+                logger.warning("Lease lost: another server has reclaimed the receivers of this one")
+                for batch in ready { for claim in batch.receivers { work.forget(claim.id) } }
+                ready = []
+            }
+        }
+    }
+
+    private func reconcile() async throws {
+        for claim in try await work.reconcile(store.open, \.id) { record(.notSent, of: claim) }
+    }
+
+    private func becomeIdle() async {
+        if inFlight + pendingWrites + resolving > 0 { await withCheckedContinuation { whenIdle = $0 } }
+    }
+
+    private func resumeWhenIdle() {
+        guard inFlight + pendingWrites + resolving == 0, let continuation = whenIdle else { return }
+        whenIdle = nil
+        continuation.resume()
+    }
+
+    /// Looks for receivers at once.
+    private func lookAgain() {
+        idleUntil = 0
+        signal.send()
+    }
+
+    private var waitTime: Duration {
+        var next = min(idleUntil, loop.now + 3_600_000)
+        if work.lease != nil, isBusy { next = min(next, work.nextMaintenance) }
+        if !ready.isEmpty { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
+        return .milliseconds(Int(max(1, next - min(loop.now, next))))
+    }
+
+    /// Whether a server may have work that has to be reclaimed or reconciled. An idle server does not look for it.
+    private var isBusy: Bool { hasWork || !ready.isEmpty || inFlight + pendingWrites > 0 }
+
+    // MARK: Claiming
+
+    private var mayClaim: Bool {
+        work.mayClaim && ready.isEmpty && inFlight < Self.concurrency && pendingWrites < Self.maximumPendingWrites
+            && rateLimit.available(at: EventLoop.milliseconds()) > 0
+    }
+
+    /// Claims receivers for the requests that can be made now. Returns whether there may be more to claim at once.
+    private func claim() async throws -> Bool {
+        defer { dispatch() }
+        guard mayClaim, let lease = work.lease else {
+            idleUntil = min(idleUntil, loop.now + rateLimit.wait.wholeMilliseconds)
+            return false
+        }
+        let limit = (Self.concurrency - inFlight) * FriendMessageAnswer.maximumReceivers
+        let claimed = try await store.claim(atMost: limit, under: lease.id)
+        guard work.holds(lease) else {
+            // Another server reclaims them.
+            work.renewLeaseNow()
+            return false
+        }
+        for batch in batches(of: claimed, under: lease.id) {
+            for claim in batch.receivers { work.track(claim.id) }
+            ready.append(batch)
+        }
+        work.progress.recordSuccess()
+        return !claimed.isEmpty
+    }
+
+    /// Groups claimed receivers by their message into requests.
+    private func batches(of claimed: [ClaimReceivers.Receiver], under lease: UUID) -> [ReceiverBatch] {
+        var batches: [ReceiverBatch] = []
+        var rest = claimed[...]
+        while let first = rest.first {
+            let own = rest.prefix { $0.messageID == first.messageID }
+            rest = rest.dropFirst(own.count)
+            // A message whose receivers have failed because a quota is used up may have ended.
+            candidates.insert(first.messageID)
+            guard let content = own.lazy.compactMap(\.content).first else { continue }
+            let message = SendingMessage(
+                id: first.messageID,
+                sender: own.last?.sender ?? 0,
+                addressing: own.last?.addressing ?? .friends,
+                content: content,
+                delivery: own.last?.delivery ?? .atMostOnce,
+                whenOverQuota: own.last?.whenOverQuota ?? .wait
+            )
+            let claims = own.filter { $0.position >= 0 }.map { ReceiverClaim($0, lease) }
+            batches += claims.filter(\.isAlone).map { ReceiverBatch(message: message, receivers: [$0]) }
+            var together = claims.filter { !$0.isAlone }[...]
+            while !together.isEmpty {
+                let batch = together.prefix(FriendMessageAnswer.maximumReceivers)
+                together = together.dropFirst(batch.count)
+                batches.append(ReceiverBatch(message: message, receivers: Array(batch)))
+            }
+        }
+        return batches
+    }
+
+    // MARK: Sending
+
+    private func dispatch() {
+        while !isStopping, inFlight < Self.concurrency, let lease = work.lease,
+            lease.maySend(at: EventLoop.milliseconds()), rateLimit.available(at: EventLoop.milliseconds()) > 0,
+            let batch = ready.popFirst()
+        {
+            rateLimit.take(1)
+            inFlight += 1
+            Task(executorPreference: loop) { await self.send(batch, under: lease) }
+        }
+    }
+
+    private func send(_ batch: ReceiverBatch, under lease: WorkLease) async {
+        // The lease may have been renewed since the batch was claimed, but not replaced.
+        let results: [ReceiverResult]
+        if let current = work.lease, current.id == lease.id {
+            results = await courier.send(batch, startingBefore: current.sendingEnd)
+        } else {
+            results = batch.receivers.map { _ in .notSent }
+        }
+        inFlight -= 1
+        let keys = exhaustedQuotas(batch, results)
+        if !keys.isEmpty { await persist { try await self.store.exhaust(keys) } }
+        for (claim, result) in zip(batch.receivers, results) { record(result, of: claim) }
+        dispatch()
+        if ready.isEmpty { lookAgain() }
+    }
+
+    /// The quotas that Kakao says are used up.
+    private func exhaustedQuotas(_ batch: ReceiverBatch, _ results: [ReceiverResult]) -> Set<MessageQuotaKey> {
+        var keys: Set<MessageQuotaKey> = []
+        for (claim, result) in zip(batch.receivers, results) where result.state != .pending {
+            guard let quota = result.reason?.quota else { continue }
+            keys.insert(MessageQuotaKey(quota, sender: batch.message.sender, uuid: claim.uuid))
+        }
+        return keys
+    }
+
+    private func releaseReady() {
+        while let batch = ready.popFirst() { for claim in batch.receivers { record(.notSent, of: claim) } }
+    }
+
+    /// Stores what became of a receiver, in the background.
+    private func record(_ result: ReceiverResult, of claim: ReceiverClaim) {
+        pendingWrites += 1
+        Task(executorPreference: loop) { await self.write(result, of: claim) }
+    }
+
+    private func persist(_ write: () async throws -> Void) async {
+        await work.persist(pending: { pendingWrites }, write)
+    }
+
+    private func write(_ result: ReceiverResult, of claim: ReceiverClaim) async {
+        await persist { try await self.store.record(result, of: claim) }
+        work.forget(claim.id)
+        pendingWrites -= 1
+        switch result.state {
+        case .pending: idleUntil = 0
+        case .waiting:
+            if let seconds = result.secondsUntilDue {
+                idleUntil = min(idleUntil, loop.now + UInt64(seconds * 1000) + 1)
+            }
+        case .sending, .sent, .failed, .uncertain, .skipped: candidates.insert(claim.messageID)
+        }
+        if pendingWrites == 0 { signal.send() }
+        resumeWhenIdle()
+    }
+
+    /// Ends the messages whose time is over.
+    private func expire() async throws {
+        while try await (store.pool.write(ExpireMessages(limit: Self.endings)) as [Int64]).first == Int64(Self.endings)
+        {}
+    }
+
+    /// Ends the messages whose last result is stored.
+    private func finish() async throws {
+        guard !candidates.isEmpty, pendingWrites == 0 || candidates.count >= Self.maximumPendingWrites else { return }
+        let ids = candidates
+        candidates = []
+        do {
+            _ = try await store.pool.write(FinishMessages(ids: Array(ids))) as [UUID]
+        } catch {
+            candidates.formUnion(ids)
+            throw error
+        }
+    }
+
+    // MARK: Receivers by user id
+
+    /// Finds the uuids of receivers whom the request named by user id.
+    private func resolve() async throws {
+        let room = Self.maximumResolutions - resolving
+        guard room > 0 else { return }
+        for message in try await store.pool.write(ClaimResolutions(limit: room)) as [UnresolvedMessage] {
+            resolving += 1
+            Task(executorPreference: loop) { await self.resolve(message) }
+        }
+    }
+
+    private func resolve(_ message: UnresolvedMessage) async {
+        do {
+            try await friends.resolve(message)
+            candidates.insert(message.id)
+        } catch {
+            logger.debug("Friends not read", metadata: ["message": "\(message.id.lowercased)", "error": "\(error)"])
+        }
+        resolving -= 1
+        lookAgain()
+        resumeWhenIdle()
+    }
+}
+
+extension ReceiverClaim {
+    fileprivate init(_ receiver: ClaimReceivers.Receiver, _ lease: UUID) {
+        self.init(
+            messageID: receiver.messageID,
+            position: receiver.position,
+            claims: receiver.claims,
+            attempts: receiver.attempts,
+            lease: lease,
+            uuid: receiver.uuid,
+            isAlone: receiver.isAlone,
+            lastCode: receiver.code
+        )
+    }
+}

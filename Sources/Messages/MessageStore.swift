@@ -1,0 +1,143 @@
+internal import FoundationEssentials
+internal import Postgres
+internal import ServiceKit
+
+/// The messages in PostgreSQL, for the sender. The statements that change them are in `Transitions`.
+final class MessageStore: Sendable {
+    let pool: PostgresPool
+    let quotas: MessageQuotaSettings
+    private let results: StatementCoalescer<RecordReceivers>
+
+    init(pool: PostgresPool, quotas: MessageQuotaSettings) {
+        self.pool = pool
+        self.quotas = quotas
+        results = StatementCoalescer(pool: pool) { RecordReceivers(items: $0, quotas: quotas) }
+    }
+
+    /// Claims receivers that are due, and reserves their messages in the quotas. Returns none if none was due.
+    func claim(atMost limit: Int, under lease: UUID) async throws -> [ClaimReceivers.Receiver] {
+        try await pool.withTransaction { transaction in
+            try await transaction.query(LockMessageQuotas(timeZone: quotas.timeZone))
+            return try await transaction.query(ClaimReceivers(lease: lease, limit: limit, quotas: quotas))
+        }
+    }
+
+    /// Stores what became of a receiver, together with others. Returns after it is committed.
+    func record(_ result: ReceiverResult, of claim: ReceiverClaim) async throws {
+        try await results.submit(RecordReceivers.Item(claim: claim, result: result))
+    }
+
+    /// Marks quotas of the current day as used up.
+    func exhaust(_ keys: Set<MessageQuotaKey>) async throws {
+        try await pool.write(ExhaustMessageQuotas(keys: keys, quotas: quotas))
+    }
+}
+
+// The receivers as the work of a queue.
+extension MessageStore: WorkStore {
+    var queue: String { "messages" }
+
+    func renew(_ lease: UUID, for duration: Duration) async throws -> Bool? {
+        try await pool.write(RenewMessageLease(id: lease, duration: duration)).first
+    }
+
+    func isWorkOpen(under lease: UUID, in transaction: PostgresTransaction) async throws -> Bool {
+        try await transaction.query(FindOpenReceiver(lease: lease)).first ?? false
+    }
+
+    func orphanedLeases() async throws -> [UUID] {
+        try await pool.read(FindOrphanedMessageLeases())
+    }
+
+    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int {
+        Int(try await transaction.query(ReclaimReceivers(leases: leases)).first ?? 0)
+    }
+
+    /// Reads the receivers that are being sent under a lease, as far as the database knows.
+    func open(under lease: UUID) async throws -> [ReceiverClaim] {
+        try await pool.read(ListOpenReceivers(lease: lease))
+    }
+}
+
+// MARK: Statements
+
+/// Renews a lease, and returns whether there is anything to do, now or within seconds: messages to send or to end, or work
+/// of other servers, which may have stopped. Returns no row if the lease was deleted.
+struct RenewMessageLease: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE work_leases
+        SET ends_at = now() + make_interval(secs => $2)
+        WHERE id = $1
+        RETURNING EXISTS (SELECT 1 FROM message_receivers WHERE due_at <= now() + interval '10 s')
+            OR EXISTS (SELECT 1 FROM message_receivers WHERE lease IS NOT NULL)
+            OR EXISTS (SELECT 1 FROM messages WHERE state = 'active' AND resolve_at <= now() + interval '10 s')
+            OR EXISTS (SELECT 1 FROM messages WHERE state = 'active' AND expires_at <= now() + interval '10 s')
+            OR EXISTS (SELECT 1 FROM work_leases WHERE queue = 'messages' AND ends_at < now())
+        """
+
+    let id: UUID
+    let duration: Duration
+
+    var parameters: [PostgresValue] { [.uuid(id), .float64(duration.inSeconds)] }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+}
+
+/// Returns whether a receiver is being sent under a lease.
+struct FindOpenReceiver: PostgresStatement {
+    static let sql: SQL = """
+        SELECT EXISTS (SELECT 1 FROM message_receivers WHERE lease = $1)
+        """
+
+    let lease: UUID
+
+    var parameters: [PostgresValue] { [.uuid(lease)] }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+}
+
+/// Finds the leases of receivers whose row in `work_leases` is missing.
+struct FindOrphanedMessageLeases: PostgresStatement {
+    static let sql: SQL = """
+        SELECT DISTINCT lease
+        FROM message_receivers
+        WHERE lease IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM work_leases WHERE id = lease)
+        """
+
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+}
+
+/// Lists the receivers that are being sent under a lease.
+struct ListOpenReceivers: PostgresStatement {
+    static let sql: SQL = """
+        SELECT message_id, position, claims, attempts, lease, uuid, is_alone, code
+        FROM message_receivers
+        WHERE lease = $1
+        """
+
+    let lease: UUID
+
+    var parameters: [PostgresValue] { [.uuid(lease)] }
+
+    static func decode(_ row: PostgresRow) throws -> ReceiverClaim {
+        let (messageID, position, claims, attempts, lease, uuid, isAlone, code) = try row.decode(
+            UUID.self,
+            Int32.self,
+            Int32.self,
+            Int32.self,
+            UUID.self,
+            String?.self,
+            Bool.self,
+            Int32?.self
+        )
+        return ReceiverClaim(
+            messageID: messageID,
+            position: position,
+            claims: claims,
+            attempts: attempts,
+            lease: lease,
+            uuid: uuid,
+            isAlone: isAlone,
+            lastCode: code
+        )
+    }
+}

@@ -1,0 +1,216 @@
+internal import FoundationEssentials
+internal import Postgres
+internal import ServiceKit
+
+/// Locks the quotas of the current day until the transaction ends, so that reservations are made one after the other. Each
+/// reservation begins with it.
+struct LockMessageQuotas: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO message_quotas AS quota (day, quota, used)
+        VALUES ((now() AT TIME ZONE $1)::date, 'app', 0)
+        ON CONFLICT (day, quota, sender, receiver) DO UPDATE
+        SET used = quota.used
+        """
+
+    let timeZone: String
+
+    var parameters: [PostgresValue] { [.text(timeZone)] }
+}
+
+/// Claims receivers that are due, under a lease, and reserves their messages in the quotas of the day. A receiver whose
+/// quota is used up waits for the next day, or fails.
+///
+/// The transaction has locked the quotas before (``LockMessageQuotas``), so that this statement sees all reservations. A
+/// receiver that this statement itself leaves no room for stays due: only a quota that is used up before it makes a
+/// receiver wait.
+struct ClaimReceivers: PostgresStatement {
+    static let sql: SQL = """
+        WITH lease AS (
+            SELECT id
+            FROM work_leases
+            WHERE id = $1
+            FOR KEY SHARE
+        ),
+        today AS (
+            SELECT (now() AT TIME ZONE $3)::date AS day,
+                (((now() AT TIME ZONE $3)::date + 1)::timestamp AT TIME ZONE $3) AS next_start
+        ),
+        due AS MATERIALIZED (
+            SELECT receiver.message_id, receiver.position, COALESCE(receiver.uuid, '') AS uuid, message.sender,
+                message.when_over_quota, message.addressing = 'me' AS is_memo
+            FROM lease
+            CROSS JOIN message_receivers AS receiver
+            JOIN messages AS message ON message.id = receiver.message_id
+            WHERE receiver.due_at <= now()
+                AND message.state = 'active'
+                AND (message.expires_at IS NULL OR message.expires_at > now())
+            ORDER BY receiver.due_at, receiver.message_id, receiver.position
+            LIMIT $2
+            FOR UPDATE OF receiver SKIP LOCKED
+        ),
+        room AS (
+            SELECT due.*,
+                $4 - COALESCE(app.used, 0) AS app,
+                $5 - COALESCE(sender.used, 0) AS sender_room,
+                CASE WHEN is_memo THEN $8 ELSE $6 - COALESCE(receiver.used, 0) END AS receiver,
+                CASE WHEN is_memo THEN $8 ELSE $7 END - COALESCE(pair.used, 0) AS pair
+            FROM due
+            CROSS JOIN today
+            LEFT JOIN message_quotas AS app
+                ON app.day = today.day AND app.quota = 'app' AND app.sender = 0 AND app.receiver = ''
+            LEFT JOIN message_quotas AS sender
+                ON sender.day = today.day AND sender.quota = 'sender' AND sender.sender = due.sender
+                AND sender.receiver = ''
+            LEFT JOIN message_quotas AS receiver
+                ON receiver.day = today.day AND receiver.quota = 'receiver' AND receiver.sender = 0
+                AND receiver.receiver = due.uuid
+            LEFT JOIN message_quotas AS pair
+                ON pair.day = today.day AND pair.quota = 'pair' AND pair.sender = due.sender
+                AND pair.receiver = due.uuid
+        ),
+        used_up AS (
+            SELECT message_id, position, when_over_quota,
+                CASE WHEN app <= 0 THEN 'app' WHEN sender_room <= 0 THEN 'sender' WHEN receiver <= 0 THEN 'receiver' ELSE 'pair' END
+                    || '_quota' AS reason
+            FROM room
+            WHERE LEAST(app, sender_room, receiver, pair) <= 0
+        ),
+        ranked AS (
+            SELECT message_id, position, sender, uuid, is_memo,
+                row_number() OVER (ORDER BY message_id, position) <= app
+                    AND row_number() OVER (PARTITION BY sender ORDER BY message_id, position) <= sender_room
+                    AND row_number() OVER (PARTITION BY uuid, is_memo ORDER BY message_id, position) <= receiver
+                    AND row_number() OVER (PARTITION BY sender, uuid ORDER BY message_id, position) <= pair AS fits
+            FROM room
+            WHERE LEAST(app, sender_room, receiver, pair) > 0
+        ),
+        claimed AS (
+            UPDATE message_receivers AS receiver
+            SET state = 'sending',
+                due_at = NULL,
+                attempts = attempts + 1,
+                claims = claims + 1,
+                lease = $1,
+                quota_day = today.day
+            FROM ranked
+            CROSS JOIN today
+            WHERE receiver.message_id = ranked.message_id
+                AND receiver.position = ranked.position
+                AND ranked.fits
+            RETURNING receiver.message_id, receiver.position, receiver.claims, receiver.attempts, receiver.uuid,
+                receiver.is_alone, receiver.code, receiver.quota_day, ranked.sender, ranked.is_memo
+        ),
+        reserved AS (
+            INSERT INTO message_quotas AS quota (day, quota, sender, receiver, used)
+            SELECT quota_day, item.quota, item.sender, item.receiver, count(*)
+            FROM claimed
+            CROSS JOIN LATERAL (
+                VALUES (1, 'app', 0, ''), (2, 'sender', sender, ''), (3, 'receiver', 0, uuid),
+                    (4, 'pair', sender, COALESCE(uuid, ''))
+            ) AS item (rank, quota, sender, receiver)
+            WHERE item.receiver IS NOT NULL
+            GROUP BY quota_day, item.rank, item.quota, item.sender, item.receiver
+            ORDER BY item.rank, item.sender, item.receiver
+            ON CONFLICT (day, quota, sender, receiver) DO UPDATE
+            SET used = quota.used + excluded.used
+        ),
+        over AS (
+            UPDATE message_receivers AS receiver
+            SET state = CASE WHEN used_up.when_over_quota = 'wait' THEN 'waiting' ELSE 'failed' END,
+                due_at = CASE
+                    WHEN used_up.when_over_quota = 'wait'
+                        THEN today.next_start + random() * make_interval(secs => $9)
+                END,
+                code = NULL,
+                reason = used_up.reason,
+                kakao_message = NULL,
+                finished_at = CASE WHEN used_up.when_over_quota = 'fail' THEN now() END
+            FROM used_up
+            CROSS JOIN today
+            WHERE receiver.message_id = used_up.message_id
+                AND receiver.position = used_up.position
+            RETURNING receiver.message_id
+        )
+        SELECT claimed.message_id, position, claims, attempts, uuid, is_alone, code, claimed.sender, addressing,
+            delivery, when_over_quota, item.template_object, item.template_id, item.template_args, item.request_url
+        FROM claimed
+        JOIN messages AS message ON message.id = claimed.message_id
+        LEFT JOIN LATERAL (
+            SELECT template_object, template_id, template_args, request_url
+            WHERE position = (SELECT min(first.position) FROM claimed AS first WHERE first.message_id = message.id)
+        ) AS item ON true
+        UNION ALL
+        SELECT DISTINCT message_id, -1, 0, 0, NULL, false, NULL::int, 0, 'me', 'at_most_once', 'wait', NULL, NULL::bigint, NULL, NULL
+        FROM over
+        ORDER BY 1, 2
+        """
+
+    let lease: UUID
+    /// The maximum number of receivers.
+    let limit: Int
+    let quotas: MessageQuotaSettings
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(lease), .int64(Int64(limit)), .text(quotas.timeZone), .int32(quotas.app), .int32(quotas.sender),
+            .int32(quotas.receiver), .int32(quotas.pair), .int32(quotas.memo), .float64(quotas.spread.inSeconds),
+        ]
+    }
+
+    /// A claimed receiver.
+    struct Receiver: Sendable {
+        let messageID: UUID
+        /// -1 stands for the receivers of the message that wait or have failed, because a quota is used up.
+        let position: Int32
+        let claims: Int32
+        let attempts: Int32
+        let uuid: String?
+        let isAlone: Bool
+        /// Kakao's error code of the attempt before.
+        let code: Int32?
+        let sender: Int64
+        let addressing: Addressing
+        let delivery: Delivery
+        let whenOverQuota: OverQuota
+        /// The content, of the first claimed receiver of each message.
+        let content: MessageContent?
+    }
+
+    static func decode(_ row: PostgresRow) throws -> Receiver {
+        let (
+            messageID, position, claims, attempts, uuid, isAlone, code, sender, addressing, delivery, whenOverQuota,
+            template,
+            templateID, arguments, url
+        ) = try row.decode(
+            UUID.self,
+            Int32.self,
+            Int32.self,
+            Int32.self,
+            String?.self,
+            Bool.self,
+            Int32?.self,
+            Int64.self,
+            String.self,
+            String.self,
+            String.self,
+            String?.self,
+            Int64?.self,
+            String?.self,
+            String?.self
+        )
+        return Receiver(
+            messageID: messageID,
+            position: position,
+            claims: claims,
+            attempts: attempts,
+            uuid: uuid,
+            isAlone: isAlone,
+            code: code,
+            sender: sender,
+            addressing: Addressing(rawValue: addressing) ?? .friends,
+            delivery: Delivery(rawValue: delivery) ?? .atMostOnce,
+            whenOverQuota: OverQuota(rawValue: whenOverQuota) ?? .wait,
+            content: MessageContent(template: template, templateID: templateID, arguments: arguments, url: url)
+        )
+    }
+}
