@@ -91,6 +91,39 @@ struct ServerClient: Sendable {
         }
     }
 
+    // MARK: Messages
+
+    func message(_ id: UUID) async throws -> JSONValue {
+        try await call(.get, Self.messagePath(id))
+    }
+
+    /// Lists at most `limit` messages, newest first, and calls `body` with each page.
+    func messages(state: String?, sender: Int64?, limit: Int, _ body: ([JSONValue]) throws -> Void) async throws {
+        let filters = [("state", state), ("sender", sender.map { String($0) })]
+        try await pages("/v1/messages", filters, limit: limit, itemsAPage: Self.largestPage, body)
+    }
+
+    /// Lists at most `limit` receivers of a message in the order of the request, and calls `body` with each page.
+    func receivers(of id: UUID, state: String?, limit: Int, _ body: ([JSONValue]) throws -> Void) async throws {
+        let path = "\(Self.messagePath(id))/receivers"
+        try await pages(path, [("state", state)], limit: limit, itemsAPage: Self.largestPage, body)
+    }
+
+    /// Creates a message, or returns the result of a dry run. Retries if the connection is lost, which the key makes safe.
+    ///
+    /// - Parameter message: The body of `POST /v1/messages`.
+    func send(message: JSONObject, idempotencyKey: String) async throws -> JSONValue {
+        try await repeating {
+            try await call(
+                .post,
+                "/v1/messages",
+                JSONValue.object(message).bytes(),
+                contentType: "application/json",
+                idempotencyKey: idempotencyKey
+            )
+        }
+    }
+
     // MARK: Audiences
 
     /// Stores users as an audience and returns their number.
@@ -132,6 +165,7 @@ struct ServerClient: Sendable {
     // MARK: Calls
 
     private static func path(_ id: UUID) -> String { "/v1/pushes/\(id.uuidString.lowercased())" }
+    private static func messagePath(_ id: UUID) -> String { "/v1/messages/\(id.uuidString.lowercased())" }
 
     private func pages(
         _ path: String,

@@ -1,0 +1,152 @@
+internal import ArgumentParser
+internal import FoundationEssentials
+internal import JSON
+internal import ServiceKit
+
+extension MessagesCommand {
+    struct Send: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Send a message and print its id.",
+            discussion: """
+                Without --user and --friend, the message goes to the sender. An alert to yourself:
+                  push-server messages send --sender 1234 --text "Disk full" --link https://status.example.com
+                If the connection is lost before the response, the request is retried with the same Idempotency-Key, so the message \
+                is stored only once.
+                """
+        )
+
+        @OptionGroup var options: ServerOptions
+
+        @Option(help: "The user in whose name the message is sent.", transform: MessagesCommand.parseUser)
+        var sender: Int64
+
+        @Option(
+            help: "A friend of the sender by user id. Repeat the option for several.",
+            transform: MessagesCommand.parseUser
+        )
+        var user: [Int64] = []
+
+        @Option(help: "A friend of the sender by uuid. Repeat the option for several.")
+        var friend: [String] = []
+
+        @Option(help: "The text of the message, with --link.")
+        var text: String?
+
+        @Option(help: "The page that the text leads to, on a registered domain.")
+        var link: String?
+
+        @Option(help: "A default template: a file with Kakao's template_object.")
+        var template: String?
+
+        @Option(help: "The id of a custom template.")
+        var templateID: Int64?
+
+        @Option(help: "An argument of the custom template, as NAME=VALUE. Repeat the option for several.")
+        var arg: [String] = []
+
+        @Option(help: "A page of which Kakao makes the message.")
+        var page: String?
+
+        @Option(help: "The time to send the message, such as 2026-11-21T08:15:30Z. (default: now)")
+        var at: String?
+
+        @Option(help: "The time from when on nothing is sent any more. (default: never)")
+        var expires: String?
+
+        @Option(help: "Whether to repeat a request that Kakao did not respond to. (default: at_most_once)")
+        var delivery: Delivery?
+
+        @Flag(help: "Fail instead of waiting for the next day if a quota is used up.")
+        var failOverQuota = false
+
+        @Flag(help: "Send nothing. Print who would be reached, and why others would not.")
+        var dryRun = false
+
+        @Option(
+            help: "A key for retries: a repeated request with the same key is executed once. (default: a new key)"
+        )
+        var idempotencyKey: String?
+
+        func validate() throws {
+            guard user.isEmpty || friend.isEmpty else {
+                throw ValidationError("--user and --friend cannot be combined.")
+            }
+            guard [text != nil, template != nil, templateID != nil || page != nil].count(where: \.self) == 1 else {
+                throw ValidationError(
+                    "Specify the message with one of --text, --template, and --template-id or --page."
+                )
+            }
+            guard (text == nil) == (link == nil) else { throw ValidationError("--text and --link need each other.") }
+            guard arg.isEmpty || templateID != nil else { throw ValidationError("--arg needs --template-id.") }
+            guard arg.allSatisfy({ $0.contains("=") }) else { throw ValidationError("--arg must be NAME=VALUE.") }
+        }
+
+        @concurrent
+        func run() async throws {
+            try await options.withServer { server in
+                let message = try message()
+                let key = idempotencyKey ?? UUID().uuidString.lowercased()
+                let answer: JSONValue
+                do {
+                    answer = try await server.send(message: message, idempotencyKey: key)
+                } catch {
+                    if !dryRun, let failure = error as? CallFailure, failure.kind != .refused {
+                        Terminal.writeError(
+                            "To retry without sending twice, repeat the command with --idempotency-key \(key)"
+                        )
+                    }
+                    throw error
+                }
+                for finding in answer["findings"]?.array ?? [] {
+                    Terminal.writeError(
+                        Text.printable("\(finding["path"]?.string ?? "$"): \(finding["message"]?.string ?? "")")
+                    )
+                }
+                guard dryRun else { return Terminal.writeLine(try ShownMessage(answer).id) }
+                let rows = (answer["receivers"]?.array ?? []).map(ShownMessage.row(ofReceiver:))
+                for line in Text.table([ShownMessage.receiverHead] + rows) { Terminal.writeLine(line) }
+            }
+        }
+
+        /// Returns the body of the request.
+        ///
+        /// - Throws: ``CommandFailure`` for a template that cannot be read.
+        private func message() throws -> JSONObject {
+            var body: JSONObject = ["sender": .string(String(sender)), "to": "me"]
+            if !user.isEmpty { body["to"] = ["users": .array(user.map { .string(String($0)) })] }
+            if !friend.isEmpty { body["to"] = ["friends": .array(friend.map { .string($0) })] }
+            if let text, let link {
+                body["template"] = [
+                    "object_type": "text", "text": .string(text),
+                    "link": ["web_url": .string(link), "mobile_web_url": .string(link)],
+                ]
+            }
+            if let template { body["template"] = try Self.template(template) }
+            if let templateID { body["template_id"] = .string(String(templateID)) }
+            if !arg.isEmpty {
+                var values = JSONObject()
+                for pair in arg {
+                    let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                    values[String(parts[0])] = .string(String(parts[1]))
+                }
+                body["template_args"] = .object(values)
+            }
+            if let page { body["request_url"] = .string(page) }
+            if let at { body["send_at"] = .string(at) }
+            if let expires { body["expires_at"] = .string(expires) }
+            if let delivery { body["delivery"] = .string(delivery.rawValue) }
+            if failOverQuota { body["when_over_quota"] = "fail" }
+            if dryRun { body["dry_run"] = true }
+            return body
+        }
+
+        private static func template(_ path: String) throws -> JSONValue {
+            guard let bytes = FileContents.read(path) else { throw CommandFailure("\(path) cannot be read.") }
+            do {
+                return try JSONValue(parsing: bytes)
+            } catch {
+                throw CommandFailure("The template is not valid JSON: \(error).")
+            }
+        }
+    }
+}
