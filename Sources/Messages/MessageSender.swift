@@ -23,6 +23,8 @@ actor MessageSender: Service {
     private static let maximumPendingWrites = 1000
     /// The number of messages that one statement ends.
     private static let endings = 1000
+    /// The time for a commit, in milliseconds.
+    private static let commitTime: UInt64 = 50
     /// The interval at which a server looks for messages that begin within seconds.
     private static let look: UInt64 = 1000
 
@@ -47,8 +49,9 @@ actor MessageSender: Service {
     private var whenIdle: CheckedContinuation<Void, Never>?
     /// Whether there was anything to do for any server when the lease was last renewed.
     private var hasWork = false
-    /// When to look for receivers again, by the loop's clock in milliseconds.
-    private var idleUntil: UInt64 = 0
+    // When to look for receivers, and for messages to end and to resolve, by the loop's clock in milliseconds.
+    private var nextClaim: UInt64 = 0
+    private var nextLook: UInt64 = 0
 
     init(
         store: MessageStore,
@@ -111,25 +114,35 @@ actor MessageSender: Service {
 
     private func pass() async {
         do {
-            if notices.takeChange() { idleUntil = 0 }
+            if notices.takeChange() { lookAgain() }
             if work.lease != nil {
-                if isBusy {
-                    if try await work.reclaimExpired() {
-                        idleUntil = 0
-                        candidates.formUnion(try await store.pool.read(FindFinishedMessages(limit: Self.endings)))
-                    }
-                    if work.needsReconciliation { try await reconcile() }
-                }
-                if loop.now >= idleUntil {
-                    idleUntil = .max
+                if isBusy { try await maintain() }
+                if loop.now >= nextLook {
+                    nextLook = .max
                     try await expire()
                     try await resolve()
+                }
+                if loop.now >= nextClaim {
+                    nextClaim = .max
                     while !isStopping, try await claim() {}
                 }
             }
             try await finish()
         } catch {
-            idleUntil = work.recordFailedPass(error)
+            nextClaim = work.recordFailedPass(error)
+            nextLook = nextClaim
+        }
+        dispatch()
+    }
+
+    private func maintain() async throws {
+        if try await work.reclaimExpired() {
+            lookAgain()
+            candidates.formUnion(try await store.pool.read(FindFinishedMessages(limit: Self.endings)))
+        }
+        if work.needsReconciliation {
+            try await reconcile()
+            nextClaim = 0
         }
     }
 
@@ -137,12 +150,14 @@ actor MessageSender: Service {
         await work.keepLease { change in
             switch change {
             case .acquired:
-                idleUntil = 0
-                signal.send()
+                lookAgain()
             case .renewed(let hasWork):
                 // Messages that begin or end within seconds, or whose notification was lost.
                 self.hasWork = hasWork
-                if hasWork { idleUntil = min(idleUntil, loop.now + Self.look) }
+                if hasWork {
+                    nextLook = min(nextLook, loop.now + Self.look)
+                    nextClaim = min(nextClaim, loop.now + Self.look)
+                }
                 if ready.isEmpty, inFlight == 0 { work.progress.recordSuccess() }
                 signal.send()
             case .lost:
@@ -167,14 +182,20 @@ actor MessageSender: Service {
         continuation.resume()
     }
 
-    /// Looks for receivers at once.
+    /// Looks at once for messages to send and to end.
     private func lookAgain() {
-        idleUntil = 0
+        nextLook = 0
+        claimAgain()
+    }
+
+    /// Looks at once for receivers.
+    private func claimAgain() {
+        nextClaim = 0
         signal.send()
     }
 
     private var waitTime: Duration {
-        var next = min(idleUntil, loop.now + 3_600_000)
+        var next = min(nextLook, nextClaim, loop.now + 3_600_000)
         if work.lease != nil, isBusy { next = min(next, work.nextMaintenance) }
         if !ready.isEmpty { next = min(next, loop.now + rateLimit.wait.wholeMilliseconds) }
         return .milliseconds(Int(max(1, next - min(loop.now, next))))
@@ -185,16 +206,15 @@ actor MessageSender: Service {
 
     // MARK: Claiming
 
-    private var mayClaim: Bool {
-        work.mayClaim && ready.isEmpty && inFlight < Self.concurrency && pendingWrites < Self.maximumPendingWrites
-            && rateLimit.available(at: EventLoop.milliseconds()) > 0
-    }
-
     /// Claims receivers for the requests that can be made now. Returns whether there may be more to claim at once.
     private func claim() async throws -> Bool {
         defer { dispatch() }
-        guard mayClaim, let lease = work.lease else {
-            idleUntil = min(idleUntil, loop.now + rateLimit.wait.wholeMilliseconds)
+        // The end of a request, or of a write, leads here again.
+        guard work.mayClaim, let lease = work.lease, ready.isEmpty, inFlight < Self.concurrency,
+            pendingWrites < Self.maximumPendingWrites
+        else { return false }
+        guard rateLimit.available(at: EventLoop.milliseconds()) > 0 else {
+            nextClaim = loop.now + rateLimit.wait.wholeMilliseconds
             return false
         }
         let limit = (Self.concurrency - inFlight) * FriendMessageAnswer.maximumReceivers
@@ -268,7 +288,8 @@ actor MessageSender: Service {
         if !keys.isEmpty { await persist { try await self.store.exhaust(keys) } }
         for (claim, result) in zip(batch.receivers, results) { record(result, of: claim) }
         dispatch()
-        if ready.isEmpty { lookAgain() }
+        // A claim is worth its statements if it is for several requests.
+        if ready.isEmpty, inFlight <= Self.concurrency / 2 { claimAgain() }
     }
 
     /// The quotas that Kakao says are used up.
@@ -300,13 +321,16 @@ actor MessageSender: Service {
         work.forget(claim.id)
         pendingWrites -= 1
         switch result.state {
-        case .pending: idleUntil = 0
+        case .pending: claimAgain()
         case .waiting:
             if let seconds = result.secondsUntilDue {
-                idleUntil = min(idleUntil, loop.now + UInt64(seconds * 1000) + 1)
+                // The database counts from the commit.
+                nextClaim = min(nextClaim, loop.now + UInt64(seconds * 1000) + Self.commitTime)
+                signal.send()
             }
         case .sending, .sent, .failed, .uncertain, .skipped: candidates.insert(claim.messageID)
         }
+        if pendingWrites == Self.maximumPendingWrites - 1 { claimAgain() }
         if pendingWrites == 0 { signal.send() }
         resumeWhenIdle()
     }
