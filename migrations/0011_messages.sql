@@ -34,6 +34,7 @@ CREATE TABLE messages (
 
 CREATE UNIQUE INDEX messages_idempotency_key ON messages (operator_key, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
+CREATE INDEX messages_sender ON messages (sender, id);
 CREATE INDEX messages_active ON messages (id) WHERE state = 'active';
 CREATE INDEX messages_expiring ON messages (expires_at) WHERE state = 'active' AND expires_at IS NOT NULL;
 CREATE INDEX messages_unresolved ON messages (resolve_at) WHERE state = 'active' AND resolve_at IS NOT NULL;
@@ -74,6 +75,7 @@ CREATE TABLE message_receivers (
 );
 
 CREATE INDEX message_receivers_due ON message_receivers (due_at, message_id, position) WHERE due_at IS NOT NULL;
+CREATE INDEX message_receivers_user ON message_receivers (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX message_receivers_leased ON message_receivers (lease) WHERE lease IS NOT NULL;
 
 -- How many messages count against Kakao's quotas of a day. A server that reserves messages locks the app's row first, so

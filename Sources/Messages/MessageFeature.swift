@@ -19,6 +19,7 @@ package struct MessageFeature: Feature {
         self.settings = settings
         notices = MessageNotices(pool: server.background.pool)
         let quotas = settings.quotas
+        server.lifecycle.register { MessageUsers(pool: $0.pool) }
         server.messageReservations.register { QuotaReservations(pool: $0.pool, quotas: quotas) }
     }
 

@@ -321,6 +321,8 @@ import Testing
             ReserveMessages(sender: 1, uuids: ["u", nil], quotas: quotas),
             ReleaseMessages(sender: 1, uuids: ["u"], day: "2026-11-23"),
             ReadMessageQuotas(keys: [key], quotas: quotas),
+            DeleteMessagesOfSender(userID: 1),
+            DeleteReceiversOfUser(userID: 1),
             DeleteOldReceivers(days: 1, limit: 1),
             DeleteOldMessages(days: 1, limit: 1),
             DeleteOldMessageQuotas(limit: 1),

@@ -242,6 +242,44 @@ import Testing
         }
     }
 
+    @Test("A user who is erased is no sender and no receiver any more")
+    func erasure() async throws {
+        try await withAccounts { service in
+            try await service.befriend(1, [2])
+            try await service.befriend(2, [1])
+            for (sender, receiver) in [(1, 2), (2, 1)] {
+                let path = try #require(
+                    try await service.createMessage(
+                        to: ["users": [.integer(Int64(receiver))]],
+                        ["template_id": 7],
+                        sender: Int64(sender)
+                    )
+                    .headerFields[.location]
+                )
+                try await service.waitUntilEnded(path)
+            }
+            #expect(try await service.api.delete("/v1/users/1").status == 204)
+            #expect(try await service.database.count("messages WHERE sender = 1") == 0)
+            #expect(try await service.database.count("message_receivers WHERE user_id = 1") == 0)
+            #expect(try await service.database.count("messages") == 1)
+        }
+    }
+
+    @Test("More messages than requests at a time are sent at the given rate, and each once")
+    func many() async throws {
+        try await withAccounts {
+            $0.messages.requestsPerSecond = 20
+        } _: { service in
+            try await service.befriend(1, Array(101...140))
+            let paths = try await (0..<40).asyncMap { index in
+                try await service.send(to: service.friends([Int64(101 + index)]), ["template_id": 7])
+            }
+            for path in paths { try await service.waitUntilEnded(path) }
+            #expect(service.kakao.sandbox.talkMessages().count == 40)
+            #expect(service.kakao.sandbox.repeatedTalkMessages().isEmpty)
+        }
+    }
+
     @Test("A template that Kakao would reject is not stored; what it would cut is returned")
     func lint() async throws {
         try await withAccounts { service in
