@@ -40,7 +40,7 @@ struct LoginChecks: Sendable {
         return findings(verdict)
     }
 
-    /// What Kakao's response says about the key and its secret.
+    /// The result of the check of the key and its secret, by Kakao's response.
     private enum Verdict {
         case accepted
         case wrongSecret

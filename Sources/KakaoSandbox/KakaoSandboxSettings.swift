@@ -19,7 +19,7 @@ package struct KakaoSandboxSettings: Sendable {
     package var clientSecret: String? = "sandbox-client-secret"
     /// The redirect URIs that are registered at Kakao; empty if all of `http` and `https` are.
     package var redirectURIs: Set<String> = []
-    /// The user who logs in when `login_hint` names none; `nil` for nobody.
+    /// The user who logs in if `login_hint` is absent; `nil` if nobody does.
     package var testUserID: Int64? = 1001
     /// The lifetime of access tokens, in seconds.
     package var accessTokenSeconds: Int64 = 21_599

@@ -189,7 +189,6 @@ extension NewMessage {
         MessageSummary(
             id: id,
             sender: sender,
-            addressing: receivers.addressing,
             state: sendAt.map { $0 > createdAt } == true ? .scheduled : .sending,
             delivery: delivery,
             whenOverQuota: whenOverQuota,

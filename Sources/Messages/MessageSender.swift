@@ -241,16 +241,17 @@ actor MessageSender: Service {
             rest = rest.dropFirst(own.count)
             // A message whose receivers have failed because a quota is used up may have ended.
             candidates.insert(first.messageID)
-            guard let content = own.lazy.compactMap(\.content).first else { continue }
+            let receivers = own.filter { $0.position >= 0 }
+            guard let receiver = receivers.first, let content = receiver.content else { continue }
             let message = SendingMessage(
-                id: first.messageID,
-                sender: own.last?.sender ?? 0,
-                addressing: own.last?.addressing ?? .friends,
+                id: receiver.messageID,
+                sender: receiver.sender,
+                addressing: receiver.addressing,
                 content: content,
-                delivery: own.last?.delivery ?? .atMostOnce,
-                whenOverQuota: own.last?.whenOverQuota ?? .wait
+                delivery: receiver.delivery,
+                whenOverQuota: receiver.whenOverQuota
             )
-            let claims = own.filter { $0.position >= 0 }.map { ReceiverClaim($0, lease) }
+            let claims = receivers.map { ReceiverClaim($0, lease) }
             batches += claims.filter(\.isAlone).map { ReceiverBatch(message: message, receivers: [$0]) }
             var together = claims.filter { !$0.isAlone }[...]
             while !together.isEmpty {

@@ -86,7 +86,7 @@ struct FindIdempotentMessage: PostgresStatement {
 /// Reads a message with the number of its receivers in each state.
 struct ReadMessage: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, sender, addressing, CASE WHEN state <> 'active' THEN state WHEN send_at > now() THEN 'scheduled' ELSE 'sending' END,
+        SELECT id, sender, CASE WHEN state <> 'active' THEN state WHEN send_at > now() THEN 'scheduled' ELSE 'sending' END,
             delivery, when_over_quota, send_at, expires_at, created_at, finished_at, counts.states, counts.receivers
         FROM messages AS message
         CROSS JOIN LATERAL (
@@ -110,7 +110,7 @@ struct ReadMessage: PostgresStatement {
 /// Lists messages with the numbers of their receivers, the latest first.
 struct ListMessages: PostgresStatement {
     static let sql: SQL = """
-        SELECT id, sender, addressing, CASE WHEN state <> 'active' THEN state WHEN send_at > now() THEN 'scheduled' ELSE 'sending' END,
+        SELECT id, sender, CASE WHEN state <> 'active' THEN state WHEN send_at > now() THEN 'scheduled' ELSE 'sending' END,
             delivery, when_over_quota, send_at, expires_at, created_at, finished_at, counts.states, counts.receivers
         FROM messages AS message
         CROSS JOIN LATERAL (
@@ -152,12 +152,11 @@ struct ListMessages: PostgresStatement {
 extension MessageSummary {
     fileprivate init(_ row: PostgresRow) throws {
         let (
-            id, sender, addressing, state, delivery, whenOverQuota, sendAt, expiresAt, createdAt, finishedAt, states,
+            id, sender, state, delivery, whenOverQuota, sendAt, expiresAt, createdAt, finishedAt, states,
             counts
         ) = try row.decode(
             UUID.self,
             Int64.self,
-            String.self,
             String.self,
             String.self,
             String.self,
@@ -171,7 +170,6 @@ extension MessageSummary {
         self.init(
             id: id,
             sender: sender,
-            addressing: Addressing(rawValue: addressing) ?? .friends,
             state: MessageState(rawValue: state) ?? .sending,
             delivery: Delivery(rawValue: delivery) ?? .atMostOnce,
             whenOverQuota: OverQuota(rawValue: whenOverQuota) ?? .wait,

@@ -101,7 +101,6 @@ extension Kind where Value == MessageReceivers {
 struct MessageSummary: Sendable {
     let id: UUID
     let sender: Int64
-    let addressing: Addressing
     let state: MessageState
     let delivery: Delivery
     let whenOverQuota: OverQuota

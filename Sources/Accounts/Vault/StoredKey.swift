@@ -2,7 +2,7 @@ package import Postgres
 
 /// A key that encrypted tokens in the database.
 package struct StoredKey: Sendable {
-    /// What a key of the settings can do.
+    /// How the server can use a key with its settings.
     package enum Use: Sendable, Equatable {
         /// It encrypts and decrypts.
         case current

@@ -1,6 +1,5 @@
 internal import ArgumentParser
 internal import JSON
-internal import Schemas
 
 struct AccountsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -45,7 +44,7 @@ struct AccountsCommand: AsyncParsableCommand {
 
         @OptionGroup var options: ServerOptions
 
-        @Argument(help: "The user.", transform: parse)
+        @Argument(help: "The user.", transform: UserArgument.parse)
         var userID: Int64
 
         @Flag(help: "Print the server's JSON in one line.")
@@ -58,13 +57,6 @@ struct AccountsCommand: AsyncParsableCommand {
                 let shown = try ShownAccount(account)
                 for line in json ? [account.description] : Text.table(shown.details) { Terminal.writeLine(line) }
             }
-        }
-
-        private static func parse(_ text: String) throws -> Int64 {
-            guard let userID = Int64(decimal: text), userID > 0 else {
-                throw ValidationError("The id of a user must be an integer from 1 to \(Int64.max).")
-            }
-            return userID
         }
     }
 }

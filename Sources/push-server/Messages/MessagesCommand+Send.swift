@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import FoundationEssentials
 internal import JSON
 internal import ServiceKit
 
@@ -17,12 +16,12 @@ extension MessagesCommand {
 
         @OptionGroup var options: ServerOptions
 
-        @Option(help: "The user in whose name the message is sent.", transform: MessagesCommand.parseUser)
+        @Option(help: "The user in whose name the message is sent.", transform: UserArgument.parse)
         var sender: Int64
 
         @Option(
             help: "A friend of the sender by user id. Repeat the option for several.",
-            transform: MessagesCommand.parseUser
+            transform: UserArgument.parse
         )
         var user: [Int64] = []
 
@@ -62,10 +61,7 @@ extension MessagesCommand {
         @Flag(help: "Send nothing. Print who would be reached, and why others would not.")
         var dryRun = false
 
-        @Option(
-            help: "A key for retries: a repeated request with the same key is executed once. (default: a new key)"
-        )
-        var idempotencyKey: String?
+        @OptionGroup var idempotency: IdempotencyOptions
 
         func validate() throws {
             guard user.isEmpty || friend.isEmpty else {
@@ -85,16 +81,12 @@ extension MessagesCommand {
         func run() async throws {
             try await options.withServer { server in
                 let message = try message()
-                let key = idempotencyKey ?? UUID().uuidString.lowercased()
+                let key = idempotency.key()
                 let answer: JSONValue
                 do {
                     answer = try await server.send(message: message, idempotencyKey: key)
                 } catch {
-                    if !dryRun, let failure = error as? CallFailure, failure.kind != .refused {
-                        Terminal.writeError(
-                            "To retry without sending twice, repeat the command with --idempotency-key \(key)"
-                        )
-                    }
+                    if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
                     throw error
                 }
                 for finding in answer["findings"]?.array ?? [] {

@@ -1,7 +1,6 @@
 internal import ArgumentParser
 internal import FoundationEssentials
 internal import JSON
-internal import Schemas
 
 struct MessagesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -23,7 +22,7 @@ struct MessagesCommand: AsyncParsableCommand {
         @Option(help: "List only messages in this state: scheduled, sending, done, canceled or expired.")
         var state: String?
 
-        @Option(help: "List only messages of this sender.", transform: parseUser)
+        @Option(help: "List only messages of this sender.", transform: UserArgument.parse)
         var sender: Int64?
 
         @concurrent
@@ -86,13 +85,5 @@ struct MessagesCommand: AsyncParsableCommand {
             guard let id = UUID(uuidString: text) else { throw ValidationError("\(text) is not the id of a message.") }
             return id
         }
-    }
-
-    /// Parses the id of a user.
-    static func parseUser(_ text: String) throws -> Int64 {
-        guard let userID = Int64(decimal: text), userID > 0 else {
-            throw ValidationError("The id of a user must be an integer from 1 to \(Int64.max).")
-        }
-        return userID
     }
 }

@@ -42,10 +42,7 @@ extension PushesCommand {
         @Flag(help: "Send nothing. Print the numbers of users and requests, and the first requests.")
         var dryRun = false
 
-        @Option(
-            help: "A key for retries: a repeated request with the same key is executed once. (default: a new key)"
-        )
-        var idempotencyKey: String?
+        @OptionGroup var idempotency: IdempotencyOptions
 
         @Flag(help: "Show the progress, as watch does.")
         var watch = false
@@ -58,10 +55,6 @@ extension PushesCommand {
             guard !includeUnknown || recipients.namesUsers else {
                 throw ValidationError("--include-unknown needs --user, --users-file or --audience.")
             }
-            let key = idempotencyKey ?? "-"
-            guard (1...255).contains(key.utf8.count), key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-                throw ValidationError("--idempotency-key must be 1 to 255 visible ASCII characters.")
-            }
             guard recipients.everyone, !dryRun, !yes, !Terminal.isInteractive else { return }
             throw ValidationError("--everyone needs --yes when there is no terminal for the confirmation.")
         }
@@ -70,7 +63,7 @@ extension PushesCommand {
         func run() async throws {
             try await options.withServer { server in
                 let message = try Self.readMessage(message)
-                let key = idempotencyKey ?? UUID().uuidString.lowercased()
+                let key = idempotency.key()
                 let (audience, upload) = try recipients.audience(idempotencyKey: key)
                 let push = PushRequest(
                     audience: audience,
@@ -94,11 +87,7 @@ extension PushesCommand {
                     answer = try await server.send(push, idempotencyKey: key)
                 } catch {
                     await upload?.cleanUp(on: server)
-                    if !dryRun, let failure = error as? CallFailure, failure.kind != .refused {
-                        Terminal.writeError(
-                            "To retry without sending twice, repeat the command with --idempotency-key \(key)"
-                        )
-                    }
+                    if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
                     throw error
                 }
                 await upload?.cleanUp(on: server)

@@ -79,16 +79,8 @@ struct ServerClient: Sendable {
 
     /// Creates a push, or returns the result of a dry run. Retries if the connection is lost, which the key makes safe.
     func send(_ push: PushRequest, idempotencyKey: String) async throws -> JSONValue {
-        try await repeating {
-            try await call(
-                .post,
-                "/v1/pushes",
-                push.body,
-                contentType: "application/json",
-                idempotencyKey: idempotencyKey,
-                timeout: push.isDryRun ? Self.longTimeout : nil
-            )
-        }
+        let timeout = push.isDryRun ? Self.longTimeout : nil
+        return try await create("/v1/pushes", push.body, idempotencyKey: idempotencyKey, timeout: timeout)
     }
 
     // MARK: Messages
@@ -113,15 +105,7 @@ struct ServerClient: Sendable {
     ///
     /// - Parameter message: The body of `POST /v1/messages`.
     func send(message: JSONObject, idempotencyKey: String) async throws -> JSONValue {
-        try await repeating {
-            try await call(
-                .post,
-                "/v1/messages",
-                JSONValue.object(message).bytes(),
-                contentType: "application/json",
-                idempotencyKey: idempotencyKey
-            )
-        }
+        try await create("/v1/messages", JSONValue.object(message).bytes(), idempotencyKey: idempotencyKey)
     }
 
     // MARK: Audiences
@@ -166,6 +150,24 @@ struct ServerClient: Sendable {
 
     private static func path(_ id: UUID) -> String { "/v1/pushes/\(id.uuidString.lowercased())" }
     private static func messagePath(_ id: UUID) -> String { "/v1/messages/\(id.uuidString.lowercased())" }
+
+    private func create(
+        _ path: String,
+        _ body: [UInt8],
+        idempotencyKey: String,
+        timeout: Duration? = nil
+    ) async throws -> JSONValue {
+        try await repeating {
+            try await call(
+                .post,
+                path,
+                body,
+                contentType: "application/json",
+                idempotencyKey: idempotencyKey,
+                timeout: timeout
+            )
+        }
+    }
 
     private func pages(
         _ path: String,

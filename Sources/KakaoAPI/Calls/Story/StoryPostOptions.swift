@@ -23,11 +23,11 @@ package struct StoryPostOptions: Sendable, Equatable {
     package let permission: Permission?
     /// Whether friends may share a story whose audience is friends.
     package let isSharingEnabled: Bool?
-    /// What "View on app" adds to the URL that opens the app on Android, as `name=value` pairs separated by `&`.
+    /// The parameters with which the button "View on app" opens the app on Android, as `name=value` pairs separated by `&`.
     package let androidExecutionParams: String?
     /// The same on iOS.
     package let iosExecutionParams: String?
-    /// What "View on app" adds to the address of the market, if the app is not installed on Android.
+    /// The parameters of the address in the market that the button opens on Android if the app is not installed.
     package let androidMarketParams: String?
     /// The same on iOS.
     package let iosMarketParams: String?

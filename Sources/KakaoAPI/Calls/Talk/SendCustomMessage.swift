@@ -5,8 +5,8 @@ internal import Schemas
 /// Sends a custom template of the message template builder to friends of the user. (Kakao, "KakaoTalk Message: REST
 /// API", "Send custom message to friends".)
 ///
-/// Needs the scopes `friends` and `talk_message`. Not idempotent: each call sends a message. A call that reaches some
-/// of its receivers succeeds: see ``FriendMessageAnswer``.
+/// Needs the scopes `friends` and `talk_message`. Not idempotent: each call sends a message. Kakao answers 200
+/// if at least one receiver was reached: see ``FriendMessageAnswer``.
 package struct SendCustomMessage: KakaoCall {
     package typealias Answer = FriendMessageAnswer
 
