@@ -129,7 +129,7 @@ struct KakaoRelayRoutes: RouteCollection {
                 try? await reservations.release(message.unreached(inBody: response.body), of: reservation)
                 return response
             } catch {
-                if (error as? KakaoError)?.mayBeCounted != true {
+                if (error as? KakaoError)?.hasUnknownOutcome != true {
                     try? await reservations.release(message.messageReceivers ?? [nil], of: reservation)
                 }
                 throw error
@@ -292,13 +292,6 @@ extension KakaoOperation {
         if Call.self is any MessageCall.Type { problems.append(.messageQuotaUsedUp) }
         if family == .story { problems.append(.storyEnded) }
         return problems
-    }
-}
-
-extension KakaoError {
-    /// Whether Kakao may have sent the message: it was asked to, and did not say no.
-    fileprivate var mayBeCounted: Bool {
-        if case .refused = kind { false } else { bodyBytesLeft }
     }
 }
 

@@ -61,6 +61,17 @@ import Testing
         #expect(error?.requiredScopes == (disposition == .consent ? ["friends"] : []))
     }
 
+    @Test("Required scopes that cannot be stored are left out")
+    func scopes() async throws {
+        let body = #"{"code":-402,"required_scopes":["friends","a\u0000","",7]}"#
+        let (error, _) = try await withKakao(answering: answer(403, body)) { kakao in
+            await failure { () async throws(KakaoError) in
+                try await kakao.call(AccessTokenInfo(), as: .userToken("user-token"))
+            }
+        }
+        #expect(error?.requiredScopes == ["friends"])
+    }
+
     @Test(
         "Without a code, the status determines the disposition",
         arguments: [

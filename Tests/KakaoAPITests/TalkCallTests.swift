@@ -139,6 +139,16 @@ import Testing
         #expect(try #require(Self.message(body)).outcome(of: "a") == .sent)
     }
 
+    @Test("A receiver counts as not reached once, and only if it is one of the message")
+    func unreached() throws {
+        let body = """
+            {"successful_receiver_uuids":["a"],"failure_info":[{"code":-1,"receiver_uuids":["b","b","x"]},
+            {"code":-530,"receiver_uuids":["b","a"]}]}
+            """
+        let message = SendCustomMessage(receivers: ["a", "b", "c"], templateID: 7)
+        #expect(message.unreached(inBody: Array(body.utf8)) == ["b"])
+    }
+
     @Test("Kakao's text of a failure is scrubbed as that of an error is")
     func scrubbed() throws {
         let body = #"{"failure_info":[{"code":-1,"msg":"said, token=secret","receiver_uuids":["a"]}]}"#

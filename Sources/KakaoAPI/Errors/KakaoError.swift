@@ -1,6 +1,7 @@
 package import HTTPClient
 internal import HTTPTypes
 internal import JSON
+internal import Schemas
 
 /// A call to Kakao that did not succeed.
 package struct KakaoError: Error, Sendable {
@@ -52,6 +53,16 @@ package struct KakaoError: Error, Sendable {
         case .unreachable(let error): error.bodyBytesLeft
         }
     }
+
+    /// Whether Kakao may have carried out the call: Kakao may have received it, and no response of Kakao's says what became
+    /// of it. A gateway's 502 or 504 stands for such a response (RFC 9110 §15.6.3, §15.6.5).
+    package var hasUnknownOutcome: Bool {
+        switch kind {
+        case .refused(502, nil, _), .refused(504, nil, _): oauthError == nil
+        case .refused: false
+        case .unreachable, .badAnswer: bodyBytesLeft
+        }
+    }
 }
 
 extension KakaoError {
@@ -70,9 +81,14 @@ extension KakaoError {
             kind: .refused(status: response.status, code: code, message: message),
             credential: credential,
             retryAfter: response.headerFields[.retryAfter].flatMap { RetryAfter.duration($0) },
-            requiredScopes: body?["required_scopes"]?.array?.compactMap(\.string) ?? [],
+            requiredScopes: Self.scopes(body?["required_scopes"]),
             oauthError: oauthError
         )
+    }
+
+    /// Returns the scopes of a response, as far as they can be stored and shown.
+    private static func scopes(_ value: JSONValue?) -> [String] {
+        Array((value?.array ?? []).compactMap(\.string).filter { Text.isValid($0, 1...100) }.prefix(100))
     }
 }
 

@@ -160,6 +160,20 @@ import Testing
         }
     }
 
+    @Test(
+        "A message counts against the quotas unless Kakao says that it was not sent",
+        arguments: [(502, 1), (400, 0)]
+    )
+    func counted(status: Int, used: Int64) async throws {
+        try await withKakaoLogin { service in
+            try service.kakao.sandbox.befriend(7, [])
+            let app = try Self.app(service)
+            service.kakao.fail(Self.memo, status: status) { $0.path = Self.memo }
+            _ = try await app.post(Self.memo, form: ["template_object": Self.template])
+            #expect(try await service.database.integer("SELECT used FROM message_quotas WHERE quota = 'app'") == used)
+        }
+    }
+
     @Test("Calls of KakaoTalk need a key with the scope talk")
     func scope() async throws {
         try await withAccounts { service in

@@ -8,7 +8,12 @@ package protocol MessageCall: KakaoCall {
 }
 
 extension MessageCall where Answer == FriendMessageAnswer {
-    package func unreached(in answer: FriendMessageAnswer) -> [String?] { answer.failures.flatMap(\.receivers) }
+    package func unreached(in answer: FriendMessageAnswer) -> [String?] {
+        // The answer may name a receiver twice, or one of another message.
+        (messageReceivers ?? []).filter { receiver in
+            if case .failed = answer.outcome(of: receiver) { true } else { false }
+        }
+    }
 }
 
 extension MessageCall where Answer == MemoAnswer {
