@@ -12,8 +12,8 @@ struct FriendsLists: Sendable {
     /// The number of friends up to which a list is read.
     static let maximumFriends = 10_000
     private static let lifetime = Duration.seconds(600)
-    /// The number of lists that are kept.
-    private static let maximumLists = 1000
+    /// The number of lists that are kept: of 10,000 friends each, they take about 200 MB.
+    private static let maximumLists = 100
     private static let retryDelay = Duration.seconds(10)
 
     /// The friends of a user.
@@ -46,13 +46,15 @@ struct FriendsLists: Sendable {
     func resolve(_ message: UnresolvedMessage) async throws {
         let users = try await pool.read(ReadUnresolvedUsers(messageID: message.id))
         do {
-            let friends = try await friends(of: message.sender) { list in users.allSatisfy { list.uuids[$0] != nil } }
-            let uuids = users.map { (userID: $0, uuid: friends.uuids[$0]) }
+            let friends = try await friends(of: message.sender) { list in
+                users.allSatisfy { list.uuids[$0.id] != nil }
+            }
+            let uuids = users.map { (position: $0.position, uuid: friends.uuids[$0.id]) }
             try await pool.write(ResolveReceivers(messageID: message.id, uuids: uuids)) as Int
         } catch let refusal as Refused {
             try await pool.write(FailReceivers(messageID: message.id, refusal: refusal.refusal)) as Int
-        } catch is Unavailable {
-            try await pool.write(PostponeResolution(messageID: message.id, delay: Self.retryDelay)) as Int
+        } catch let unavailable as Unavailable {
+            try await pool.write(PostponeResolution(messageID: message.id, delay: unavailable.delay)) as Int
         }
     }
 
@@ -62,7 +64,10 @@ struct FriendsLists: Sendable {
     }
 
     /// Kakao cannot be asked now.
-    struct Unavailable: Error {}
+    struct Unavailable: Error {
+        /// The time after which Kakao can be asked again.
+        var delay = FriendsLists.retryDelay
+    }
 
     /// Returns the friends of a user.
     ///
@@ -80,10 +85,8 @@ struct FriendsLists: Sendable {
             lists.withLock { $0.set(KeptList(friends: friends, readAt: MonotonicTime.now), for: sender) }
             return friends
         } catch let error as KakaoError {
-            guard case .refused(_, let code, let text) = error.kind, error.disposition != .retry else {
-                throw Unavailable()
-            }
-            throw Refused(refusal: Refusal(code: code, message: text, scopes: error.requiredScopes, isMemo: true))
+            if let refusal = Refusal(error) { throw Refused(refusal: refusal) }
+            throw error.disposition == .wait ? Unavailable(delay: error.callQuotaDelay) : Unavailable()
         } catch let problem as Problem {
             let refusal = Refusal(problem)
             guard refusal.reason != .unavailable else { throw Unavailable() }
@@ -97,15 +100,15 @@ struct FriendsLists: Sendable {
         var friends = Friends()
         var next: RetrieveFriends? = RetrieveFriends(offset: 0, limit: RetrieveFriends.maximumLimit)
         while let call = next, friends.all.count < Self.maximumFriends {
+            let known = friends.all.count
             do throws(KakaoError) {
                 let page = try await kakao.call(call, as: .userToken(token))
                 for friend in page.friends {
                     friends.all.insert(friend.uuid)
                     if let id = friend.userID { friends.uuids[id] = friend.uuid }
                 }
-                let following = page.afterURL.flatMap(RetrieveFriends.init(pageAt:))
-                // A page that does not lead further would be read for ever.
-                next = following.flatMap { ($0.offset ?? 0) > (call.offset ?? 0) ? $0 : nil }
+                // Pages without new friends might never end.
+                next = friends.all.count > known ? page.afterURL.flatMap(RetrieveFriends.init(pageAt:)) : nil
             } catch {
                 guard error.disposition == .logIn, !hasReplaced else { throw error }
                 hasReplaced = true

@@ -115,6 +115,9 @@ extension Refusal {
     init(_ problem: Problem) {
         if problem.kind == ProblemKind.unknownImage.name {
             self.init(reason: .invalidMessage, kakaoMessage: problem.detail)
+        } else if problem.kind == ProblemKind.notConfigured.name {
+            // An operator can correct the settings.
+            self.init(reason: .unavailable, kakaoMessage: problem.detail)
         } else {
             // 409: there is no valid token, and this server cannot obtain one.
             self.init(reason: problem.status == .conflict ? .loginRequired : .unavailable)

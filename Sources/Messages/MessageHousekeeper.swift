@@ -1,12 +1,15 @@
 internal import EventLoop
+internal import FoundationEssentials
 internal import Logging
 internal import Postgres
 internal import ServiceKit
 
-/// Deletes old messages, and the quotas of past days.
+/// Ends messages that no server has ended, and deletes old messages and the quotas of past days.
 struct MessageHousekeeper: Sendable {
     /// The number of rows that one statement deletes.
     private static let rows = 1000
+    /// The number of messages that one statement deletes, each with up to 10,000 receivers.
+    private static let messages = 10
 
     let pool: PostgresPool
     let retentionDays: Int
@@ -14,42 +17,26 @@ struct MessageHousekeeper: Sendable {
 
     func worker(on loop: EventLoop, pace: PollPace) -> BackgroundWorker {
         .cleanup("remove-old-messages", on: loop, pace: pace, logger: logger) { worker in
-            try await worker.delete(inStepsOf: Self.rows) {
-                try await pool.write(DeleteOldReceivers(days: retentionDays, limit: Self.rows))
-            }
-            try await worker.delete(inStepsOf: Self.rows) {
-                try await pool.write(DeleteOldMessages(days: retentionDays, limit: Self.rows))
+            try await finish()
+            try await worker.delete(inStepsOf: Self.messages) {
+                try await pool.write(DeleteOldMessages(days: retentionDays, limit: Self.messages))
             }
             try await worker.delete(inStepsOf: Self.rows) {
                 try await pool.write(DeleteOldMessageQuotas(limit: Self.rows))
             }
         }
     }
+
+    /// Ends messages whose last open receiver was erased, or whose last result no server has followed up.
+    func finish() async throws {
+        let ids = try await pool.read(FindFinishedMessages(limit: Self.rows))
+        if !ids.isEmpty { _ = try await pool.write(FinishMessages(ids: ids)) as [UUID] }
+    }
 }
 
 // MARK: Statements
 
-/// Deletes receivers of messages that ended before the given number of days.
-struct DeleteOldReceivers: PostgresStatement {
-    static let sql: SQL = """
-        DELETE FROM message_receivers
-        WHERE (message_id, position) IN (
-            SELECT message_id, position
-            FROM messages
-            JOIN message_receivers ON message_id = id
-            WHERE messages.finished_at < now() - make_interval(days => $1)
-                AND lease IS NULL
-            LIMIT $2
-        )
-        """
-
-    let days: Int
-    let limit: Int
-
-    var parameters: [PostgresValue] { [.int32(Int32(clamping: days)), .int64(Int64(limit))] }
-}
-
-/// Deletes messages without receivers that ended before the given number of days.
+/// Deletes messages that ended before the given number of days, with their receivers.
 struct DeleteOldMessages: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM messages
@@ -57,7 +44,7 @@ struct DeleteOldMessages: PostgresStatement {
             SELECT id
             FROM messages
             WHERE finished_at < now() - make_interval(days => $1)
-                AND NOT EXISTS (SELECT 1 FROM message_receivers WHERE message_id = id)
+            ORDER BY finished_at
             LIMIT $2
         )
         """

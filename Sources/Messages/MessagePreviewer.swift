@@ -56,10 +56,10 @@ struct MessagePreviewer: Sendable {
             let missing = needed.filter { id in agreed.scopes?.contains { $0.id == id && $0.isAgreed } != true }
             return missing.isEmpty ? nil : Refusal(reason: .missingScope, scopes: missing)
         } catch let error as KakaoError {
-            guard case .refused(_, let code, let text) = error.kind, error.disposition != .retry else {
+            guard let refusal = Refusal(error) else {
                 throw Problem(error, about: "the scopes of the sender", isIdempotent: true)
             }
-            return Refusal(code: code, message: text, scopes: error.requiredScopes, isMemo: true)
+            return refusal
         } catch let problem as Problem {
             let refusal = Refusal(problem)
             guard refusal.reason != .unavailable else { throw problem }

@@ -21,8 +21,10 @@ actor MessageSender: Service {
     private static let maximumResolutions = 4
     /// The number of results waiting to be stored at which nothing more is claimed.
     private static let maximumPendingWrites = 1000
-    /// The number of messages that one statement ends.
+    /// The number of messages without open receivers that are found at a time.
     private static let endings = 1000
+    /// The number of messages that expire in one statement. With 10,000 receivers each, they take most of a second.
+    private static let expirations = 10
     /// The time for a commit, in milliseconds.
     private static let commitTime: UInt64 = 50
     /// The interval at which a server looks for messages that begin within seconds.
@@ -38,6 +40,7 @@ actor MessageSender: Service {
     private let work: WorkQueue
     private let logger: Logger
 
+    private let requestsPerSecond: Int
     private var rateLimit: RateLimit
     private var ready: Deque<ReceiverBatch> = []
     private var inFlight = 0
@@ -70,6 +73,7 @@ actor MessageSender: Service {
         self.friends = friends
         self.notices = notices
         self.logger = logger
+        self.requestsPerSecond = requestsPerSecond
         rateLimit = RateLimit(perSecond: requestsPerSecond, now: 0)
         work = WorkQueue(loop: loop, store: store, intervals: intervals, progress: progress, logger: logger)
     }
@@ -210,6 +214,7 @@ actor MessageSender: Service {
     private func claim() async throws -> Bool {
         defer { dispatch() }
         // The end of a request, or of a write, leads here again.
+        // What is claimed is sent within about a second, since it can neither be canceled nor expire.
         guard work.mayClaim, let lease = work.lease, ready.isEmpty, inFlight < Self.concurrency,
             pendingWrites < Self.maximumPendingWrites
         else { return false }
@@ -217,8 +222,10 @@ actor MessageSender: Service {
             nextClaim = loop.now + rateLimit.wait.wholeMilliseconds
             return false
         }
-        let limit = (Self.concurrency - inFlight) * FriendMessageAnswer.maximumReceivers
-        let claimed = try await store.claim(atMost: limit, under: lease.id)
+        let claimed = try await store.claim(
+            requests: min(Self.concurrency - inFlight, requestsPerSecond),
+            under: lease.id
+        )
         guard work.holds(lease) else {
             // Another server reclaims them.
             work.renewLeaseNow()
@@ -285,22 +292,10 @@ actor MessageSender: Service {
             results = batch.receivers.map { _ in .notSent }
         }
         inFlight -= 1
-        let keys = exhaustedQuotas(batch, results)
-        if !keys.isEmpty { await persist { try await self.store.exhaust(keys) } }
         for (claim, result) in zip(batch.receivers, results) { record(result, of: claim) }
         dispatch()
         // A claim is worth its statements if it is for several requests.
         if ready.isEmpty, inFlight <= Self.concurrency / 2 { claimAgain() }
-    }
-
-    /// The quotas that Kakao says are used up.
-    private func exhaustedQuotas(_ batch: ReceiverBatch, _ results: [ReceiverResult]) -> Set<MessageQuotaKey> {
-        var keys: Set<MessageQuotaKey> = []
-        for (claim, result) in zip(batch.receivers, results) where result.state != .pending {
-            guard let quota = result.reason?.quota else { continue }
-            keys.insert(MessageQuotaKey(quota, sender: batch.message.sender, uuid: claim.uuid))
-        }
-        return keys
     }
 
     private func releaseReady() {
@@ -313,12 +308,8 @@ actor MessageSender: Service {
         Task(executorPreference: loop) { await self.write(result, of: claim) }
     }
 
-    private func persist(_ write: () async throws -> Void) async {
-        await work.persist(pending: { pendingWrites }, write)
-    }
-
     private func write(_ result: ReceiverResult, of claim: ReceiverClaim) async {
-        await persist { try await self.store.record(result, of: claim) }
+        await work.persist(pending: { pendingWrites }, { try await self.store.record(result, of: claim) })
         work.forget(claim.id)
         pendingWrites -= 1
         switch result.state {
@@ -338,8 +329,8 @@ actor MessageSender: Service {
 
     /// Ends the messages whose time is over.
     private func expire() async throws {
-        while try await (store.pool.write(ExpireMessages(limit: Self.endings)) as [Int64]).first == Int64(Self.endings)
-        {}
+        let limit = Self.expirations
+        while try await (store.pool.write(ExpireMessages(limit: limit)) as [Int64]).first == Int64(limit) {}
     }
 
     /// Ends the messages whose last result is stored.

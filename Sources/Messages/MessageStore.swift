@@ -14,22 +14,18 @@ final class MessageStore: Sendable {
         results = StatementCoalescer(pool: pool) { RecordReceivers(items: $0, quotas: quotas) }
     }
 
-    /// Claims receivers that are due, and reserves their messages in the quotas. Returns none if none was due.
-    func claim(atMost limit: Int, under lease: UUID) async throws -> [ClaimReceivers.Receiver] {
+    /// Claims receivers that are due for up to `limit` requests, and reserves their messages in the quotas. Returns none
+    /// if none was due.
+    func claim(requests limit: Int, under lease: UUID) async throws -> [ClaimReceivers.Receiver] {
         try await pool.withTransaction { transaction in
             try await transaction.query(LockMessageQuotas(timeZone: quotas.timeZone))
-            return try await transaction.query(ClaimReceivers(lease: lease, limit: limit, quotas: quotas))
+            return try await transaction.query(ClaimReceivers(lease: lease, requests: limit, quotas: quotas))
         }
     }
 
     /// Stores what became of a receiver, together with others. Returns after it is committed.
     func record(_ result: ReceiverResult, of claim: ReceiverClaim) async throws {
         try await results.submit(RecordReceivers.Item(claim: claim, result: result))
-    }
-
-    /// Marks quotas of the current day as used up.
-    func exhaust(_ keys: Set<MessageQuotaKey>) async throws {
-        try await pool.write(ExhaustMessageQuotas(keys: keys, quotas: quotas))
     }
 }
 

@@ -46,8 +46,9 @@ extension NewMessage {
         whenOverQuota = try call[Self.whenOverQuotaField]
         sendAt = try call[Self.sendAtField]
         expiresAt = try call[Self.expiresAtField]
-        if let expiresAt, expiresAt <= sendAt ?? Date() {
-            throw Problem.field("expires_at", sendAt == nil ? "in the future" : "after send_at")
+        if let expiresAt {
+            guard expiresAt > Date() else { throw Problem.field("expires_at", "in the future") }
+            if let sendAt, expiresAt <= sendAt { throw Problem.field("expires_at", "after send_at") }
         }
     }
 }

@@ -66,16 +66,6 @@ enum Reason: String, Sendable, CaseIterable {
         }
     }
 
-    /// The quota that is used up.
-    var quota: MessageQuota? {
-        switch self {
-        case .appQuota: .app
-        case .senderQuota: .sender
-        case .receiverQuota: .receiver
-        case .pairQuota: .pair
-        default: nil
-        }
-    }
 }
 
 extension Kind where Value == Reason {
@@ -92,6 +82,15 @@ struct Refusal: Sendable, Equatable {
 }
 
 extension Refusal {
+    /// The refusal of a call about the sender, which sends no message; `nil` for an error that passes by itself.
+    init?(_ error: KakaoError) {
+        guard case .refused(_, let code, let text) = error.kind, error.disposition != .retry, error.disposition != .wait
+        else { return nil }
+        // A gateway that rejects the token sends no code.
+        let known = code ?? (error.disposition == .logIn ? .invalidCredential : nil)
+        self.init(code: known, message: text, scopes: error.requiredScopes, isMemo: true)
+    }
+
     /// The refusal of a request, or of one of its receivers, by Kakao's error code.
     ///
     /// (Kakao, "REST API: Response code"; kinds of messages: "KakaoTalk Message".)

@@ -43,6 +43,8 @@ struct ReceiverResult: Sendable, Equatable {
         switch message.delivery {
         case .atMostOnce:
             ReceiverResult(state: .uncertain, isCounted: true, refusal: Refusal(reason: reason))
+        case .atLeastOnce where claim.attempts >= maximumAttempts:
+            ReceiverResult(state: .uncertain, isCounted: true, refusal: Refusal(reason: reason))
         case .atLeastOnce:
             retry(Refusal(reason: reason), of: claim, after: nil, mayRepeat: true, jitter: jitter)
         }
@@ -53,8 +55,9 @@ struct ReceiverResult: Sendable, Equatable {
     /// - Parameter batch: The number of receivers that the refusal is about. One of several receivers that Kakao rejects
     ///   together is sent again on its own, to learn what is true of each.
     init(_ refusal: Refusal, of claim: ReceiverClaim, _ message: SendingMessage, batch: Int) {
-        if batch > 1, refusal.reason.isAboutReceiver || refusal.reason == .invalidMessage {
-            self.init(state: .pending, secondsUntilDue: 0, isAlone: true, refusal: refusal)
+        if batch > 1, refusal.reason.mayConcernOneReceiver {
+            // Nothing is known of this receiver yet, so that no refusal is stored.
+            self.init(state: .pending, secondsUntilDue: 0, isAlone: true)
             return
         }
         switch refusal.reason {
@@ -94,7 +97,7 @@ struct ReceiverResult: Sendable, Equatable {
         jitter: Double = RetryDelay.jitter()
     ) -> ReceiverResult {
         guard claim.attempts < maximumAttempts else {
-            return ReceiverResult(state: .failed, isCounted: mayRepeat, mayRepeat: mayRepeat, refusal: refusal)
+            return ReceiverResult(state: .failed, refusal: refusal)
         }
         let pause = RetryDelay(first: .seconds(1), longest: longestRetry)
             .after(Int(claim.attempts), atLeast: min(delay ?? .zero, longestRetry), jitter: jitter)
@@ -123,21 +126,20 @@ struct ReceiverResult: Sendable, Equatable {
         case .unreachable(let cause) where cause.code == .expired:
             // The request waited too long for a connection.
             self = .notSent
-        case .badAnswer:
+        case _ where error.hasUnknownOutcome:
             self = .unknown(.noResponse, of: claim, message, jitter: jitter)
-        case .unreachable where error.bodyBytesLeft:
-            self = .unknown(.noResponse, of: claim, message, jitter: jitter)
-        // A gateway had no response of Kakao (RFC 9110 §15.6.3, §15.6.5).
-        case .refused(502, nil, _), .refused(504, nil, _):
-            self = .unknown(.noResponse, of: claim, message, jitter: jitter)
-        case .unreachable:
+        case .unreachable, .badAnswer:
             self = .retry(Refusal(reason: .unavailable), of: claim, after: nil, mayRepeat: false, jitter: jitter)
-        case .refused(_, let code, let text):
+        case .refused(let status, let code, let text):
             let isMemo = message.addressing == .me
-            let refusal = Refusal(code: code, message: text, scopes: error.requiredScopes, isMemo: isMemo)
-            if error.disposition == .retry {
+            // A gateway that rejects the token sends no code.
+            let known = code ?? (error.disposition == .logIn ? .invalidCredential : nil)
+            let refusal = Refusal(code: known, message: text, scopes: error.requiredScopes, isMemo: isMemo)
+            // Status 429 is a quota of calls a minute. Error -10 with status 400 is the quota of messages a day.
+            if error.disposition == .retry || status == 429 {
                 let refusal = Refusal(reason: .unavailable, code: code?.rawValue, kakaoMessage: refusal.kakaoMessage)
-                self = .retry(refusal, of: claim, after: error.retryAfter, mayRepeat: false, jitter: jitter)
+                let delay = status == 429 ? error.callQuotaDelay : error.retryAfter
+                self = .retry(refusal, of: claim, after: delay, mayRepeat: false, jitter: jitter)
             } else {
                 self.init(refusal, of: claim, message, batch: batch)
             }
@@ -145,12 +147,17 @@ struct ReceiverResult: Sendable, Equatable {
     }
 }
 
+extension KakaoError {
+    /// The time after which Kakao can be called again if a quota of calls is used up, which Kakao counts by the minute.
+    var callQuotaDelay: Duration { max(.seconds(60), retryAfter ?? .zero) }
+}
+
 extension Reason {
-    /// Whether it is about the receiver, and not about the sender or the message.
-    fileprivate var isAboutReceiver: Bool {
+    /// Whether one of several receivers may be the cause, so that the others can be reached.
+    fileprivate var mayConcernOneReceiver: Bool {
         switch self {
         case .notInFriendsList, .notAFriend, .notLinked, .noTalkUser, .unsupportedDevice, .refusesMessages,
-            .receiverQuota, .pairQuota:
+            .receiverQuota, .pairQuota, .invalidMessage, .rejected:
             true
         default: false
         }

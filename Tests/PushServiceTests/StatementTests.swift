@@ -301,9 +301,8 @@ import Testing
             ListMessages(filter: MessageFilter(), before: nil, limit: 1),
             ListReceivers(messageID: id, state: nil, after: 0, limit: 1),
             LockMessageQuotas(timeZone: "UTC"),
-            ClaimReceivers(lease: id, limit: 1, quotas: quotas),
+            ClaimReceivers(lease: id, requests: 1, quotas: quotas),
             RecordReceivers(items: [RecordReceivers.Item(claim: claim, result: .sent)], quotas: quotas),
-            ExhaustMessageQuotas(keys: [key], quotas: quotas),
             ReclaimReceivers(leases: [id]),
             ClaimResolutions(limit: 1),
             ReadUnresolvedUsers(messageID: id),
@@ -323,7 +322,6 @@ import Testing
             ReadMessageQuotas(keys: [key], quotas: quotas),
             DeleteMessagesOfSender(userID: 1),
             DeleteReceiversOfUser(userID: 1),
-            DeleteOldReceivers(days: 1, limit: 1),
             DeleteOldMessages(days: 1, limit: 1),
             DeleteOldMessageQuotas(limit: 1),
         ]

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import KakaoAPI
 internal import Postgres
 internal import ServiceKit
 
@@ -22,7 +23,7 @@ struct LockMessageQuotas: PostgresStatement {
 ///
 /// The transaction has locked the quotas before (``LockMessageQuotas``), so that this statement sees all reservations. A
 /// receiver that this statement itself leaves no room for stays due: only a quota that is used up before it makes a
-/// receiver wait.
+/// receiver wait. So does one that needs another request than those that can be made at once: it can still be canceled.
 struct ClaimReceivers: PostgresStatement {
     static let sql: SQL = """
         WITH lease AS (
@@ -37,7 +38,7 @@ struct ClaimReceivers: PostgresStatement {
         ),
         due AS MATERIALIZED (
             SELECT receiver.message_id, receiver.position, COALESCE(receiver.uuid, '') AS uuid, message.sender,
-                message.when_over_quota, message.addressing = 'me' AS is_memo
+                message.when_over_quota, message.addressing = 'me' AS is_memo, receiver.is_alone
             FROM lease
             CROSS JOIN message_receivers AS receiver
             JOIN messages AS message ON message.id = receiver.message_id
@@ -45,7 +46,7 @@ struct ClaimReceivers: PostgresStatement {
                 AND message.state = 'active'
                 AND (message.expires_at IS NULL OR message.expires_at > now())
             ORDER BY receiver.due_at, receiver.message_id, receiver.position
-            LIMIT $2
+            LIMIT $2 * $10
             FOR UPDATE OF receiver SKIP LOCKED
         ),
         room AS (
@@ -76,13 +77,19 @@ struct ClaimReceivers: PostgresStatement {
             WHERE LEAST(app, sender_room, receiver, pair) <= 0
         ),
         ranked AS (
-            SELECT message_id, position, sender, uuid, is_memo,
+            SELECT message_id, position, sender, is_memo,
+                is_alone OR row_number() OVER (PARTITION BY message_id, is_alone ORDER BY position) % $10 = 1 AS begins_request,
                 row_number() OVER (ORDER BY message_id, position) <= app
                     AND row_number() OVER (PARTITION BY sender ORDER BY message_id, position) <= sender_room
                     AND row_number() OVER (PARTITION BY uuid, is_memo ORDER BY message_id, position) <= receiver
                     AND row_number() OVER (PARTITION BY sender, uuid ORDER BY message_id, position) <= pair AS fits
             FROM room
             WHERE LEAST(app, sender_room, receiver, pair) > 0
+        ),
+        chosen AS (
+            SELECT message_id, position, sender, is_memo,
+                fits AND count(*) FILTER (WHERE begins_request) OVER (ORDER BY message_id, position) <= $2 AS is_claimed
+            FROM ranked
         ),
         claimed AS (
             UPDATE message_receivers AS receiver
@@ -92,13 +99,13 @@ struct ClaimReceivers: PostgresStatement {
                 claims = claims + 1,
                 lease = $1,
                 quota_day = today.day
-            FROM ranked
+            FROM chosen
             CROSS JOIN today
-            WHERE receiver.message_id = ranked.message_id
-                AND receiver.position = ranked.position
-                AND ranked.fits
+            WHERE receiver.message_id = chosen.message_id
+                AND receiver.position = chosen.position
+                AND chosen.is_claimed
             RETURNING receiver.message_id, receiver.position, receiver.claims, receiver.attempts, receiver.uuid,
-                receiver.is_alone, receiver.code, receiver.quota_day, ranked.sender, ranked.is_memo
+                receiver.is_alone, receiver.code, receiver.quota_day, chosen.sender
         ),
         reserved AS (
             INSERT INTO message_quotas AS quota (day, quota, sender, receiver, used)
@@ -146,14 +153,15 @@ struct ClaimReceivers: PostgresStatement {
         """
 
     let lease: UUID
-    /// The maximum number of receivers.
-    let limit: Int
+    /// The maximum number of requests.
+    let requests: Int
     let quotas: MessageQuotaSettings
 
     var parameters: [PostgresValue] {
         [
-            .uuid(lease), .int64(Int64(limit)), .text(quotas.timeZone), .int32(quotas.app), .int32(quotas.sender),
+            .uuid(lease), .int64(Int64(requests)), .text(quotas.timeZone), .int32(quotas.app), .int32(quotas.sender),
             .int32(quotas.receiver), .int32(quotas.pair), .int32(quotas.memo), .float64(quotas.spread.inSeconds),
+            .int64(Int64(FriendMessageAnswer.maximumReceivers)),
         ]
     }
 

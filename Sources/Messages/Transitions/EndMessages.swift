@@ -26,13 +26,13 @@ struct FinishMessages: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }
 
-/// Finds active messages without open receivers: their server stopped after it had stored the last result.
+/// Finds active messages without open receivers: their server stopped after it had stored the last result, or the last
+/// open receiver was erased.
 struct FindFinishedMessages: PostgresStatement {
     static let sql: SQL = """
         SELECT id
         FROM messages AS message
         WHERE state = 'active'
-            AND created_at < now() - interval '1 minute'
             AND NOT EXISTS (
                 SELECT 1
                 FROM message_receivers

@@ -2,7 +2,9 @@ internal import FoundationEssentials
 internal import Postgres
 internal import ServiceKit
 
-/// Stores what became of claimed receivers, and gives back the reservations of those whom Kakao did not count.
+/// Stores what became of claimed receivers, and gives back the reservations of those whom Kakao did not count. A quota
+/// that Kakao says is used up is used up here too, for the day on which it was reserved: a billion messages stay beyond
+/// every limit, however many reservations are given back later.
 ///
 /// A result counts only for the claim that it belongs to, under the lease of that claim.
 struct RecordReceivers: CoalescedStatement {
@@ -28,7 +30,7 @@ struct RecordReceivers: CoalescedStatement {
                 due_at = CASE
                     WHEN result.is_open AND NOT result.has_ended THEN COALESCE(
                         now() + make_interval(secs => result.delay),
-                        (((now() AT TIME ZONE $15)::date + 1)::timestamp AT TIME ZONE $15)
+                        ((receiver.quota_day + 1)::timestamp AT TIME ZONE $15)
                             + random() * make_interval(secs => $16)
                     )
                 END,
@@ -51,10 +53,11 @@ struct RecordReceivers: CoalescedStatement {
                 AND receiver.position = result.position
                 AND receiver.lease = result.lease
                 AND receiver.claims = result.claims
-            RETURNING receiver.quota_day, receiver.uuid, result.sender, result.is_counted
+            RETURNING receiver.quota_day, receiver.uuid, result.sender, result.is_counted, result.reason
         )
         INSERT INTO message_quotas AS quota (day, quota, sender, receiver, used)
-        SELECT quota_day, item.quota, item.sender, item.receiver, -count(*)
+        SELECT quota_day, item.quota, item.sender, item.receiver,
+            CASE WHEN bool_or(item.quota || '_quota' = recorded.reason) THEN 1000000000 ELSE -count(*) END
         FROM recorded
         CROSS JOIN LATERAL (
             VALUES (1, 'app', 0, ''), (2, 'sender', sender, ''), (3, 'receiver', 0, uuid),
@@ -66,7 +69,7 @@ struct RecordReceivers: CoalescedStatement {
         GROUP BY quota_day, item.rank, item.quota, item.sender, item.receiver
         ORDER BY quota_day, item.rank, item.sender, item.receiver
         ON CONFLICT (day, quota, sender, receiver) DO UPDATE
-        SET used = GREATEST(quota.used + excluded.used, 0)
+        SET used = LEAST(GREATEST(quota.used + excluded.used, 0), 1000000000)
         """
 
     let items: [Item]
@@ -91,29 +94,6 @@ struct RecordReceivers: CoalescedStatement {
             .textArrayLiterals(results.map(\.scopes)),
             .text(quotas.timeZone),
             .float64(quotas.spread.inSeconds),
-        ]
-    }
-}
-
-/// Marks quotas of the current day as used up, because Kakao says so.
-struct ExhaustMessageQuotas: PostgresStatement {
-    static let sql: SQL = """
-        INSERT INTO message_quotas AS quota (day, quota, sender, receiver, used)
-        SELECT (now() AT TIME ZONE $1)::date, name, sender, receiver, used
-        FROM unnest($2::text[], $3::bigint[], $4::text[], $5::int[]) AS item (name, sender, receiver, used)
-        ORDER BY array_position(ARRAY['app', 'sender', 'receiver', 'pair'], name), sender, receiver
-        ON CONFLICT (day, quota, sender, receiver) DO UPDATE
-        SET used = GREATEST(quota.used, excluded.used)
-        """
-
-    let keys: Set<MessageQuotaKey>
-    let quotas: MessageQuotaSettings
-
-    var parameters: [PostgresValue] {
-        let keys = Array(keys)
-        return [
-            .text(quotas.timeZone), .texts(keys.map(\.quota.rawValue)), .int64s(keys.map(\.sender)),
-            .texts(keys.map(\.receiver)), .int32s(keys.map { quotas.limit(of: $0) }),
         ]
     }
 }

@@ -32,7 +32,7 @@ struct ClaimResolutions: PostgresStatement {
 /// Reads the users of a message whose uuids are unknown.
 struct ReadUnresolvedUsers: PostgresStatement {
     static let sql: SQL = """
-        SELECT user_id
+        SELECT position, user_id
         FROM message_receivers
         WHERE message_id = $1
             AND state = 'pending'
@@ -43,10 +43,22 @@ struct ReadUnresolvedUsers: PostgresStatement {
     let messageID: UUID
 
     var parameters: [PostgresValue] { [.uuid(messageID)] }
-    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+
+    struct User: Sendable {
+        let position: Int32
+        let id: Int64
+    }
+
+    static func decode(_ row: PostgresRow) throws -> User {
+        let (position, id) = try row.decode(Int32.self, Int64.self)
+        return User(position: position, id: id)
+    }
 }
 
 /// Stores the uuids of users, so that they can be claimed. A user without one is not among the sender's friends, and fails.
+///
+/// The given receivers are materialized with their whole key, by which the others are found. Otherwise PostgreSQL may
+/// compare each receiver of the message with each given one.
 struct ResolveReceivers: PostgresStatement {
     static let sql: SQL = """
         WITH message AS (
@@ -54,6 +66,12 @@ struct ResolveReceivers: PostgresStatement {
             SET resolve_at = NULL
             WHERE id = $1
             RETURNING id, state
+        ),
+        given AS MATERIALIZED (
+            SELECT message.id, item.position, item.uuid
+            FROM message
+            CROSS JOIN unnest($2::int[], $3::text[]) AS item (position, uuid)
+            WHERE message.state = 'active'
         )
         UPDATE message_receivers AS receiver
         SET uuid = given.uuid,
@@ -61,19 +79,18 @@ struct ResolveReceivers: PostgresStatement {
             due_at = CASE WHEN given.uuid IS NOT NULL THEN now() END,
             reason = CASE WHEN given.uuid IS NULL THEN 'not_in_friends_list' END,
             finished_at = CASE WHEN given.uuid IS NULL THEN now() END
-        FROM message, unnest($2::bigint[], $3::text[]) AS given (user_id, uuid)
-        WHERE receiver.message_id = message.id
-            AND message.state = 'active'
-            AND receiver.user_id = given.user_id
+        FROM given
+        WHERE receiver.message_id = given.id
+            AND receiver.position = given.position
             AND receiver.uuid IS NULL
             AND receiver.state = 'pending'
         """
 
     let messageID: UUID
-    let uuids: [(userID: Int64, uuid: String?)]
+    let uuids: [(position: Int32, uuid: String?)]
 
     var parameters: [PostgresValue] {
-        [.uuid(messageID), .int64s(uuids.map(\.userID)), .texts(uuids.map(\.uuid))]
+        [.uuid(messageID), .int32s(uuids.map(\.position)), .texts(uuids.map(\.uuid))]
     }
 }
 

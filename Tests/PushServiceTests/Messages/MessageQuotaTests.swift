@@ -53,7 +53,7 @@ import Testing
                     group.addTask {
                         let lease = UUID()
                         try await store.acquire(lease, for: .seconds(60))
-                        while try await !store.claim(atMost: 5, under: lease).isEmpty {}
+                        while try await !store.claim(requests: 1, under: lease).isEmpty {}
                     }
                 }
                 try await group.waitForAll()
@@ -83,11 +83,68 @@ import Testing
             _ = try await store.create(message, nil, response: [], now: Date() - 60)
             let lease = UUID()
             try await store.acquire(lease, for: .seconds(60))
-            let first = try await store.claim(atMost: 80, under: lease)
+            let first = try await store.claim(requests: 16, under: lease)
             #expect(first.map(\.position) == [0, 1, 2])
             #expect(try await database.count("message_receivers WHERE state = 'pending'") == 2)
-            #expect(try await store.claim(atMost: 80, under: lease).map(\.position) == [-1])
+            #expect(try await store.claim(requests: 16, under: lease).map(\.position) == [-1])
             #expect(try await database.count("message_receivers WHERE state = 'waiting'") == 2)
+        }
+    }
+
+    @Test("Kakao's word that a quota is used up holds for the day of the reservation, whatever is given back later")
+    func usedUp() async throws {
+        try await TestDatabase.with { database in
+            let settings = MessageQuotaSettings()
+            let store = MessageStore(pool: database.pool, quotas: settings)
+            let quotas = QuotaReservations(pool: database.pool, quotas: settings)
+            let message = NewMessage(
+                sender: 1,
+                receivers: .friends(["a", "b", "c"]),
+                content: .custom(7, args: nil)
+            )
+            _ = try await store.create(message, nil, response: [], now: Date() - 60)
+            let lease = UUID()
+            try await store.acquire(lease, for: .seconds(60))
+            _ = try await store.claim(requests: 1, under: lease)
+            let claims = try await store.open(under: lease).sorted { $0.position < $1.position }
+            let sending = SendingMessage(
+                id: message.id,
+                sender: 1,
+                addressing: .friends,
+                content: message.content,
+                delivery: .atMostOnce,
+                whenOverQuota: .wait
+            )
+            func record(_ reason: Reason, of index: Int) async throws {
+                let result = ReceiverResult(Refusal(reason: reason), of: claims[index], sending, batch: 1)
+                try await store.record(result, of: claims[index])
+            }
+            // The response to the first receiver came after midnight.
+            try await database.pool.write("UPDATE message_receivers SET quota_day = quota_day - 1 WHERE position = 0")
+            try await record(.senderQuota, of: 0)
+            _ = try await quotas.reserve(["d"], from: 1)
+            let isToday = "(due_at AT TIME ZONE 'Asia/Seoul')::date = (now() AT TIME ZONE 'Asia/Seoul')::date"
+            #expect(try await database.count("message_receivers WHERE state = 'waiting' AND \(isToday)") == 1)
+            try await record(.senderQuota, of: 1)
+            await #expect(throws: Problem.self) { try await quotas.reserve(["d"], from: 1) }
+            try await record(.refusesMessages, of: 2)
+            await #expect(throws: Problem.self) { try await quotas.reserve(["d"], from: 1) }
+        }
+    }
+
+    @Test("A server claims receivers for the requests that it can make at once, and leaves the others")
+    func requests() async throws {
+        try await TestDatabase.with { database in
+            let store = MessageStore(pool: database.pool, quotas: MessageQuotaSettings())
+            for uuids in [["a", "b", "c", "d", "e", "f", "g"]] + (0..<10).map({ ["u\($0)"] }) {
+                let message = NewMessage(sender: 1, receivers: .friends(uuids), content: .custom(7, args: nil))
+                _ = try await store.create(message, nil, response: [], now: Date() - 60)
+            }
+            let lease = UUID()
+            try await store.acquire(lease, for: .seconds(60))
+            // Two requests for the first message, and one for each other.
+            #expect(try await store.claim(requests: 4, under: lease).count == 7 + 2)
+            #expect(try await database.count("message_receivers WHERE state = 'pending'") == 8)
         }
     }
 

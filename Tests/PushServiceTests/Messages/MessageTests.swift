@@ -304,6 +304,12 @@ import Testing
             (["to": ["users": []], "template_id": 7], "to"), (["to": "me"], "template"),
             (["to": "me", "template_id": 7, "template": [:]], "template"),
             (["to": "me", "template_id": 7, "expires_at": "2020-01-01T00:00:00Z"], "expires_at"),
+            (
+                [
+                    "to": "me", "template_id": 7, "send_at": "2020-01-01T00:00:00Z",
+                    "expires_at": "2020-01-02T00:00:00Z",
+                ], "expires_at"
+            ),
         ] as [(JSONObject, String)]
     )
     func invalid(fields: JSONObject, field: String) async throws {

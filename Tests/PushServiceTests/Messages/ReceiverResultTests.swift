@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPClient
+import HTTPServer
 import KakaoAPI
 import ServiceKit
 import Testing
@@ -49,12 +50,47 @@ import Testing
     @Test(
         "If Kakao rejects several receivers together, each is sent on its own",
         arguments: [
-            KakaoErrorCode.invalidParameter, .notFriend, .messagesRefused, .pairDailyLimitExceeded,
+            KakaoErrorCode.invalidParameter, .notFriend, .messagesRefused, .pairDailyLimitExceeded, .underAgeLimit,
         ]
     )
     func alone(code: KakaoErrorCode) {
         let result = Self.result(code, Self.claim(), batch: 3)
         #expect(result.state == .pending && result.isAlone && !result.isCounted)
+    }
+
+    @Test("A receiver that is sent on its own is at the beginning: a friendship is tried twice")
+    func friendshipAlone() {
+        #expect(Self.result(.notFriend, Self.claim(), batch: 3).code == nil)
+    }
+
+    @Test(
+        "A quota of calls a minute is not the quota of messages a day",
+        arguments: [nil, KakaoErrorCode.quotaExceeded]
+    )
+    func calls(code: KakaoErrorCode?) {
+        let error = KakaoError(kind: .refused(status: 429, code: code, message: ""), credential: .userToken)
+        let result = ReceiverResult(error, of: Self.claim(), Self.message(whenOverQuota: .fail), batch: 5, jitter: 1)
+        #expect(result.state == .waiting && result.reason == .unavailable && result.secondsUntilDue == 60)
+    }
+
+    @Test("A rejected token needs a login, also if a gateway rejects it without a code")
+    func token() {
+        let error = KakaoError(kind: .refused(status: 401, code: nil, message: ""), credential: .userToken)
+        let result = ReceiverResult(error, of: Self.claim(), Self.message(), batch: 5)
+        #expect(result.state == .failed && result.reason == .loginRequired)
+    }
+
+    @Test("Without the settings for tokens the receivers wait for an operator, and the sender need not log in")
+    func settings() {
+        #expect(Refusal(Problem(of: .notConfigured, "Set a key.")).reason == .unavailable)
+    }
+
+    @Test("The response to the last attempt can be lost too: the receiver is uncertain")
+    func lostAtLast() {
+        let error = KakaoError(kind: .badAnswer, credential: .userToken)
+        let message = Self.message(delivery: .atLeastOnce)
+        let result = ReceiverResult(error, of: Self.claim(attempts: 10), message, batch: 1)
+        #expect(result.state == .uncertain && result.isCounted && result.reason == .noResponse)
     }
 
     @Test("What is true of the sender is true of all receivers")

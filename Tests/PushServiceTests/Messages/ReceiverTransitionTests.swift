@@ -115,7 +115,10 @@ private struct StoredReceiver {
         try await pool.write(AcquireLease(id: lease, queue: "messages", duration: .seconds(20)))
         if event == .wait || event == .exceed {
             try await pool.write(
-                ExhaustMessageQuotas(keys: [MessageQuotaKey(.sender, sender: 1, uuid: "u")], quotas: quotas)
+                """
+                INSERT INTO message_quotas (day, quota, sender, used)
+                VALUES ((now() AT TIME ZONE 'Asia/Seoul')::date, 'sender', 1, 100)
+                """
             )
         }
     }
@@ -146,9 +149,9 @@ private struct StoredReceiver {
             whenOverQuota: .wait
         )
         switch event {
-        case .resolve: try await pool.write(ResolveReceivers(messageID: id, uuids: [(2, "u")]))
+        case .resolve: try await pool.write(ResolveReceivers(messageID: id, uuids: [(0, "u")]))
         case .exclude: try await pool.write(FailReceivers(messageID: id, refusal: Refusal(reason: .loginRequired)))
-        case .claim, .wait, .exceed: _ = try await store.claim(atMost: 5, under: lease)
+        case .claim, .wait, .exceed: _ = try await store.claim(requests: 1, under: lease)
         case .accept: try await store.record(.sent, of: claim)
         case .postpone, .skipResult:
             try await store.record(
