@@ -4,26 +4,11 @@ import Testing
 
 /// Tests that run the commands and the backend of `docs/accounts.md` unchanged, with `push-server dev`.
 @Suite(.timeLimit(.minutes(5))) struct AccountsPageTests {
-    /// Runs a script with the variables of a development server, in a folder with these files, and returns its lines.
-    private static func run(_ script: String, files: [String: String] = [:]) async throws -> [String] {
-        let folder = try TemporaryFolder.make()
-        for (name, text) in files { try writeFile(Array(text.utf8), to: "\(folder)/\(name)") }
-        var lines: [String] = []
-        try await DevServer.with(in: "\(folder)/local") { dev in
-            let variables = dev.variables.merging(["PATH": "/usr/bin:/bin", "HOME": folder]) { $1 }
-            let arguments = ["bash", "-euo", "pipefail", "-c", "cd \(folder)\n\(script)"]
-            let result = try await Program.run(arguments, environment: variables)
-            #expect(result.status == 0, "\(result.text)")
-            lines = result.text.split(separator: "\n").map(String.init)
-        }
-        return lines
-    }
-
     @Test("The commands for a web service lead a browser to Kakao and back, and redeem the ticket")
     func commands() async throws {
         let browser = try TestFiles.code(in: "docs/accounts.md", after: "```sh\n# A browser")
         let backend = try TestFiles.code(in: "docs/accounts.md", after: "```sh\n# 4. Your service")
-        let lines = try await Self.run("#\(browser)\n#\(backend)")
+        let lines = try await DevServer.run("#\(browser)\n#\(backend)")
         #expect(lines.count == 2)
         let address = try #require(lines.first)
         #expect(address.hasPrefix("http://localhost:3000/login/done?ticket="), "\(address)")
@@ -54,7 +39,7 @@ import Testing
             visit 'http://localhost:3000/login/done?error=access_denied'
             """
         #expect(
-            try await Self.run(script, files: ["backend.py": program]) == [
+            try await DevServer.run(script, files: ["backend.py": program]) == [
                 "Begin at /login", "Hello, user 1001", "Hello, user 1001", "Not logged in: begin at /login",
                 "Not logged in: access_denied",
             ]

@@ -31,4 +31,19 @@ struct DevServer {
             try await body(DevServer(process: process, variables: Dictionary(uniqueKeysWithValues: pairs)))
         }
     }
+
+    /// Runs a script with the variables of a development server, in a folder with these files, and returns its lines.
+    static func run(_ script: String, files: [String: String] = [:]) async throws -> [String] {
+        let folder = try TemporaryFolder.make()
+        for (name, text) in files { try writeFile(Array(text.utf8), to: "\(folder)/\(name)") }
+        var lines: [String] = []
+        try await with(in: "\(folder)/local") { dev in
+            let variables = dev.variables.merging(["PATH": "/usr/bin:/bin", "HOME": folder]) { $1 }
+            let arguments = ["bash", "-euo", "pipefail", "-c", "cd \(folder)\n\(script)"]
+            let result = try await Program.run(arguments, environment: variables)
+            #expect(result.status == 0, "\(result.text)")
+            lines = result.text.split(separator: "\n").map(String.init)
+        }
+        return lines
+    }
 }
