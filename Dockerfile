@@ -35,6 +35,10 @@ ENV PATH=/app:$PATH \
     JOURNAL_DIRECTORY=/var/lib/push-server/journal
 # Crash reports show the location but no memory: registers would be printed with the bytes that they point to.
 ENV SWIFT_BACKTRACE=enable=yes,registers=none,images=none,threads=crashed,sanitize=yes,color=no,interactive=no,swift-backtrace=/app/swift-backtrace-static
+# The revision of the source, which the metrics show.
+ARG REVISION=unknown
+ENV PUSH_SERVER_REVISION=$REVISION
+LABEL org.opencontainers.image.revision=$REVISION
 # A numeric user, so that Kubernetes can verify that it is not root (runAsNonRoot).
 USER 10001:10001
 EXPOSE 8080

@@ -1,5 +1,6 @@
 internal import EventLoop
 internal import HTTPServer
+internal import HTTPTypes
 internal import Journal
 internal import Logging
 internal import Postgres
@@ -28,6 +29,7 @@ final class CallIntake: @unchecked Sendable {
     private let journal: Journal?
     private let gate: StartupGate
     private let loop: EventLoop
+    private let notices: LoopCounts<CallbackCounts.Notice>.Own
     private let logger: Logger
 
     private var timeouts = 0
@@ -37,40 +39,77 @@ final class CallIntake: @unchecked Sendable {
     /// - Parameters:
     ///   - store: The store of `loop`.
     ///   - journal: The journal. Without one, calls are rejected while PostgreSQL is unavailable.
-    init(store: ReceivedCallStore, journal: Journal?, gate: StartupGate, loop: EventLoop, logger: Logger) {
+    ///   - notices: The counts of `loop`.
+    init(
+        store: ReceivedCallStore,
+        journal: Journal?,
+        gate: StartupGate,
+        loop: EventLoop,
+        notices: LoopCounts<CallbackCounts.Notice>.Own,
+        logger: Logger
+    ) {
         self.store = store
         self.journal = journal
         self.gate = gate
         self.loop = loop
+        self.notices = notices
         self.logger = logger
     }
 
-    /// Stores a call. When this returns, the call is committed or in the journal, even if the client has disconnected.
+    /// Reads and stores a call, and counts what became of it. When this returns, the call is committed or in the
+    /// journal, even if the client has disconnected.
     ///
-    /// - Throws: ``Problem`` 503 when neither is possible; ``PostgresError`` when the database rejects the call.
-    func keep(_ call: ReceivedCall, _ request: Request) async throws {
+    /// - Parameter read: Returns the call; `nil` for one that is to be dropped.
+    /// - Throws: Errors of `read`; ``Problem`` 503 when the call can neither be stored nor written to the journal;
+    ///   ``PostgresError`` when the database rejects it.
+    func keep(_ kind: NoticeKind, _ request: Request, _ read: () async throws -> ReceivedCall?) async throws {
+        var outcome = NoticeOutcome.failed
+        defer { notices.add(to: CallbackCounts.Notice(kind: kind, outcome: outcome)) }
+        let call: ReceivedCall?
+        do {
+            call = try await read()
+        } catch {
+            // Other errors, such as keys that cannot be fetched, say nothing about the call.
+            let isInvalid = error is SecurityEventRefusal || (error as? Problem)?.status.kind == .clientError
+            if isInvalid { outcome = .refused }
+            throw error
+        }
+        guard let call else {
+            outcome = .refused
+            return
+        }
+        outcome = try await keep(call, request) ? .stored : .repeated
+    }
+
+    /// Stores a call. Returns whether it was new. A call in the journal counts as new.
+    private func keep(_ call: ReceivedCall, _ request: Request) async throws -> Bool {
         guard let journal else { return try await request.uninterrupted { [store] in try await store.store(call) } }
         // The limit is not positive if the request itself arrived slowly.
         let limit = min(Self.storeLimit, remaining(request) - Self.journalLimit)
         if gate.isOpen, limit > .zero, !isStalled {
             do {
-                try await store(call, within: limit)
-                return record(isTimeout: false)
+                let isNew = try await store(call, within: limit)
+                record(isTimeout: false)
+                return isNew
             } catch let error as PostgresError where !error.isRejection {
                 record(isTimeout: error.code == .timedOut)
             }
         }
         try await append(call, to: journal, request)
+        return true
     }
 
+    /// Stores a call. Returns whether it was new.
+    ///
     /// - Throws: ``PostgresError``, with ``PostgresError/Code/timedOut`` after `limit`.
-    private func store(_ call: ReceivedCall, within limit: Duration) async throws {
+    private func store(_ call: ReceivedCall, within limit: Duration) async throws -> Bool {
         if case .linkCallback(let callback) = call {
             // Thousands of link callbacks may arrive in a second, so none gets a task of its own.
             return try await store.callbacks.insert(callback, within: limit)
         }
-        let stored: Void? = try await loop.run(within: limit) { [store] in try await store.store(call) }
-        if stored == nil { throw PostgresError(.timedOut) }
+        let isNew = try await loop.run(within: limit) { [store] in try await store.store(call) }
+        guard let isNew else { throw PostgresError(.timedOut) }
+        return isNew
     }
 
     private func append(_ call: ReceivedCall, to journal: Journal, _ request: Request) async throws {

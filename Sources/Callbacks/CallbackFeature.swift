@@ -12,11 +12,12 @@ package struct CallbackFeature: Feature {
 
     private let server: ServerContext
     private let settings: CallbackSettings
-    private let counts = LinkCallbackCounts()
+    private let counts: CallbackCounts
 
     package init(_ server: ServerContext, _ settings: CallbackSettings) {
         self.server = server
         self.settings = settings
+        counts = CallbackCounts(server.loops)
         server.lifecycle.register { loop in
             CallbackUsers(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
@@ -25,7 +26,7 @@ package struct CallbackFeature: Feature {
                 userIDArgument: server.shares.userIDArgument
             )
         }
-        server.monitoring.register { [counts] in counts.report() }
+        server.monitoring.register(CallbackMonitoring(counts: counts).report)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
@@ -35,6 +36,7 @@ package struct CallbackFeature: Feature {
             journal: server.journal,
             gate: server.gate,
             loop: loop.loop,
+            notices: counts.notices.on(loop.loop),
             logger: server.logger
         )
         routes.add(
@@ -43,7 +45,7 @@ package struct CallbackFeature: Feature {
                 intake: intake,
                 signer: server.shares.signer,
                 requiresSignature: server.shares.requiresSignature,
-                counts: counts
+                signatures: counts.signatures.on(loop.loop)
             )
         )
         routes.add(

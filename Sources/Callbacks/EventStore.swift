@@ -11,18 +11,20 @@ struct EventStore: Sendable {
     /// A duplicate event changes nothing, since its user may have returned.
     ///
     /// - Parameter users: The reactions to the events.
-    func insert(_ events: [KakaoEvent], _ users: UserLifecycle.Users) async throws {
+    /// - Returns: Whether any of the events was new.
+    func insert(_ events: [KakaoEvent], _ users: UserLifecycle.Users) async throws -> Bool {
         let statement = InsertEvents(events: events, now: Date())
         guard events.contains(where: { $0.userEventKind != nil }) else {
-            try await pool.write(statement)
-            return
+            return try await !pool.write(statement).isEmpty
         }
-        let actions = try await pool.withTransaction { transaction in
+        let (isNew, actions) = try await pool.withTransaction { transaction in
             let stored = Dictionary(try await transaction.query(statement)) { first, _ in first }
             let userEvents = events.compactMap { event in stored[event.key].flatMap { event.userEvent(at: $0) } }
-            return userEvents.isEmpty ? [] : try await users.apply(userEvents, in: transaction)
+            let actions = userEvents.isEmpty ? [] : try await users.apply(userEvents, in: transaction)
+            return (!stored.isEmpty, actions)
         }
         for action in actions { action() }
+        return isNew
     }
 
     /// Deletes the events of a user.

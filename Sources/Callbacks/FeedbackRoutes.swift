@@ -33,7 +33,7 @@ struct FeedbackRoutes: RouteCollection {
     )
 
     @Sendable private func receive(_ call: Call) async throws -> Response {
-        try await intake.keep(.tokenFailure(TokenFailure(call)), call.request)
+        try await intake.keep(.feedback, call.request) { .tokenFailure(try TokenFailure(call)) }
         return Response(.ok)
     }
 }

@@ -115,7 +115,7 @@ actor JournalReplayer {
     /// Stores a call. Returns `false` if the database rejects it.
     private func store(_ call: ReceivedCall) async throws -> Bool {
         do {
-            try await store.store(call)
+            _ = try await store.store(call)
             return true
         } catch let error as PostgresError where error.isRejection {
             logger.error("Journal record rejected", metadata: ["error": "\(String(reflecting: error))"])

@@ -16,7 +16,8 @@ struct LinkCallbackRoutes: RouteCollection {
     let signer: ShareSigner?
     /// Whether callbacks without a valid signature are dropped.
     let requiresSignature: Bool
-    let counts: LinkCallbackCounts
+    /// Counts the outcomes of the signatures.
+    let signatures: LoopCounts<String>.Own
 
     // MARK: Receiving
 
@@ -42,10 +43,10 @@ struct LinkCallbackRoutes: RouteCollection {
     /// Responds with 200 once the callback is committed or in the journal, since Kakao does not call again. A callback
     /// that is dropped gets 200 as well, since Kakao turns a webhook off that rejects calls.
     @Sendable private func receive(_ call: Call) async throws -> Response {
-        let callback = try LinkCallback(call, signer)
-        counts.count(callback.signature)
-        if !requiresSignature || callback.signature?.shareID != nil {
-            try await intake.keep(.linkCallback(callback), call.request)
+        try await intake.keep(.link, call.request) {
+            let callback = try LinkCallback(call, signer)
+            signatures.add(to: callback.signature?.name ?? CallbackMonitoring.unsigned)
+            return !requiresSignature || callback.signature?.shareID != nil ? .linkCallback(callback) : nil
         }
         return Response(.ok)
     }

@@ -15,15 +15,15 @@ final class LinkCallbackStore: Sendable {
         }
     }
 
-    /// Stores and counts a callback, once for each resource id. Returns when it is committed.
-    func insert(_ callback: LinkCallback) async throws {
+    /// Stores and counts a callback, once for each resource id. Returns when it is committed, and whether it was new.
+    func insert(_ callback: LinkCallback) async throws -> Bool {
         try await inserts.submit(callback)
     }
 
     /// Stores a callback as ``insert(_:)`` does, for at most `limit`. Continues even if the client disconnects.
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`.
-    func insert(_ callback: LinkCallback, within limit: Duration) async throws {
+    func insert(_ callback: LinkCallback, within limit: Duration) async throws -> Bool {
         try await inserts.submit(callback, within: limit)
     }
 
@@ -70,12 +70,14 @@ final class LinkCallbackStore: Sendable {
 
 // MARK: Statements
 
-/// Inserts callbacks, once for each resource id, and enqueues the arrivals that they report to be counted.
+/// Inserts callbacks, once for each resource id, and enqueues the arrivals that they report to be counted. Returns for
+/// each whether it was new.
 ///
 /// A callback with an expired or invalid signature does not count. Keys are inserted in their order, so that concurrent
 /// statements with the same ids do not deadlock.
 struct InsertLinkCallbacks: CoalescedStatement {
     typealias Item = LinkCallback
+    typealias Output = Bool
 
     static let sql: SQL = """
         WITH callback AS (
@@ -90,14 +92,23 @@ struct InsertLinkCallbacks: CoalescedStatement {
             ORDER BY key
             ON CONFLICT (key) DO NOTHING
             RETURNING *
+        ),
+        arrival AS (
+            INSERT INTO share_events (kind, name, share_id, template_id, args, happened_at)
+            SELECT 'arrival', chat_type, share_id, template_id,
+                (SELECT jsonb_object_agg(name, left(args ->> name, 101)) FROM unnest($10::text[]) AS name),
+                received_at
+            FROM callback
+            WHERE signature IS NULL OR signature = 'valid'
         )
-        INSERT INTO share_events (kind, name, share_id, template_id, args, happened_at)
-        SELECT 'arrival', chat_type, share_id, template_id,
-            (SELECT jsonb_object_agg(name, left(args ->> name, 101)) FROM unnest($10::text[]) AS name),
-            received_at
-        FROM callback
-        WHERE signature IS NULL OR signature = 'valid'
+        SELECT callback.id IS NOT NULL
+        FROM unnest($2::uuid[]) WITH ORDINALITY AS given (id, number)
+        LEFT JOIN callback ON callback.id = given.id
+        ORDER BY given.number
         """
+
+    static func outputs(_ rows: PostgresRows, count: Int) throws -> [Bool] { try rows.map(decode) }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 
     let callbacks: [LinkCallback]
     let statisticsArgs: [String]

@@ -7,10 +7,10 @@ struct ReceivedCallStore: Sendable {
     let events: EventStore
     let users: UserLifecycle.Users
 
-    /// Stores a call. Has no effect if the call is already stored.
+    /// Stores a call. Has no effect if the call is already stored. Returns whether it was new.
     ///
     /// - Throws: ``PostgresError``.
-    func store(_ call: ReceivedCall) async throws {
+    func store(_ call: ReceivedCall) async throws -> Bool {
         switch call {
         case .linkCallback(let callback): try await callbacks.insert(callback)
         case .events(let events): try await self.events.insert(events, users)

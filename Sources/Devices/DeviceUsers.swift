@@ -29,10 +29,13 @@ struct DeviceUsers: UserObserver {
         }
     }
 
-    func record(_ failure: TokenFailure) async throws {
-        guard try await registrar.store.recordFailure(failure, pruneAfter: pruneAfterFailures) else { return }
-        logger.info("Device withdrawn: its token keeps failing", metadata: ["user_id": "\(failure.userID)"])
-        registrar.signal.send()
+    func record(_ failure: TokenFailure) async throws -> Bool {
+        let withdrawals = try await registrar.store.recordFailure(failure, pruneAfter: pruneAfterFailures)
+        if withdrawals.contains(true) {
+            logger.info("Device withdrawn: its token keeps failing", metadata: ["user_id": "\(failure.userID)"])
+            registrar.signal.send()
+        }
+        return !withdrawals.isEmpty
     }
 
     func deleteData(ofUser userID: Int64) async throws -> Bool {

@@ -66,6 +66,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private var isCalled = false
     private var timers: TimerWheel<() -> Void>
 
+    private var delay = LoopDelay()
+
     /// The time in milliseconds, read at the start of each tick. See ``milliseconds()``.
     package private(set) var now: UInt64
 
@@ -117,6 +119,7 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
     private func run() {
         thread.store(UInt(pthread_self()), ordering: .releasing)
         var events = [epoll_event](repeating: epoll_event(), count: Self.eventsPerTick)
+        now = Self.milliseconds()
         while tick(&events) {}
         finish()
         thread.store(0, ordering: .releasing)
@@ -146,7 +149,9 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     /// Runs one tick. Returns whether another one must follow.
     private func tick(_ events: inout [epoll_event]) -> Bool {
-        let ready = poll(&events, waitMilliseconds())
+        let end = Self.milliseconds()
+        delay.record(end - now, at: end)
+        let ready = poll(&events, waitMilliseconds(at: end))
         now = Self.milliseconds()
         mustNotSleep = false
         for index in 0..<ready { dispatch(events[index]) }
@@ -188,10 +193,10 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
 
     /// The timeout of the next poll: 0 with jobs or hooks to run, otherwise the time until the next timer, or -1
     /// (unlimited) without a timer.
-    private func waitMilliseconds() -> Int32 {
+    private func waitMilliseconds(at now: UInt64) -> Int32 {
         guard jobs.isEmpty, !mustNotSleep else { return 0 }
         guard let deadline = timers.nextDeadline else { return -1 }
-        return Int32(clamping: deadline - min(deadline, Self.milliseconds()))
+        return Int32(clamping: deadline - min(deadline, now))
     }
 
     private func dispatch(_ event: epoll_event) {
@@ -293,6 +298,13 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         }
     }
 
+    /// Runs `body` on the loop and returns its result.
+    package func result<Value: Sendable>(of body: @escaping @Sendable () -> Value) async -> Value {
+        await withCheckedContinuation { continuation in
+            execute { continuation.resume(returning: body()) }
+        }
+    }
+
     private func post(_ change: (inout sending Inbox) -> Void) {
         let mustWake = inbox.withLock { inbox in
             guard !inbox.hasEnded else { return false }
@@ -301,6 +313,14 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
             return !inbox.isWoken
         }
         if mustWake { interrupt() }
+    }
+
+    // MARK: Delay
+
+    /// The longest time in milliseconds, within about the last minute, for which the loop did not look for events.
+    package var longestDelay: UInt64 {
+        preconditionOnLoop()
+        return delay.longest(at: now)
     }
 
     // MARK: Descriptors

@@ -68,11 +68,13 @@ package struct Problem: Error, Sendable {
             json.member("msg", detail)
             for (name, value) in members.members { json.member(name, value) }
         }
-        return Response(
+        var response = Response(
             status,
             contentType: "application/problem+json",
             headerFields: headerFields,
             body: json.bytes
         )
+        response.problem = kind
+        return response
     }
 }

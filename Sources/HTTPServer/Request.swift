@@ -5,7 +5,7 @@ package import HTTPTypes
 ///
 /// A class, so that passing it on costs one reference count and not one per property.
 package final class Request: @unchecked Sendable {
-    // `body` and `pathParameters` are written by the request's connection; `principal` and `exemptsConnection` by
+    // `body`, `pathParameters` and `route` are written by the request's connection; `principal` and `exemptsConnection` by
     // the route's check. All writes happen on the request's loop, before the handler is called.
     // Everything else is immutable.
 
@@ -25,6 +25,8 @@ package final class Request: @unchecked Sendable {
     package internal(set) var body: [UInt8] = []
     /// The decoded values of the named segments in the route's pattern.
     package internal(set) var pathParameters: [(name: String, value: String)] = []
+    /// The number of the route; 0 for none.
+    var route = 0
     /// The caller, as the route's check found it. `nil` without a check that sets it.
     package var principal: (any Sendable)?
     /// Whether the route's check has exempted the connection from the limit of its address.

@@ -16,6 +16,8 @@ package struct Response: Sendable {
     /// Runs in a task on the request's loop, which is cancelled if the client goes away. If it throws, the connection
     /// is closed before the end of the body, so that no client mistakes a part for the whole. Not called for HEAD.
     package let pieces: (@Sendable (ResponseBodyWriter) async throws -> Void)?
+    /// The kind of the ``Problem`` that the response shows.
+    var problem: String?
 
     package init(
         _ status: HTTPResponse.Status,

@@ -9,7 +9,9 @@ internal import Locking
 package final class LogSink: Sendable {
     private struct State {
         var pending: [UInt8] = []
+        /// The lines that were dropped since this was last written.
         var dropped = 0
+        var droppedInTotal = 0
         var isWriting = false
     }
 
@@ -31,6 +33,7 @@ package final class LogSink: Sendable {
         let mustStart = state.withLock { state in
             guard state.pending.count + line.count <= Self.capacity else {
                 state.dropped += 1
+                state.droppedInTotal += 1
                 return false
             }
             state.pending.append(contentsOf: line)
@@ -39,6 +42,9 @@ package final class LogSink: Sendable {
         }
         if mustStart { queue.async { self.writePending() } }
     }
+
+    /// The number of lines that were dropped so far.
+    package var droppedLines: Int { state.withLock { $0.droppedInTotal } }
 
     /// Blocks until all lines are written. For the end of the process.
     package func flush() {

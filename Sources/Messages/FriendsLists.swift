@@ -40,21 +40,23 @@ struct FriendsLists: Sendable {
         self.tokens = tokens
     }
 
-    /// Stores the uuids of the receivers of a message that are friends of its sender. The others fail.
+    /// Stores the uuids of the receivers of a message that are friends of its sender. The others fail. Returns their
+    /// number.
     ///
     /// - Throws: ``PostgresError``: the message is resolved again in a minute.
-    func resolve(_ message: UnresolvedMessage) async throws {
+    func resolve(_ message: UnresolvedMessage) async throws -> Int {
         let users = try await pool.read(ReadUnresolvedUsers(messageID: message.id))
         do {
             let friends = try await friends(of: message.sender) { list in
                 users.allSatisfy { list.uuids[$0.id] != nil }
             }
             let uuids = users.map { (position: $0.position, uuid: friends.uuids[$0.id]) }
-            try await pool.write(ResolveReceivers(messageID: message.id, uuids: uuids)) as Int
+            return try await pool.write(ResolveReceivers(messageID: message.id, uuids: uuids)).count { !$0 }
         } catch let refusal as Refused {
-            try await pool.write(FailReceivers(messageID: message.id, refusal: refusal.refusal)) as Int
+            return try await pool.write(FailReceivers(messageID: message.id, refusal: refusal.refusal))
         } catch let unavailable as Unavailable {
             try await pool.write(PostponeResolution(messageID: message.id, delay: unavailable.delay)) as Int
+            return 0
         }
     }
 

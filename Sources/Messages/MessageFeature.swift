@@ -12,12 +12,15 @@ package struct MessageFeature: Feature {
     private let server: ServerContext
     private let settings: MessageSettings
     private let notices: MessageNotices
+    private let receivers: LoopCounts<ReceiverState>
     private let progress = WorkProgress()
 
     package init(_ server: ServerContext, _ settings: MessageSettings) {
         self.server = server
         self.settings = settings
         notices = MessageNotices(pool: server.background.pool)
+        receivers = LoopCounts([server.background])
+        server.monitoring.register(MessageMonitoring(pool: server.background.pool, receivers: receivers).report)
         let quotas = settings.quotas
         server.lifecycle.register { MessageUsers(pool: $0.pool) }
         server.messageReservations.register { QuotaReservations(pool: $0.pool, quotas: quotas) }
@@ -54,6 +57,7 @@ package struct MessageFeature: Feature {
             requestsPerSecond: settings.requestsPerSecond,
             intervals: settings.intervals,
             notices: notices,
+            receivers: receivers.on(loop.loop),
             progress: progress,
             logger: server.logger
         )

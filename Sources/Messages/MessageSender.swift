@@ -37,6 +37,8 @@ actor MessageSender: Service {
     private let friends: FriendsLists
     private let notices: MessageNotices
     private var signal: Signal { notices.signal }
+    /// The receivers by final state.
+    private let receivers: LoopCounts<ReceiverState>.Own
     private let work: WorkQueue
     private let logger: Logger
 
@@ -63,6 +65,7 @@ actor MessageSender: Service {
         requestsPerSecond: Int,
         intervals: WorkIntervals,
         notices: MessageNotices,
+        receivers: LoopCounts<ReceiverState>.Own,
         progress: WorkProgress,
         logger: Logger
     ) {
@@ -72,6 +75,7 @@ actor MessageSender: Service {
         self.courier = courier
         self.friends = friends
         self.notices = notices
+        self.receivers = receivers
         self.logger = logger
         self.requestsPerSecond = requestsPerSecond
         rateLimit = RateLimit(perSecond: requestsPerSecond, now: 0)
@@ -248,6 +252,8 @@ actor MessageSender: Service {
             rest = rest.dropFirst(own.count)
             // A message whose receivers have failed because a quota is used up may have ended.
             candidates.insert(first.messageID)
+            let failed = own.reduce(0) { $0 + Int($1.failed) }
+            if failed > 0 { self.receivers.add(failed, to: .failed) }
             let receivers = own.filter { $0.position >= 0 }
             guard let receiver = receivers.first, let content = receiver.content else { continue }
             let message = SendingMessage(
@@ -320,7 +326,9 @@ actor MessageSender: Service {
                 nextClaim = min(nextClaim, loop.now + UInt64(seconds * 1000) + Self.commitTime)
                 signal.send()
             }
-        case .sending, .sent, .failed, .uncertain, .skipped: candidates.insert(claim.messageID)
+        case .sending, .sent, .failed, .uncertain, .skipped:
+            receivers.add(to: result.state)
+            candidates.insert(claim.messageID)
         }
         if pendingWrites == Self.maximumPendingWrites - 1 { claimAgain() }
         if pendingWrites == 0 { signal.send() }
@@ -360,7 +368,8 @@ actor MessageSender: Service {
 
     private func resolve(_ message: UnresolvedMessage) async {
         do {
-            try await friends.resolve(message)
+            let failed = try await friends.resolve(message)
+            if failed > 0 { receivers.add(failed, to: .failed) }
             candidates.insert(message.id)
         } catch {
             logger.debug("Friends not read", metadata: ["message": "\(message.id.lowercased)", "error": "\(error)"])

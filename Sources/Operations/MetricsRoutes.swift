@@ -38,10 +38,12 @@ struct MetricsRoutes: RouteCollection {
         server.metrics.write(to: &text)
         let report = await server.monitoring.report()
         for reading in report.metrics { text.write(reading) }
-        let statements = server.loops.reduce(0) { $0 + $1.pool.statementCount }
-        for reading in OperationsMetrics.database(isUp: report.isDatabaseUp, statements: statements) {
+        for reading in await OperationsMetrics.database(isUp: report.isDatabaseUp, server.loops.map(\.pool)) {
             text.write(reading)
         }
+        text.write(await OperationsMetrics.loops(server.loops.map(\.loop)))
+        text.write(OperationsMetrics.build())
+        if let lines = server.droppedLogLines() { text.write(OperationsMetrics.log(droppedLines: lines)) }
         if let journal = server.journal?.status {
             for reading in OperationsMetrics.journal(journal) { text.write(reading) }
         }

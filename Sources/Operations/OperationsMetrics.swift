@@ -1,4 +1,6 @@
+internal import EventLoop
 internal import Journal
+internal import Postgres
 internal import ServiceKit
 
 /// The metrics of the process and of what it depends on. Metrics of the process have their conventional names.
@@ -12,6 +14,36 @@ enum OperationsMetrics {
         "kakao_push_database_statements_total",
         .counter,
         "Database statements, except those of migrations."
+    )
+    private static let statementDuration = Metric(
+        "kakao_push_database_statement_duration_seconds",
+        .histogram,
+        "Time from sending a database statement to its result in seconds, including those of transactions."
+    )
+    private static let databaseWaiting = Metric(
+        "kakao_push_database_waiting",
+        .gauge,
+        "Statements, transactions and rows to write together that wait to be sent to the database."
+    )
+    private static let databaseReconnects = Metric(
+        "kakao_push_database_reconnects_total",
+        .counter,
+        "Lost database connections that were opened again."
+    )
+    private static let loopDelay = Metric(
+        "kakao_push_loop_delay_seconds",
+        .gauge,
+        "Longest time in seconds, within the last minute, for which an event loop noticed no event."
+    )
+    private static let droppedLogLines = Metric(
+        "kakao_push_log_lines_dropped_total",
+        .counter,
+        "Log lines that were dropped because the output did not accept them in time."
+    )
+    private static let buildInfo = Metric(
+        "push_server_build_info",
+        .gauge,
+        "1, with the version of the program and the revision of its source."
     )
     private static let journalOpen = Metric(
         "kakao_push_journal_open",
@@ -59,8 +91,37 @@ enum OperationsMetrics {
         "Start time of the process in seconds since 1970."
     )
 
-    static func database(isUp: Bool, statements: Int) -> [Metric.Reading] {
-        [databaseUp.reading(isUp ? 1 : 0), databaseStatements.reading(Double(statements))]
+    static func build() -> Metric.Reading {
+        buildInfo.reading([([("version", ServerVersion.current), ("revision", ServerVersion.revision)], 1)])
+    }
+
+    static func log(droppedLines: Int) -> Metric.Reading { droppedLogLines.reading(Double(droppedLines)) }
+
+    static func database(isUp: Bool, _ pools: [PostgresPool]) async -> [Metric.Reading] {
+        var durations = DurationCounts()
+        var (waiting, reconnections) = (0, 0)
+        for pool in pools {
+            let statistics = await pool.statistics()
+            durations += statistics.durations
+            waiting += statistics.waiting
+            reconnections += statistics.reconnections
+        }
+        return [
+            databaseUp.reading(isUp ? 1 : 0),
+            databaseStatements.reading(Double(pools.reduce(0) { $0 + $1.statementCount })),
+            statementDuration.reading([([], durations)]),
+            databaseWaiting.reading(Double(waiting)),
+            databaseReconnects.reading(Double(reconnections)),
+        ]
+    }
+
+    static func loops(_ loops: [EventLoop]) async -> Metric.Reading {
+        var delays: [(String, Double)] = []
+        for loop in loops {
+            let milliseconds = await loop.result { loop.longestDelay }
+            delays.append((loop.label, Double(milliseconds) / 1000))
+        }
+        return loopDelay.reading("loop", delays)
     }
 
     static func journal(_ status: Journal.Status) -> [Metric.Reading] {

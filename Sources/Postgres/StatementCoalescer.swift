@@ -151,6 +151,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
             return promise.complete(.failure(PostgresError(.overloaded, detail: detail, statement: statement)))
         }
         waiting.append(Entry(item: item, promise: promise))
+        pool.counts.waitingItems += 1
         sendAtEndOfTick()
     }
 
@@ -169,6 +170,7 @@ private actor CoalescerCore<Item: Sendable, Output: Sendable> {
     private func sendWaiting() {
         var entries: [Entry] = []
         while entries.count < maximumItems, let entry = waiting.popFirst() {
+            pool.counts.waitingItems -= 1
             if !entry.promise.isAbandoned { entries.append(entry) }
         }
         if !entries.isEmpty { send(entries) }

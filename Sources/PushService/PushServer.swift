@@ -6,6 +6,7 @@ internal import EventLoop
 internal import HTTPServer
 internal import Journal
 internal import Locking
+package import LogOutput
 package import Logging
 internal import Operations
 package import Postgres
@@ -27,6 +28,7 @@ package final class PushServer: Service {
     ///
     /// - Parameters:
     ///   - migrations: The folder of the SQL files.
+    ///   - logSink: The sink of `logger`, whose dropped lines are counted; `nil` for a logger without one.
     ///   - loopCount: The number of event loops, each with connections of its own.
     ///   - onListening: Called once, when the server is ready.
     /// - Throws: ``SettingsError`` for unusable files; ``SystemError`` when the server cannot listen on the address.
@@ -34,6 +36,7 @@ package final class PushServer: Service {
         settings: Settings,
         migrations: String,
         logger: Logger,
+        logSink: LogSink? = nil,
         loopCount: Int = EventLoopGroup.coreCount,
         onListening: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
@@ -53,7 +56,8 @@ package final class PushServer: Service {
             loops: loops.loops,
             secretPaths: [CallbackFeature.feedbackPath, DeviceFeature.devicePath],
             openPaths: OperationsFeature.openPaths,
-            logger: logger
+            logger: logger,
+            droppedLogLines: { logSink?.droppedLines }
         )
         self.context = context
         self.settings = settings
@@ -68,6 +72,11 @@ package final class PushServer: Service {
             for feature in features { feature.addRoutes(to: &routes, own) }
             let accessLog = AccessLog(logger: logger, quietPaths: OperationsFeature.quietPaths, mask: context.mask)
             return Application(router: routes.router, middleware: [accessLog, context.gate], logger: logger)
+        }
+        // Weak, since the handlers of the HTTP server refer to the monitoring.
+        context.monitoring.register { [weak http] in
+            guard let http else { return Monitoring.Report(metrics: []) }
+            return await HTTPMonitoring(http).report()
         }
         context.publicURL.withLock { [http] in $0 = settings.publicURL(port: http.port) }
         context.returnURL.withLock { [http] in $0 = settings.returnURL(port: http.port) }

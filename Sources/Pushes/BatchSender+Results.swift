@@ -75,6 +75,7 @@ extension BatchSender {
     private func recordWritten(_ result: BatchResult, _ claim: BatchClaim) {
         work.forget(claim.id)
         pendingWrites -= 1
+        if result.state != .waiting { users.add(claim.userIDs.count, to: result.state) }
         defer { resumeWhenIdle() }
         guard let push = pushes[claim.pushID] else { return }
         push.pendingWrites -= 1

@@ -32,6 +32,7 @@ actor BatchSender: Service {
     let limit: Int
     let logger: Logger
     let notices: PushNotices
+    let users: LoopCounts<BatchState>.Own
     let signal: Signal
     let work: WorkQueue
 
@@ -66,6 +67,7 @@ actor BatchSender: Service {
     ///   - limit: The maximum number of requests in flight.
     ///   - requestsPerSecond: The maximum number of requests begun per second; `nil` for no limit.
     ///   - notices: Signals that there is something to send.
+    ///   - users: Counts users by the final state of their batch.
     ///   - progress: Records whether the sender makes progress.
     init(
         loop: EventLoop,
@@ -78,6 +80,7 @@ actor BatchSender: Service {
         requestsPerSecond: Int?,
         intervals: WorkIntervals,
         notices: PushNotices,
+        users: LoopCounts<BatchState>.Own,
         progress: WorkProgress,
         logger: Logger
     ) {
@@ -94,6 +97,7 @@ actor BatchSender: Service {
         rateLimit = requestsPerSecond.map { RateLimit(perSecond: $0, now: 0) }
         self.logger = logger
         self.notices = notices
+        self.users = users
         signal = notices.sending
     }
 

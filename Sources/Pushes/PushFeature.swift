@@ -12,6 +12,7 @@ package struct PushFeature: Feature {
     private let settings: PushSettings
     private let notices: PushNotices
     private let events = PushEvents()
+    private let users: LoopCounts<BatchState>
     private let progress = WorkProgress()
     private let dryRuns = UploadLimit(PushRoutes.maximumDryRuns)
     private let uploads = UploadLimit(AudienceRoutes.maximumUploads)
@@ -24,8 +25,10 @@ package struct PushFeature: Feature {
             preparing: server.background.loop,
             pool: server.sending.pool
         )
+        users = LoopCounts([server.sending])
         let monitoring = PushMonitoring(
             availability: server.availability,
+            users: users,
             progress: progress,
             queue: CachedQuery(server.sending.pool, PushQueue.read)
         )
@@ -62,6 +65,7 @@ package struct PushFeature: Feature {
             requestsPerSecond: server.kakao.requestsPerSecond,
             intervals: settings.intervals,
             notices: notices,
+            users: users.on(sending.loop),
             progress: progress,
             logger: server.logger
         )

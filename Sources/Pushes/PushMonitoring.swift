@@ -58,13 +58,26 @@ struct PushMonitoring: Sendable {
         "Seconds by which the most overdue waiting batch is late; 0 if none is due."
     )
 
+    private static let users = Metric(
+        "kakao_push_users_total",
+        .counter,
+        "Users of batches that this server has sent, by final outcome: sent, failed, uncertain."
+    )
+
     let availability: KakaoAvailability
+    /// The users by the final state of their batch.
+    let users: LoopCounts<BatchState>
     let progress: WorkProgress
     let queue: CachedQuery<PushQueue>
 
     func report() async -> Monitoring.Report {
         let state = availability.senderState
+        let users = await users.sums()
         let sender = [
+            Self.users.reading(
+                "outcome",
+                [BatchState.sent, .failed, .uncertain].map { ($0.rawValue, Double(users[$0] ?? 0)) }
+            ),
             Self.senderState.reading(
                 "state",
                 KakaoAvailability.SenderState.allCases.map { ($0.rawValue, $0 == state ? 1 : 0) }

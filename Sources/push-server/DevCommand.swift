@@ -69,7 +69,8 @@ struct DevCommand: AsyncParsableCommand {
             let server = try PushServer(
                 settings: settings,
                 migrations: try options.migrationsFolder(),
-                logger: logger
+                logger: logger,
+                logSink: sink
             ) { server in
                 let url = "\(settings.certificateFile == nil ? "http" : "https")://127.0.0.1:\(server.port)"
                 try PrivateFile.write(

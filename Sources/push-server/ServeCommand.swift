@@ -27,7 +27,8 @@ struct ServeCommand: AsyncParsableCommand {
             let server = try PushServer(
                 settings: settings,
                 migrations: try options.migrationsFolder(),
-                logger: logger
+                logger: logger,
+                logSink: sink
             )
             try await server.runUntilSignal(logger)
         }

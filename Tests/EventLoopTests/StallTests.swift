@@ -123,7 +123,8 @@ struct StallTests {
 }
 
 /// Keeps the thread busy until the loop's clock reaches `time`.
-private func spin(until time: UInt64) {
+/// Blocks the thread.
+func spin(until time: UInt64) {
     while EventLoop.milliseconds() < time {}
 }
 

@@ -235,6 +235,7 @@ import Testing
             ReadPushQueue(limit: 1),
             CountPendingDevices(limit: 1),
             CountUnfinishedPushes(),
+            CountUnfinishedMessages(limit: 10),
             ReadServerVersion(),
             PingDatabase(),
             ReadDatabaseClock(),

@@ -2,12 +2,13 @@ internal import Postgres
 internal import ServiceKit
 
 extension DeviceStore {
-    /// Counts a failure of a token, and withdraws the device at `limit` failures. Returns whether it was withdrawn.
+    /// Counts a failure of a token, and withdraws the device at `limit` failures. Returns for each device whether it was
+    /// withdrawn; none if the report has no effect.
     ///
     /// A report has no effect if it was counted before or is older than the registration, regardless of the order in
     /// which reports are stored.
-    func recordFailure(_ failure: TokenFailure, pruneAfter limit: Int) async throws -> Bool {
-        try await pool.write(RecordTokenFailure(failure: failure, limit: Int32(clamping: limit))).contains(true)
+    func recordFailure(_ failure: TokenFailure, pruneAfter limit: Int) async throws -> [Bool] {
+        try await pool.write(RecordTokenFailure(failure: failure, limit: Int32(clamping: limit)))
     }
 }
 

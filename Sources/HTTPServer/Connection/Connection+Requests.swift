@@ -171,12 +171,19 @@ extension Connection {
             server.application.note(
                 Refusal(error: error, remoteAddress: remoteAddress, id: id.text, status: error.status)
             )
+            server.requests.record(route: 0, status: error.status.code, milliseconds: 0, problem: response.problem)
             respond(response, Recipient(requestID: id, isHTTP10: false, isHead: false))
         }
     }
 
     private func respond(_ response: consuming Response, to request: Request) {
         server.application.finish(&response, to: request)
+        server.requests.record(
+            route: request.route,
+            status: response.status.code,
+            milliseconds: loop.now - request.startedAt,
+            problem: response.problem
+        )
         let isHead = request.method == .head
         respond(response, Recipient(requestID: request.requestID, isHTTP10: request.head.isHTTP10, isHead: isHead))
     }

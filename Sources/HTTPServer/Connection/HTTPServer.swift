@@ -53,6 +53,19 @@ package final class HTTPServer: Sendable {
         self.port = port
     }
 
+    /// Returns the requests that were answered on all loops.
+    package func requests() async -> RequestCounts {
+        var total = RequestCounts(routes: loopServers[0].application.routeNames)
+        for server in loopServers { total += await server.loop.result { server.requests } }
+        return total
+    }
+
+    /// Returns when the certificate expires, in seconds since 1970; `nil` without one.
+    package func certificateExpiry() async -> Int? {
+        let server = loopServers[0]
+        return await server.loop.result { server.tls?.certificateValidity?.upperBound }
+    }
+
     /// Starts to accept connections.
     package func start() {
         for server in loopServers {

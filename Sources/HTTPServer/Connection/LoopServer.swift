@@ -31,6 +31,8 @@ final class LoopServer: @unchecked Sendable {
     let loop: EventLoop
     let settings: HTTPServerSettings
     let application: Application
+    /// The requests that were answered on this loop.
+    var requests: RequestCounts
     let encoder = ResponseEncoder()
     let timeouts: Timeouts
     /// The number of bytes that a peer must send or take per body timeout, to restart that timeout.
@@ -75,6 +77,7 @@ final class LoopServer: @unchecked Sendable {
         bytesForBodyTime = max(1, Int(timeouts.body) * settings.minimumBytesPerSecond / 1000)
         tls = settings.tls
         self.application = application
+        requests = RequestCounts(routes: application.routeNames)
         self.limit = limit
         self.budget = budget
         self.logger = logger

@@ -48,6 +48,9 @@ package final class Application: Sendable {
         self.logger = logger
     }
 
+    /// The names of the routes: ``Router/routeNames``.
+    var routeNames: [String] { router.routeNames }
+
     /// The next step for a request whose head was received.
     enum Decision {
         /// Respond now, without reading the body.
@@ -66,6 +69,7 @@ package final class Application: Sendable {
             switch try router.match(request.method, path: request.path) {
             case .found(let route, let pathParameters):
                 request.pathParameters = pathParameters
+                request.route = route.number
                 return .handle(route, try route.check?(request))
             case .methodNotAllowed(let allowed):
                 if request.method == .options { return .respond(Response(.noContent, headerFields: [.allow: allowed])) }

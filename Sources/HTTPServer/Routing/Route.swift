@@ -14,13 +14,16 @@ package typealias PendingCheck = @Sendable () async throws -> Void
 ///
 /// A class, so that passing it on costs one reference count and not one per property.
 final class Route: Sendable {
+    /// The place of the route's name in ``Router/routeNames``.
+    let number: Int
     let handler: Handler
     /// `nil` for a public route.
     let check: HeadCheck?
     /// The maximum number of bytes of a body that is read before the handler is called; `nil` for the server's limit.
     let bodyLimit: Int?
 
-    init(handler: Handler, check: HeadCheck?, bodyLimit: Int?) {
+    init(number: Int, handler: Handler, check: HeadCheck?, bodyLimit: Int?) {
+        self.number = number
         self.handler = handler
         self.check = check
         self.bodyLimit = bodyLimit

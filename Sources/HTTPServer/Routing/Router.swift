@@ -30,6 +30,8 @@ package struct Router: Sendable {
         case notFound
     }
 
+    /// The names of the routes. The first one stands for requests without a route.
+    private(set) var routeNames = ["other"]
     private var nodes = [Node()]
     /// Patterns without names, by their whole path. Most requests are found here.
     private var literalPaths: [String: Int] = [:]
@@ -40,12 +42,14 @@ package struct Router: Sendable {
     /// once.
     ///
     /// - Parameters:
+    ///   - name: The name of the route in the metrics; by default its method and pattern.
     ///   - check: Authorizes a request by its head; `nil` for a public route.
     ///   - bodyLimit: The maximum number of bytes of a body that is read before the handler is called, if lower than
     ///     the server's limit.
     package mutating func add(
         _ method: HTTPRequest.Method,
         _ pattern: String,
+        name: String? = nil,
         check: HeadCheck? = nil,
         bodyLimit: Int? = nil,
         _ handler: Handler
@@ -61,7 +65,9 @@ package struct Router: Sendable {
             }
         }
         precondition(!nodes[node].routes.contains { $0.method == method }, "duplicate route: \(method) \(pattern)")
-        nodes[node].routes.append((method, Route(handler: handler, check: check, bodyLimit: bodyLimit)))
+        let route = Route(number: routeNames.count, handler: handler, check: check, bodyLimit: bodyLimit)
+        nodes[node].routes.append((method, route))
+        routeNames.append(name ?? "\(method) \(pattern)")
         if isLiteral { literalPaths[pattern] = node }
     }
 

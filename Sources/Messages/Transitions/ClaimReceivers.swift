@@ -136,10 +136,10 @@ struct ClaimReceivers: PostgresStatement {
             CROSS JOIN today
             WHERE receiver.message_id = used_up.message_id
                 AND receiver.position = used_up.position
-            RETURNING receiver.message_id
+            RETURNING receiver.message_id, receiver.state
         )
         SELECT claimed.message_id, position, claims, attempts, uuid, is_alone, code, claimed.sender, addressing,
-            delivery, when_over_quota, item.template_object, item.template_id, item.template_args, item.request_url
+            delivery, when_over_quota, item.template_object, item.template_id, item.template_args, item.request_url, 0
         FROM claimed
         JOIN messages AS message ON message.id = claimed.message_id
         LEFT JOIN LATERAL (
@@ -147,8 +147,10 @@ struct ClaimReceivers: PostgresStatement {
             WHERE position = (SELECT min(first.position) FROM claimed AS first WHERE first.message_id = message.id)
         ) AS item ON true
         UNION ALL
-        SELECT DISTINCT message_id, -1, 0, 0, NULL, false, NULL::int, 0, 'me', 'at_most_once', 'wait', NULL, NULL::bigint, NULL, NULL
+        SELECT message_id, -1, 0, 0, NULL, false, NULL::int, 0, 'me', 'at_most_once', 'wait', NULL, NULL::bigint, NULL, NULL,
+            (count(*) FILTER (WHERE state = 'failed'))::int
         FROM over
+        GROUP BY message_id
         ORDER BY 1, 2
         """
 
@@ -182,13 +184,15 @@ struct ClaimReceivers: PostgresStatement {
         let whenOverQuota: OverQuota
         /// The content, of the first claimed receiver of each message.
         let content: MessageContent?
+        /// The number of receivers at position -1 that have failed.
+        let failed: Int32
     }
 
     static func decode(_ row: PostgresRow) throws -> Receiver {
         let (
             messageID, position, claims, attempts, uuid, isAlone, code, sender, addressing, delivery, whenOverQuota,
             template,
-            templateID, arguments, url
+            templateID, arguments, url, failed
         ) = try row.decode(
             UUID.self,
             Int32.self,
@@ -204,7 +208,8 @@ struct ClaimReceivers: PostgresStatement {
             String?.self,
             Int64?.self,
             String?.self,
-            String?.self
+            String?.self,
+            Int32.self
         )
         return Receiver(
             messageID: messageID,
@@ -218,7 +223,8 @@ struct ClaimReceivers: PostgresStatement {
             addressing: Addressing(rawValue: addressing) ?? .friends,
             delivery: Delivery(rawValue: delivery) ?? .atMostOnce,
             whenOverQuota: OverQuota(rawValue: whenOverQuota) ?? .wait,
-            content: MessageContent(template: template, templateID: templateID, arguments: arguments, url: url)
+            content: MessageContent(template: template, templateID: templateID, arguments: arguments, url: url),
+            failed: failed
         )
     }
 }

@@ -56,6 +56,7 @@ struct ReadUnresolvedUsers: PostgresStatement {
 }
 
 /// Stores the uuids of users, so that they can be claimed. A user without one is not among the sender's friends, and fails.
+/// Returns for each receiver whether it has a uuid.
 ///
 /// The given receivers are materialized with their whole key, by which the others are found. Otherwise PostgreSQL may
 /// compare each receiver of the message with each given one.
@@ -84,6 +85,7 @@ struct ResolveReceivers: PostgresStatement {
             AND receiver.position = given.position
             AND receiver.uuid IS NULL
             AND receiver.state = 'pending'
+        RETURNING receiver.uuid IS NOT NULL
         """
 
     let messageID: UUID
@@ -92,6 +94,7 @@ struct ResolveReceivers: PostgresStatement {
     var parameters: [PostgresValue] {
         [.uuid(messageID), .int32s(uuids.map(\.position)), .texts(uuids.map(\.uuid))]
     }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }
 
 /// Reads the sender's friends later.

@@ -4,7 +4,8 @@ internal import EventLoop
 ///
 /// The object is the same from the call to the result, even if the command is sent on several connections.
 final class PostgresCommand: @unchecked Sendable {
-    // Immutable except for `attempts`, which only the connection that holds the command changes, on the loop.
+    // Immutable except for `attempts` and `sentAt`, which only the connection that holds the command changes, on the
+    // loop.
 
     enum Work: Sendable {
         /// One prepared statement with bound parameters.
@@ -32,6 +33,8 @@ final class PostgresCommand: @unchecked Sendable {
 
     /// The number of times that the command was sent.
     var attempts = 0
+    /// When the command was last sent, in the loop's milliseconds.
+    var sentAt: UInt64 = 0
 
     init(_ statement: StatementText, work: Work, timeout: Duration?, deadline: UInt64 = .max, receiver: Receiver) {
         self.statement = statement

@@ -75,6 +75,7 @@ extension PostgresConnection {
     private func run(_ command: PostgresCommand) -> Bool {
         let (key, parameters) = key(of: command)
         let use = statements.use(key)
+        command.sentAt = loop.now
         answers.sent(.command(command, key), at: loop.now)
         let handle = handle
         return ParameterBlock.with(parameters) { block in

@@ -19,6 +19,7 @@ final class ReconnectingConnection: @unchecked Sendable {
     private(set) var current: PostgresConnection?
     private var reconnection = Reconnection()
     private var retryTimer: TimerID?
+    private var openings = 0
 
     /// - Parameter resolver: A resolver of `loop`.
     init(settings: PostgresSettings, loop: EventLoop, resolver: HostResolver, logger: Logger) {
@@ -39,6 +40,9 @@ final class ReconnectingConnection: @unchecked Sendable {
     /// Whether ``close(_:)`` was called, after which there are no more attempts to connect.
     var isClosed: Bool { reconnection.state == .closed }
 
+    /// The number of times that a lost connection was opened again.
+    var reconnections: Int { max(0, openings - 1) }
+
     /// Starts to connect. Does nothing the second time, or after ``close(_:)``.
     ///
     /// - Parameter handler: Receives the events of each connection, on the loop.
@@ -54,6 +58,7 @@ final class ReconnectingConnection: @unchecked Sendable {
     func opened() {
         loop.preconditionOnLoop()
         reconnection.opened(at: loop.now)
+        openings += 1
     }
 
     /// Reconnects after the connection's last event, at once or after a delay.

@@ -17,6 +17,7 @@ actor ExclusiveConnection {
 
     private let settings: PostgresSettings
     private let resolver: HostResolver
+    private let counts: PoolCounts
     private let logger: Logger
     /// Released with the last event.
     private var handler: (@Sendable (ExclusiveConnection, Event) -> Void)?
@@ -37,12 +38,14 @@ actor ExclusiveConnection {
         settings: PostgresSettings,
         loop: EventLoop,
         resolver: HostResolver,
+        counts: PoolCounts,
         logger: Logger,
         handler: @escaping @Sendable (ExclusiveConnection, Event) -> Void
     ) {
         self.settings = settings
         self.loop = loop
         self.resolver = resolver
+        self.counts = counts
         self.logger = logger
         self.handler = handler
     }
@@ -152,6 +155,8 @@ actor ExclusiveConnection {
         case .answered(let command, let answer):
             inFlight -= 1
             isScriptInFlight = false
+            // A script or a `COPY` takes as long as it has work.
+            if case .statement = command.work { counts.durations.record(milliseconds: loop.now - command.sentAt) }
             if case .copy = command.work { isCopying = false }
             switch answer {
             case .rows(let rows): command.complete(.success(rows))

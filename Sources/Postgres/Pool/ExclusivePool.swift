@@ -20,6 +20,7 @@ actor ExclusivePool {
 
     private let settings: PostgresSettings
     private let resolver: HostResolver
+    private let counts: PoolCounts
     private let logger: Logger
 
     /// All connections: free, leased, or being opened.
@@ -32,10 +33,21 @@ actor ExclusivePool {
     private var isClosing = false
     private var whenIdle: [@Sendable () -> Void] = []
 
-    init(settings: PostgresSettings, loop: EventLoop, resolver: HostResolver, logger: Logger) {
+    /// The number of callers that wait for a connection.
+    var waitingCount: Int { waiters.count }
+
+    /// - Parameter counts: The counts of the pool.
+    init(
+        settings: PostgresSettings,
+        loop: EventLoop,
+        resolver: HostResolver,
+        counts: PoolCounts,
+        logger: Logger
+    ) {
         self.settings = settings
         self.loop = loop
         self.resolver = resolver
+        self.counts = counts
         self.logger = logger
     }
 
@@ -123,6 +135,7 @@ actor ExclusivePool {
             settings: settings,
             loop: loop,
             resolver: resolver,
+            counts: counts,
             logger: logger
         ) { connection, event in
             self.assumeIsolated { $0.happened(connection, event) }

@@ -31,6 +31,7 @@ actor PipelinedConnection {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let kind: Kind
+    private let counts: PoolCounts
     private let logger: Logger
 
     private var waiting = Deque<PostgresCommand>()
@@ -42,9 +43,18 @@ actor PipelinedConnection {
     private var isDraining = false
     private var whenIdle: [@Sendable () -> Void] = []
 
-    init(kind: Kind, settings: PostgresSettings, loop: EventLoop, resolver: HostResolver, logger: Logger) {
+    /// - Parameter counts: The counts of the pool.
+    init(
+        kind: Kind,
+        settings: PostgresSettings,
+        loop: EventLoop,
+        resolver: HostResolver,
+        counts: PoolCounts,
+        logger: Logger
+    ) {
         self.kind = kind
         self.loop = loop
+        self.counts = counts
         self.logger = logger
         connection = ReconnectingConnection(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
@@ -55,6 +65,11 @@ actor PipelinedConnection {
     private static let reconnectingLoad = 1 << 30
     /// Statements that wait or are in flight.
     private var unanswered: Int { waiting.count + inFlight }
+
+    /// The number of statements that wait to be sent.
+    var waitingCount: Int { waiting.count }
+    /// See ``ReconnectingConnection/reconnections``.
+    var reconnections: Int { connection.reconnections }
 
     /// The reason why statements are rejected now; `nil` if they are accepted.
     var refusal: PostgresError? { connection.mayWait ? nil : lastError }
@@ -125,6 +140,7 @@ actor PipelinedConnection {
 
     private func answered(_ command: PostgresCommand, _ outcome: Outcome<PostgresRows>) {
         inFlight -= 1
+        counts.durations.record(milliseconds: loop.now - command.sentAt)
         switch outcome {
         case .rows(let rows):
             command.complete(.success(rows))

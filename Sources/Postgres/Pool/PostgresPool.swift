@@ -16,6 +16,7 @@ package final class PostgresPool: Sendable {
     private let reads: [PipelinedConnection]
     private let writes: [PipelinedConnection]
     private let exclusive: ExclusivePool
+    let counts = PoolCounts()
     private let statements = Atomic<Int>(0)
 
     /// The number of statements that were submitted to the shared connections. Those of transactions and scripts are
@@ -27,18 +28,40 @@ package final class PostgresPool: Sendable {
         self.loop = loop
         self.settings = settings
         let resolver = HostResolver(hosts: settings.hostsToResolve, loop: loop)
+        let counts = counts
         func pipelines(_ kind: PipelinedConnection.Kind) -> [PipelinedConnection] {
             var settings = settings
             settings.isReadOnly = kind == .reads
             settings.plansOnce = kind == .writes
             let count = kind == .reads ? settings.sharedConnections : settings.writeConnections
             return (0..<max(1, count)).map { _ in
-                PipelinedConnection(kind: kind, settings: settings, loop: loop, resolver: resolver, logger: logger)
+                PipelinedConnection(
+                    kind: kind,
+                    settings: settings,
+                    loop: loop,
+                    resolver: resolver,
+                    counts: counts,
+                    logger: logger
+                )
             }
         }
         reads = pipelines(.reads)
         writes = pipelines(.writes)
-        exclusive = ExclusivePool(settings: settings, loop: loop, resolver: resolver, logger: logger)
+        exclusive = ExclusivePool(settings: settings, loop: loop, resolver: resolver, counts: counts, logger: logger)
+    }
+
+    /// Returns the pool's numbers. Callable from any thread.
+    package func statistics() async -> PoolStatistics {
+        await loop.result { [self] in
+            var statistics = PoolStatistics()
+            statistics.durations = counts.durations
+            statistics.waiting = counts.waitingItems + exclusive.assumeIsolated { $0.waitingCount }
+            for pipeline in reads + writes {
+                statistics.waiting += pipeline.assumeIsolated { $0.waitingCount }
+                statistics.reconnections += pipeline.assumeIsolated { $0.reconnections }
+            }
+            return statistics
+        }
     }
 
     /// Starts to connect. Callable from any thread; returns at once. Earlier calls wait for the connections.

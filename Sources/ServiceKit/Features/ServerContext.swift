@@ -45,11 +45,14 @@ package struct ServerContext: Sendable {
     package let returnURL = Locked<String?>(nil)
     /// The secrets that no log line may show.
     package let mask: SecretMask
+    /// Returns the number of log lines that were dropped; `nil` if the log's output does not count them.
+    package let droppedLogLines: @Sendable () -> Int?
 
     /// - Parameters:
     ///   - journal: Opens the journal, once the other files have proved to be usable.
     ///   - secretPaths: The paths that end with a secret.
     ///   - openPaths: The paths that are served before the database is ready.
+    ///   - droppedLogLines: Returns the number of log lines that were dropped; `nil` if the output does not count them.
     /// - Throws: ``SettingsError`` for unusable files.
     package init(
         kakao: KakaoSettings,
@@ -63,9 +66,11 @@ package struct ServerContext: Sendable {
         loops: [EventLoop],
         secretPaths: [String],
         openPaths: [String],
-        logger: Logger
+        logger: Logger,
+        droppedLogLines: @escaping @Sendable () -> Int? = { nil }
     ) throws {
         self.logger = logger
+        self.droppedLogLines = droppedLogLines
         self.kakao = kakao
         self.shares = shares
         self.images = images

@@ -55,8 +55,8 @@ package protocol UserObserver: Sendable {
     /// - Returns: What is to be done after the commit.
     func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)?
 
-    /// Counts a failed delivery. Has no effect if it was counted before.
-    func record(_ failure: TokenFailure) async throws
+    /// Counts a failed delivery. Has no effect if it was counted before. Returns whether it was counted now.
+    func record(_ failure: TokenFailure) async throws -> Bool
 
     /// Deletes all data of a user. Has no effect if there is none. Returns `false` if a part of it is still pending.
     func deleteData(ofUser userID: Int64) async throws -> Bool
@@ -68,7 +68,7 @@ extension UserObserver {
         in transaction: PostgresTransaction
     ) async throws -> (@Sendable () -> Void)? { nil }
 
-    package func record(_ failure: TokenFailure) async throws {}
+    package func record(_ failure: TokenFailure) async throws -> Bool { false }
 
     package func deleteData(ofUser userID: Int64) async throws -> Bool { true }
 }
@@ -110,8 +110,11 @@ package final class UserLifecycle: Sendable {
             return actions
         }
 
-        package func record(_ failure: TokenFailure) async throws {
-            for observer in observers { try await observer.record(failure) }
+        /// Counts a failed delivery. Returns whether it was counted now.
+        package func record(_ failure: TokenFailure) async throws -> Bool {
+            var isNew = false
+            for observer in observers where try await observer.record(failure) { isNew = true }
+            return isNew
         }
 
         /// Deletes all data of a user. Returns `false` if a part of it is still pending.

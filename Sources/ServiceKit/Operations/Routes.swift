@@ -39,7 +39,14 @@ package struct Routes {
                 let handle = handle(collection)
                 handler = .streaming(maximumBodyBytes: .max) { try await handle(Call($0, declaration), $1) }
             }
-            router.add(declaration.method, declaration.path, check: check, bodyLimit: limit, handler)
+            router.add(
+                declaration.method,
+                declaration.path,
+                name: declaration.id,
+                check: check,
+                bodyLimit: limit,
+                handler
+            )
         }
     }
 }

@@ -103,6 +103,44 @@ import Testing
         }
     }
 
+    @Test("The metrics show unfinished messages by state, and receivers by outcome")
+    func metrics() async throws {
+        try await withAccounts {
+            $0.messages.quotaOfPair = 1
+        } _: { service in
+            try await service.befriend(1, [101, 102])
+            func outcomes() async throws -> [Double?] {
+                let metrics = try await service.api.metrics()
+                return ["sent", "failed", "uncertain"].map {
+                    metrics.value("kakao_push_message_receivers_total", ["outcome": $0])
+                }
+            }
+            func messages(_ state: String) async throws -> Double? {
+                try await service.api.metrics().value("kakao_push_messages", ["state": state])
+            }
+            #expect(try await outcomes() == [0, 0, 0])
+            #expect(try await messages("sending") == 0)
+            // User 103 is not among the friends.
+            let users: JSONValue = ["users": ["101", "103"]]
+            try await service.waitUntilEnded(try await service.send(to: users, ["template": Self.text]))
+            #expect(try await outcomes() == [1, 1, 0])
+            // The quota of the pair is used up.
+            let over: JSONObject = ["template": Self.text, "when_over_quota": "fail"]
+            try await service.waitUntilEnded(try await service.send(to: service.friends([101]), over))
+            #expect(try await outcomes() == [1, 2, 0])
+            service.kakao.fail(Self.sends, .dropAfterBody, times: 1) { $0.path = Self.sends }
+            try await service.waitUntilEnded(
+                try await service.send(to: service.friends([102]), ["template": Self.text])
+            )
+            #expect(try await outcomes() == [1, 2, 1])
+            _ = try await service.send(to: service.friends([101]), ["template": Self.text])
+            let later: JSONObject = ["template": Self.text, "send_at": "2099-01-01T00:00:00Z"]
+            for _ in 0..<2 { _ = try await service.send(to: service.friends([101]), later) }
+            try await eventually("a message waits for the quota") { try await messages("sending") == 1 }
+            #expect(try await messages("scheduled") == 2)
+        }
+    }
+
     @Test("A fault of Kakao is retried; the receivers are reached once")
     func fault() async throws {
         try await withAccounts { service in

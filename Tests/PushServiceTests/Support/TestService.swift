@@ -3,6 +3,7 @@ import EventLoop
 import HTTPClient
 import HTTPServer
 import KakaoSandbox
+import LogOutput
 import Logging
 import PushService
 import Pushes
@@ -27,10 +28,12 @@ final class RunningServer: Sendable {
     /// - Parameters:
     ///   - settings: The settings of the server.
     ///   - log: The destination of the server's log.
+    ///   - sink: The sink whose dropped lines the server counts.
     ///   - awaitsDatabase: Whether to wait until the server is ready; else it only listens.
     static func start(
         _ settings: Settings,
         log: CollectedLog,
+        sink: LogSink? = nil,
         awaitsDatabase: Bool = true
     ) async throws -> RunningServer {
         let (ready, continuation) = AsyncStream<Void>.makeStream()
@@ -39,6 +42,7 @@ final class RunningServer: Sendable {
             settings: settings,
             migrations: TestFiles.migrations,
             logger: log.logger,
+            logSink: sink,
             loopCount: 2
         ) { _ in continuation.yield() }
         let group = ServiceGroup(

@@ -1,0 +1,75 @@
+internal import ServiceKit
+
+/// A kind of call from Kakao: the label `kind`.
+enum NoticeKind: String, CaseIterable, Sendable {
+    /// A shared message has reached a chat room.
+    case link
+    case unlink
+    case accountEvent = "account_event"
+    /// A push token has failed.
+    case feedback
+}
+
+/// What became of a call from Kakao: the label `outcome`.
+enum NoticeOutcome: String, CaseIterable, Sendable {
+    /// It is in the database or in the journal.
+    case stored
+    /// It changed nothing: it was stored before, or names an unknown token.
+    case repeated
+    /// It is invalid, about another app, or lacks a required signature.
+    case refused
+    /// It could neither be stored nor written to the journal, or not be verified. Kakao does not call again.
+    case failed
+}
+
+/// The numbers of calls from Kakao.
+struct CallbackCounts: Sendable {
+    struct Notice: Hashable, Sendable {
+        let kind: NoticeKind
+        let outcome: NoticeOutcome
+    }
+
+    let notices: LoopCounts<Notice>
+    /// Link callbacks, by the outcome of their signatures.
+    let signatures: LoopCounts<String>
+
+    init(_ loops: [LoopServices]) {
+        notices = LoopCounts(loops)
+        signatures = LoopCounts(loops)
+    }
+}
+
+/// The report on calls from Kakao for operators.
+struct CallbackMonitoring: Sendable {
+    private static let received = Metric(
+        "kakao_push_link_callbacks_total",
+        .counter,
+        "Link callbacks received, by the outcome of the signature check: valid, expired, invalid, none."
+    )
+    private static let notices = Metric(
+        "kakao_push_notices_total",
+        .counter,
+        "Calls from Kakao, by kind and outcome. A failed call is lost, since Kakao does not call again."
+    )
+    /// The value of the label of a callback without a signature.
+    static let unsigned = "none"
+
+    let counts: CallbackCounts
+
+    func report() async -> Monitoring.Report {
+        let signatures = await counts.signatures.sums()
+        let notices = await counts.notices.sums()
+        let labels = (ShareSigner.Verdict.names + [Self.unsigned]).sorted()
+        return Monitoring.Report(metrics: [
+            Self.received.reading("signature", labels.map { ($0, Double(signatures[$0] ?? 0)) }),
+            Self.notices.reading(
+                NoticeKind.allCases.flatMap { kind in
+                    NoticeOutcome.allCases.map { outcome in
+                        let count = notices[CallbackCounts.Notice(kind: kind, outcome: outcome)] ?? 0
+                        return ([("kind", kind.rawValue), ("outcome", outcome.rawValue)], Double(count))
+                    }
+                }
+            ),
+        ])
+    }
+}

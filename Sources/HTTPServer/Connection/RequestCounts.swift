@@ -1,0 +1,85 @@
+package import EventLoop
+
+/// The requests that a server has answered, by route. Each loop counts its own without a lock; a reader adds them up.
+///
+/// A request counts when its response begins. Requests without a response, because the client has gone, do not count.
+package struct RequestCounts: Sendable {
+    /// The requests of one route.
+    package struct OfRoute: Sendable {
+        /// The name of the route: ``Router/add(_:_:name:check:bodyLimit:_:)``.
+        package let route: String
+        /// The numbers of responses by status, without those that are 0.
+        package let statuses: [(status: String, count: Int)]
+        /// The times from the end of the requests' heads to the beginning of the responses.
+        package let durations: DurationCounts
+    }
+
+    /// The statuses that are counted by themselves. Others count by their class, so that no peer determines how many
+    /// numbers there are.
+    private static let statuses = [
+        200, 201, 202, 204, 302, 303, 304, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 422, 429, 431, 500, 502,
+        503, 504,
+    ]
+    private static let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"]
+    private static let labels = statuses.map { String($0) } + classes
+    /// The index of the label of each status from 100 to 599.
+    private static let labelIndexes: [Int] = (100..<600).map { status in
+        statuses.firstIndex(of: status) ?? statuses.count + status / 100 - 1
+    }
+    /// The statuses with which the server refuses a request that may be correct: see ``refusals``.
+    private static let refusing: Set = [401, 403, 408, 413, 414, 429, 431, 503]
+
+    private let routes: [String]
+    // Copies of the static values, which are initialized on first use and so cost a check at each use.
+    private let labelIndexes = Self.labelIndexes
+    private let labelCount = Self.labels.count
+    /// The numbers of responses, by route and within it by label.
+    private var responses: [Int]
+    /// The durations by route.
+    private var durations: [DurationCounts]
+    /// The numbers of requests that were refused, by the kind of problem. The client is not authorized, too slow, sends
+    /// too much or too often, or the server cannot serve it now.
+    package private(set) var refusals: [String: Int] = [:]
+
+    /// - Parameter routes: The names of the routes, by their numbers.
+    init(routes: [String]) {
+        self.routes = routes
+        responses = Array(repeating: 0, count: routes.count * labelCount)
+        durations = Array(repeating: DurationCounts(), count: routes.count)
+    }
+
+    /// Counts a request.
+    ///
+    /// - Parameters:
+    ///   - route: The number of the route.
+    ///   - milliseconds: The time until the response began.
+    ///   - problem: The kind of problem that the response shows.
+    mutating func record(route: Int, status: Int, milliseconds: UInt64, problem: String?) {
+        let label = labelIndexes[min(max(status, 100), 599) - 100]
+        responses[route * labelCount + label] += 1
+        durations[route].record(milliseconds: milliseconds)
+        if let problem, Self.refusing.contains(status) { refusals[problem, default: 0] += 1 }
+    }
+
+    /// Adds the requests of another loop, which has the same routes.
+    static func += (total: inout RequestCounts, other: RequestCounts) {
+        precondition(total.routes == other.routes, "the loops of a server have different routes")
+        for index in total.responses.indices { total.responses[index] += other.responses[index] }
+        for index in total.durations.indices { total.durations[index] += other.durations[index] }
+        total.refusals.merge(other.refusals) { $0 + $1 }
+    }
+
+    /// The requests of each route that has had any.
+    package var byRoute: [OfRoute] {
+        routes.indices.compactMap { route in
+            let counts = responses[(route * labelCount)..<((route + 1) * labelCount)]
+            let statuses = zip(Self.labels, counts).filter { $0.1 > 0 }
+            guard !statuses.isEmpty else { return nil }
+            return OfRoute(
+                route: routes[route],
+                statuses: statuses.map { (status: $0.0, count: $0.1) },
+                durations: durations[route]
+            )
+        }
+    }
+}

@@ -1,0 +1,55 @@
+internal import FoundationEssentials
+package import HTTPServer
+package import ServiceKit
+
+/// The report on requests to this server.
+package struct HTTPMonitoring: Sendable {
+    private static let requests = Metric(
+        "kakao_push_http_requests_total",
+        .counter,
+        "Requests that this server has answered, by operation and status."
+    )
+    private static let duration = Metric(
+        "kakao_push_http_request_duration_seconds",
+        .histogram,
+        "Time from the end of a request's head to the beginning of its response in seconds."
+    )
+    private static let refused = Metric(
+        "kakao_push_refused_total",
+        .counter,
+        "Requests refused: not authorized, too many, too large, too slow, or while the server cannot serve them."
+    )
+    private static let certificateExpiry = Metric(
+        "kakao_push_certificate_expiry_seconds",
+        .gauge,
+        "Seconds until the server's certificate expires; negative afterwards."
+    )
+
+    private let server: HTTPServer
+
+    package init(_ server: HTTPServer) {
+        self.server = server
+    }
+
+    /// Returns the numbers of all loops.
+    package func report() async -> Monitoring.Report {
+        let requests = await server.requests()
+        let routes = requests.byRoute
+        var metrics = [
+            Self.requests.reading(
+                routes.flatMap { route in
+                    route.statuses.map { ([("operation", route.route), ("status", $0.status)], Double($0.count)) }
+                }
+            ),
+            Self.duration.reading(routes.map { ([("operation", $0.route)], $0.durations) }),
+            Self.refused.reading(
+                "reason",
+                requests.refusals.sorted { $0.key < $1.key }.map { ($0.key, Double($0.value)) }
+            ),
+        ]
+        if let expiry = await server.certificateExpiry() {
+            metrics.append(Self.certificateExpiry.reading(Double(expiry) - Date().timeIntervalSince1970))
+        }
+        return Monitoring.Report(metrics: metrics)
+    }
+}
