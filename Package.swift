@@ -118,7 +118,7 @@ let package = Package(
             "Doctor",
             [
                 "Accounts", "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
-                "Postgres", "PushService", "ServiceKit", httpTypes, logging,
+                "Messages", "Postgres", "PushService", "ServiceKit", httpTypes, logging,
             ]
         ),
         target(

@@ -3,6 +3,7 @@ internal import Crypto
 internal import EventLoop
 internal import FoundationEssentials
 internal import Logging
+internal import Messages
 internal import Postgres
 internal import PushService
 internal import ServiceKit
@@ -13,6 +14,8 @@ struct DatabaseChecks: Sendable {
     private static let oldestVersion = 140_000
     /// The SQLSTATE of a statement on a table that does not exist.
     private static let undefinedTable = "42P01"
+    /// The SQLSTATE of an unknown time zone.
+    private static let invalidParameterValue = "22023"
 
     let settings: Settings
     let migrations: Result<String, any Error>
@@ -53,6 +56,7 @@ struct DatabaseChecks: Sendable {
             { await self.check("database.durability") { try await self.durability(pool) } },
             { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
             { await self.check("database.accounts") { try await self.accounts(pool) } },
+            { await self.check("talk.quota_time_zone") { try await self.quotaTimeZone(pool) } },
         ]
         return await [server] + concurrently(others)
     }
@@ -61,8 +65,9 @@ struct DatabaseChecks: Sendable {
         let others = ["migrations", "role", "tls", "connections", "durability", "autovacuum", "accounts"].map {
             "database.\($0)"
         }
+        let subjects = ["clock.database"] + others + ["talk.quota_time_zone"]
         return [Finding(.wrong, "database", text)]
-            + (["clock.database"] + others).map { Finding(.skipped, $0, "the database is unreachable") }
+            + subjects.map { Finding(.skipped, $0, "the database is unreachable") }
     }
 
     private func check(_ subject: String, _ body: () async throws -> (Finding.State, String)) async -> Finding {
@@ -254,6 +259,20 @@ struct DatabaseChecks: Sendable {
         }
         return (.ok, "all stored tokens are encrypted with accounts.encryption_key")
     }
+
+    /// Checks that PostgreSQL knows the time zone with which each message is sent.
+    private func quotaTimeZone(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let name = settings.messages.quotaTimeZone
+        do {
+            let time = try await pool.read(ReadTime(timeZone: name)).first ?? ""
+            return (.ok, "PostgreSQL knows \(name), where it is \(time)")
+        } catch let error as PostgresError where error.sqlState == Self.invalidParameterValue {
+            return (
+                .wrong,
+                "PostgreSQL does not know the time zone \(name), so no KakaoTalk message is sent: use a name such as Asia/Seoul"
+            )
+        }
+    }
 }
 
 // MARK: Statements
@@ -278,6 +297,18 @@ struct PingDatabase: PostgresStatement {
         """
 
     static func decode(_ row: PostgresRow) throws -> Int32 { try row.decode(Int32.self) }
+}
+
+/// Reads the time in a time zone, as hours and minutes.
+struct ReadTime: PostgresStatement {
+    static let sql: SQL = """
+        SELECT to_char(now() AT TIME ZONE $1, 'HH24:MI')
+        """
+
+    let timeZone: String
+
+    var parameters: [PostgresValue] { [.text(timeZone)] }
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }
 
 /// Reads the database's clock.

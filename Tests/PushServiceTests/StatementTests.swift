@@ -239,6 +239,7 @@ import Testing
             ReadServerVersion(),
             PingDatabase(),
             ReadDatabaseClock(),
+            ReadTime(timeZone: "Asia/Seoul"),
             ReadWritability(),
             ReadRolePrivileges(),
             CheckSuperuser(),

@@ -54,7 +54,7 @@ import Testing
             for subject in [
                 "settings", "operator.key", "kakao.api_url", "clock.kakao", "kakao.admin_key", "kakao.app_id",
                 "kakao.auth_url", "identity.kakao_id_token", "database", "clock.database", "database.migrations",
-                "database.role", "database.tls", "database.connections", "journal.directory",
+                "database.role", "database.tls", "database.connections", "talk.quota_time_zone", "journal.directory",
             ] { #expect(examination[subject]?.state == "ok", "\(subject)") }
             // Nothing was changed.
             #expect(try await database.text("SELECT coalesce(to_regclass('devices')::text, 'none')") == "none")
@@ -584,6 +584,18 @@ import Testing
             #expect(finding?.text.contains("restore kakao.app_id") == true)
             try await database.pool.write("DROP TABLE accounts")
             #expect(try await examine()?.text == "the migration of accounts is pending")
+        }
+    }
+
+    @Test("A time zone that PostgreSQL does not know is wrong")
+    func timeZone() async throws {
+        try await Self.with { _, _, environment in
+            var environment = environment
+            environment["TALK_QUOTA_TIME_ZONE"] = "Asia/Soul"
+            let examination = try await Examination(environment)
+            #expect(examination["talk.quota_time_zone"]?.state == "wrong")
+            #expect(examination["talk.quota_time_zone"]?.text.contains("does not know the time zone Asia/Soul") == true)
+            #expect(examination.code == 1)
         }
     }
 
