@@ -96,7 +96,9 @@ import Testing
                     try await Task.sleep(for: .seconds(10))
                     let after = [try await statements(first), try await statements(second)]
                     let seconds = start.duration(to: .now) / .seconds(1)
-                    for (before, after) in zip(before, after) { #expect(after - before <= seconds * 1.2) }
+                    // Ten seconds may begin and end with a look for work, with renewals of the two leases and with a
+                    // cleanup: four statements more than their share.
+                    for (before, after) in zip(before, after) { #expect(after - before <= seconds * 1.2 + 4) }
                 }
             }
         }
