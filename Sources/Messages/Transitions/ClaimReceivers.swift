@@ -24,6 +24,9 @@ struct LockMessageQuotas: PostgresStatement {
 /// The transaction has locked the quotas before (``LockMessageQuotas``), so that this statement sees all reservations. A
 /// receiver that this statement itself leaves no room for stays due: only a quota that is used up before it makes a
 /// receiver wait. So does one that needs another request than those that can be made at once: it can still be canceled.
+///
+/// Receivers are read in the order of their index, and all else by its key (`LATERAL`) or place (`ctid`), whatever
+/// PostgreSQL believes about tables that fill within a second.
 struct ClaimReceivers: PostgresStatement {
     static let sql: SQL = """
         WITH lease AS (
@@ -37,47 +40,64 @@ struct ClaimReceivers: PostgresStatement {
                 (((now() AT TIME ZONE $3)::date + 1)::timestamp AT TIME ZONE $3) AS next_start
         ),
         due AS MATERIALIZED (
-            SELECT receiver.message_id, receiver.position, COALESCE(receiver.uuid, '') AS uuid, message.sender,
-                message.when_over_quota, message.addressing = 'me' AS is_memo, receiver.is_alone
+            SELECT receiver.*, message.sender, message.when_over_quota, message.is_memo
             FROM lease
-            CROSS JOIN message_receivers AS receiver
-            JOIN messages AS message ON message.id = receiver.message_id
-            WHERE receiver.due_at <= now()
-                AND message.state = 'active'
-                AND (message.expires_at IS NULL OR message.expires_at > now())
-            ORDER BY receiver.due_at, receiver.message_id, receiver.position
-            LIMIT $2 * $10
-            FOR UPDATE OF receiver SKIP LOCKED
+            CROSS JOIN LATERAL (
+                SELECT ctid AS place, message_id, position, COALESCE(uuid, '') AS uuid, is_alone
+                FROM message_receivers
+                WHERE due_at <= now()
+                    AND (
+                        SELECT state = 'active' AND (expires_at IS NULL OR expires_at > now())
+                        FROM messages
+                        WHERE id = message_id
+                    )
+                ORDER BY due_at, message_id, position
+                LIMIT $2 * $10
+                FOR UPDATE SKIP LOCKED
+            ) AS receiver
+            CROSS JOIN LATERAL (
+                SELECT sender, when_over_quota, addressing = 'me' AS is_memo
+                FROM messages
+                WHERE id = receiver.message_id
+                LIMIT 1
+            ) AS message
         ),
         room AS (
-            SELECT due.*,
-                $4 - COALESCE(app.used, 0) AS app,
-                $5 - COALESCE(sender.used, 0) AS sender_room,
-                CASE WHEN is_memo THEN $8 ELSE $6 - COALESCE(receiver.used, 0) END AS receiver,
-                CASE WHEN is_memo THEN $8 ELSE $7 END - COALESCE(pair.used, 0) AS pair
+            SELECT due.*, $4 - app.used AS app, $5 - sender.used AS sender_room,
+                CASE WHEN is_memo THEN $8 ELSE $6 - receiver.used END AS receiver,
+                CASE WHEN is_memo THEN $8 ELSE $7 END - pair.used AS pair
             FROM due
             CROSS JOIN today
-            LEFT JOIN message_quotas AS app
-                ON app.day = today.day AND app.quota = 'app' AND app.sender = 0 AND app.receiver = ''
-            LEFT JOIN message_quotas AS sender
-                ON sender.day = today.day AND sender.quota = 'sender' AND sender.sender = due.sender
-                AND sender.receiver = ''
-            LEFT JOIN message_quotas AS receiver
-                ON receiver.day = today.day AND receiver.quota = 'receiver' AND receiver.sender = 0
-                AND receiver.receiver = due.uuid
-            LEFT JOIN message_quotas AS pair
-                ON pair.day = today.day AND pair.quota = 'pair' AND pair.sender = due.sender
-                AND pair.receiver = due.uuid
+            CROSS JOIN LATERAL (
+                SELECT COALESCE(sum(used), 0) AS used
+                FROM message_quotas
+                WHERE (day, quota, sender, receiver) = (today.day, 'app', 0, '')
+            ) AS app
+            CROSS JOIN LATERAL (
+                SELECT COALESCE(sum(used), 0) AS used
+                FROM message_quotas
+                WHERE (day, quota, sender, receiver) = (today.day, 'sender', due.sender, '')
+            ) AS sender
+            CROSS JOIN LATERAL (
+                SELECT COALESCE(sum(used), 0) AS used
+                FROM message_quotas
+                WHERE (day, quota, sender, receiver) = (today.day, 'receiver', 0, due.uuid)
+            ) AS receiver
+            CROSS JOIN LATERAL (
+                SELECT COALESCE(sum(used), 0) AS used
+                FROM message_quotas
+                WHERE (day, quota, sender, receiver) = (today.day, 'pair', due.sender, due.uuid)
+            ) AS pair
         ),
-        used_up AS (
-            SELECT message_id, position, when_over_quota,
+        used_up AS MATERIALIZED (
+            SELECT place, when_over_quota,
                 CASE WHEN app <= 0 THEN 'app' WHEN sender_room <= 0 THEN 'sender' WHEN receiver <= 0 THEN 'receiver' ELSE 'pair' END
                     || '_quota' AS reason
             FROM room
             WHERE LEAST(app, sender_room, receiver, pair) <= 0
         ),
         ranked AS (
-            SELECT message_id, position, sender, is_memo,
+            SELECT place, message_id, position, uuid, sender, is_memo,
                 is_alone OR row_number() OVER (PARTITION BY message_id, is_alone ORDER BY position) % $10 = 1 AS begins_request,
                 row_number() OVER (ORDER BY message_id, position) <= app
                     AND row_number() OVER (PARTITION BY sender ORDER BY message_id, position) <= sender_room
@@ -86,62 +106,68 @@ struct ClaimReceivers: PostgresStatement {
             FROM room
             WHERE LEAST(app, sender_room, receiver, pair) > 0
         ),
-        chosen AS (
-            SELECT message_id, position, sender, is_memo,
-                fits AND count(*) FILTER (WHERE begins_request) OVER (ORDER BY message_id, position) <= $2 AS is_claimed
+        counted AS (
+            SELECT *,
+                fits AND count(*) FILTER (WHERE begins_request) OVER (ORDER BY message_id, position) <= $2 AS is_chosen
             FROM ranked
         ),
+        chosen AS MATERIALIZED (
+            SELECT place, uuid, sender, is_memo
+            FROM counted
+            WHERE is_chosen
+        ),
         claimed AS (
-            UPDATE message_receivers AS receiver
+            UPDATE message_receivers
             SET state = 'sending',
                 due_at = NULL,
                 attempts = attempts + 1,
                 claims = claims + 1,
                 lease = $1,
-                quota_day = today.day
-            FROM chosen
-            CROSS JOIN today
-            WHERE receiver.message_id = chosen.message_id
-                AND receiver.position = chosen.position
-                AND chosen.is_claimed
-            RETURNING receiver.message_id, receiver.position, receiver.claims, receiver.attempts, receiver.uuid,
-                receiver.is_alone, receiver.code, receiver.quota_day, chosen.sender
+                quota_day = (SELECT day FROM today)
+            WHERE ctid = ANY (ARRAY(SELECT place FROM chosen))
+            RETURNING message_id, position, claims, attempts, uuid, is_alone, code
         ),
         reserved AS (
             INSERT INTO message_quotas AS quota (day, quota, sender, receiver, used)
-            SELECT quota_day, item.quota, item.sender, item.receiver, count(*)
-            FROM claimed
+            SELECT today.day, item.quota, item.sender, item.receiver, count(*)
+            FROM chosen
+            CROSS JOIN today
             CROSS JOIN LATERAL (
-                VALUES (1, 'app', 0, ''), (2, 'sender', sender, ''), (3, 'receiver', 0, uuid),
-                    (4, 'pair', sender, COALESCE(uuid, ''))
+                VALUES (1, 'app', 0, ''), (2, 'sender', sender, ''), (3, 'receiver', 0, CASE WHEN NOT is_memo THEN uuid END),
+                    (4, 'pair', sender, uuid)
             ) AS item (rank, quota, sender, receiver)
             WHERE item.receiver IS NOT NULL
-            GROUP BY quota_day, item.rank, item.quota, item.sender, item.receiver
+            GROUP BY today.day, item.rank, item.quota, item.sender, item.receiver
             ORDER BY item.rank, item.sender, item.receiver
             ON CONFLICT (day, quota, sender, receiver) DO UPDATE
             SET used = quota.used + excluded.used
         ),
         over AS (
             UPDATE message_receivers AS receiver
-            SET state = CASE WHEN used_up.when_over_quota = 'wait' THEN 'waiting' ELSE 'failed' END,
-                due_at = CASE
-                    WHEN used_up.when_over_quota = 'wait'
-                        THEN today.next_start + random() * make_interval(secs => $9)
-                END,
+            SET (state, due_at, reason, finished_at) = (
+                    SELECT CASE WHEN waits THEN 'waiting' ELSE 'failed' END,
+                        CASE WHEN waits THEN today.next_start + random() * make_interval(secs => $9) END,
+                        used_up.reason,
+                        CASE WHEN NOT waits THEN now() END
+                    FROM used_up
+                    CROSS JOIN today
+                    CROSS JOIN LATERAL (SELECT when_over_quota = 'wait') AS item (waits)
+                    WHERE used_up.place = receiver.ctid
+                ),
                 code = NULL,
-                reason = used_up.reason,
-                kakao_message = NULL,
-                finished_at = CASE WHEN used_up.when_over_quota = 'fail' THEN now() END
-            FROM used_up
-            CROSS JOIN today
-            WHERE receiver.message_id = used_up.message_id
-                AND receiver.position = used_up.position
+                kakao_message = NULL
+            WHERE receiver.ctid = ANY (ARRAY(SELECT place FROM used_up))
             RETURNING receiver.message_id, receiver.state
         )
-        SELECT claimed.message_id, position, claims, attempts, uuid, is_alone, code, claimed.sender, addressing,
-            delivery, when_over_quota, item.template_object, item.template_id, item.template_args, item.request_url, 0
+        SELECT message_id, position, claims, attempts, uuid, is_alone, code, message.sender, addressing, delivery,
+            when_over_quota, item.template_object, item.template_id, item.template_args, item.request_url, 0
         FROM claimed
-        JOIN messages AS message ON message.id = claimed.message_id
+        CROSS JOIN LATERAL (
+            SELECT *
+            FROM messages
+            WHERE id = message_id
+            LIMIT 1
+        ) AS message
         LEFT JOIN LATERAL (
             SELECT template_object, template_id, template_args, request_url
             WHERE position = (SELECT min(first.position) FROM claimed AS first WHERE first.message_id = message.id)
