@@ -148,10 +148,8 @@ let package = Package(
             "delivery-proof",
             [
                 "Accounts", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput",
-                "Postgres",
-                "PrivatePostgres", "Pushes", "PushService", "ServiceKit", argumentParser, deque, httpTypes, logging,
-                serviceLifecycle,
-                subprocess, systemPackage, unixSignals,
+                "Messages", "Postgres", "PrivatePostgres", "Pushes", "PushService", "ServiceKit", argumentParser, deque,
+                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
 

@@ -5,6 +5,7 @@ internal import FoundationEssentials
 internal import Glibc
 internal import LogOutput
 internal import Logging
+internal import Messages
 internal import PushService
 internal import Pushes
 internal import ServiceKit
@@ -23,7 +24,7 @@ struct ServeUnderTest: AsyncParsableCommand {
     static let readyPrefix = "serving on port "
 
     @Option(
-        help: "The sender's lease in milliseconds. Its other intervals are scaled with it. (default: as in production)"
+        help: "The senders' lease in milliseconds; scales their other intervals. (default: as in production)"
     )
     var leaseMilliseconds: Int?
 
@@ -51,6 +52,7 @@ struct ServeUnderTest: AsyncParsableCommand {
             settings.pushes.intervals = WorkIntervals(lease: .milliseconds(leaseMilliseconds))
             // Otherwise the wait after a rate limit would be most of the run's duration.
             settings.pushes.intervals.quotaWait = settings.pushes.intervals.lease * 0.2
+            settings.messages.intervals = settings.pushes.intervals
         }
         if let refreshLeaseMilliseconds {
             settings.accounts.refreshIntervals = RefreshIntervals(lease: .milliseconds(refreshLeaseMilliseconds))

@@ -23,7 +23,7 @@ import Testing
         let plan = AccountCrashPlan()
         try await withDatabaseAndKakao(sandbox: plan.sandbox) { database, kakao in
             try await AccountHistory.record(in: database)
-            let servers = try await AccountServers.start(plan, database, kakao)
+            let servers = try await plan.startServers(database, kakao)
             do {
                 try await prove(plan, servers, database, kakao)
             } catch {
@@ -36,7 +36,7 @@ import Testing
 
     private func prove(
         _ plan: AccountCrashPlan,
-        _ servers: AccountServers,
+        _ servers: ServersUnderTest,
         _ database: TestDatabase,
         _ kakao: TestKakao
     ) async throws {
@@ -103,7 +103,7 @@ import Testing
 
     // MARK: Steps
 
-    private func logIn(_ plan: AccountCrashPlan, _ servers: AccountServers, _ kakao: TestKakao) async throws {
+    private func logIn(_ plan: AccountCrashPlan, _ servers: ServersUnderTest, _ kakao: TestKakao) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for worker in 0..<8 {
                 group.addTask {
@@ -134,7 +134,7 @@ import Testing
     }
 
     /// Asks for the tokens of accounts until none has a refresh in flight or one that failed.
-    private func finishRefreshes(_ servers: AccountServers, _ database: TestDatabase) async throws {
+    private func finishRefreshes(_ servers: ServersUnderTest, _ database: TestDatabase) async throws {
         try await eventually("no refresh is in flight", within: .seconds(180)) {
             let rows = try await database.pool.read(
                 "SELECT user_id FROM accounts WHERE state = 'linked' AND (lease IS NOT NULL OR attempts > 0)"
@@ -149,7 +149,7 @@ import Testing
     private func check(
         _ plan: AccountCrashPlan,
         _ history: AccountHistory,
-        _ servers: AccountServers,
+        _ servers: ServersUnderTest,
         _ kakao: TestKakao
     ) async throws {
         #expect(history.violations.isEmpty, "\(history.violations.prefix(20).joined(separator: "\n"))")
@@ -255,113 +255,28 @@ private struct AccountCrashPlan {
     }
 }
 
-/// Three servers on one database, as separate processes with a short lease.
-private final class AccountServers: Sendable {
-    private struct State {
-        var processes: [RunningProgram] = []
-        var ended: [RunningProgram] = []
-        var urls: [String] = []
-        var killed: [Date] = []
-        var stopped: [Date] = []
-    }
-
-    private let environment: [String: String]
-    private let lease: Duration
-    private let state = Locked(State())
-
-    private init(environment: [String: String], lease: Duration) {
-        self.environment = environment
-        self.lease = lease
-    }
-
-    static func start(
-        _ plan: AccountCrashPlan,
-        _ database: TestDatabase,
-        _ kakao: TestKakao
-    ) async throws -> AccountServers {
-        var environment = RunningProgram.environment(database, kakao)
+extension AccountCrashPlan {
+    /// Starts three servers that keep accounts, with a short lease.
+    fileprivate func startServers(_ database: TestDatabase, _ kakao: TestKakao) async throws -> ServersUnderTest {
+        var environment = RunningProgram.accountEnvironment(database, kakao)
         environment["LOG_LEVEL"] = "debug"
-        environment["KAKAO_APP_ID"] = "123456"
-        environment["KAKAO_AUTH_URL"] = kakao.sandbox.url
-        environment["KAKAO_REST_API_KEY"] = "sandbox-rest-api-key"
-        environment["KAKAO_NATIVE_APP_KEY"] = "sandbox-native-app-key"
-        environment["KAKAO_CLIENT_SECRET"] = "sandbox-client-secret"
-        environment["ACCOUNTS_ENCRYPTION_KEY"] = Data(repeating: 7, count: 32).base64EncodedString()
-        let servers = AccountServers(environment: environment, lease: plan.lease)
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<3 {
-                group.addTask {
-                    let (process, url) = try await servers.startProcess()
-                    servers.state.withLock {
-                        $0.processes.append(process)
-                        $0.urls.append(url)
-                    }
-                }
-            }
-            try await group.waitForAll()
-        }
-        return servers
-    }
-
-    private func startProcess() async throws -> (RunningProgram, url: String) {
-        let process = try await RunningProgram.start(
-            "delivery-proof",
-            [
-                "serve-under-test", "--migrations", TestFiles.migrations,
-                "--refresh-lease-milliseconds", String(lease.wholeMilliseconds),
-            ],
+        return try await .start(
+            3,
+            ["--refresh-lease-milliseconds", String(lease.wholeMilliseconds)],
             environment: environment
         )
-        return (process, try await process.url())
     }
+}
 
-    /// The times at which servers were killed and stopped.
-    var killed: [Date] { state.withLock { $0.killed } }
-    var stopped: [Date] { state.withLock { $0.stopped } }
-
+extension ServersUnderTest {
     /// The users for whom a server got no response from Kakao in time, as its log says.
-    var timedOut: Set<Int64> {
-        let lines = state.withLock { $0.ended + $0.processes }.flatMap(\.lines)
+    fileprivate var timedOut: Set<Int64> {
         let failures = lines.lazy.filter { $0.contains("Token refresh failed") && $0.contains("timedOut") }
         return Set(
             failures.compactMap { line in
                 line.split(separator: " ").first { $0.hasPrefix("user_id=") }.flatMap { Int64($0.dropFirst(8)) }
             }
         )
-    }
-
-    func caller(_ number: Int) -> Caller { Caller(url: state.withLock { $0.urls[number] }) }
-
-    func kill(_ number: Int) async {
-        let process = state.withLock { state in
-            state.killed.append(Date())
-            state.processes[number].send(SIGKILL)
-            return state.processes[number]
-        }
-        _ = await process.ended()
-    }
-
-    func restart(_ number: Int) async throws {
-        let (process, url) = try await startProcess()
-        state.withLock {
-            $0.ended.append($0.processes[number])
-            $0.processes[number] = process
-            $0.urls[number] = url
-        }
-    }
-
-    func stop(_ number: Int) {
-        state.withLock {
-            $0.stopped.append(Date())
-            $0.processes[number].send(SIGSTOP)
-        }
-    }
-
-    func `continue`(_ number: Int) { state.withLock { $0.processes[number].send(SIGCONT) } }
-
-    /// Kills the servers that run.
-    func end() async {
-        for process in state.withLock({ $0.processes }) { try? await process.whileRunning {} }
     }
 }
 

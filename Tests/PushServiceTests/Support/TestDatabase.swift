@@ -38,13 +38,21 @@ struct TestDatabase: Sendable {
         let admin = try await TestServer.admin
         let name = "push_service_test_\(getpid())_template"
         try await admin.pool.write("CREATE DATABASE \(name)")
+        try await migrate(url(admin.url, database: name))
+        return name
+    }
+
+    /// Creates the tables of this version.
+    private static func migrate(_ url: String) async throws {
         _ = try await Migrator(directory: TestFiles.migrations).migrate(
-            settings: PostgresSettings(url: url(admin.url, database: name)),
+            settings: PostgresSettings(url: url),
             loop: Shared.loop,
             logger: quietLogger
         )
-        return name
     }
+
+    /// Creates the tables of this version in a database that is empty.
+    func migrate() async throws { try await Self.migrate(url) }
 
     /// Runs `body` with a new database, and drops it afterwards.
     static func with(_ content: Content = .schema, _ body: (TestDatabase) async throws -> Void) async throws {
