@@ -10,7 +10,7 @@ internal import ServiceKit
 /// The checks change nothing and send no push. They run concurrently, each within a time limit.
 package struct Doctor: Sendable {
     /// The time limit of a group of checks. It is longer than a group takes when each of its steps times out.
-    private static let timeout = Duration.seconds(20)
+    private static let timeout = Duration.seconds(40)
     /// The length in bytes of the shortest secret that is masked. A shorter one would match text that is not secret.
     private static let shortestMasked = 8
 
@@ -106,7 +106,7 @@ package struct Doctor: Sendable {
 
     private func makeClient(trusting file: String?) throws(HTTPClientError) -> HTTPClient {
         try HTTPClient(
-            settings: HTTPClientSettings(totalTimeout: .seconds(5), caCertificateFile: file),
+            settings: HTTPClientSettings(totalTimeout: .seconds(10), caCertificateFile: file),
             loop: loop
         )
     }
