@@ -53,7 +53,9 @@ import Testing
             try await eventually("messages are being sent", within: .seconds(300)) {
                 let sending = try await database.count("message_receivers WHERE state = 'sending'")
                 let ended = try await database.count("message_receivers WHERE finished_at IS NOT NULL")
-                return sending >= plan.receiversInFlight && ended >= settled
+                let waiting = try await database.count("message_receivers WHERE state = 'waiting'")
+                // On a busy machine, all may have been sent before the last events.
+                return sending >= plan.receiversInFlight && ended >= settled || ended + waiting == plan.receivers
             }
             let server = number % plan.servers
             switch event {
@@ -75,10 +77,8 @@ import Testing
         }
         try await created
         try await eventually("all messages have ended", within: .seconds(600)) {
-            // Kakao learns of a friendship within two minutes: the receivers are due now, as time would make them.
-            try await database.pool.write(
-                "UPDATE message_receivers SET due_at = now() WHERE state = 'waiting' AND code = -502"
-            )
+            // Those that wait for a retry, for up to two minutes, are due now, as time would make them.
+            try await database.pool.write("UPDATE message_receivers SET due_at = now() WHERE state = 'waiting'")
             return try await database.count("messages WHERE state = 'active'") == 0
         }
         let history = try await MessageHistory(plan, database, kakao.sandbox)

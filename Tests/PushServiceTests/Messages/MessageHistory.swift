@@ -45,7 +45,9 @@ struct MessageHistory {
         for receiver in receivers {
             judge(receiver, reached[receiver.uuid, default: 0])
         }
-        for row in try await database.pool.read("SELECT sender, used FROM message_quotas WHERE quota = 'sender'") {
+        // The day may have ended meanwhile.
+        let quotas = "SELECT sender, sum(used)::int FROM message_quotas WHERE quota = 'sender' GROUP BY sender"
+        for row in try await database.pool.read(quotas) {
             let (sender, used) = try row.decode(Int64.self, Int32.self)
             let least = reachedBySender[sender, default: 0]
             let own = receivers.filter { $0.sender == sender }
