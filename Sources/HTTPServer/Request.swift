@@ -28,7 +28,7 @@ package final class Request: @unchecked Sendable {
     /// The number of the route; 0 for none.
     var route = 0
     /// The caller, as the route's check found it. `nil` without a check that sets it.
-    package var principal: (any Sendable)?
+    package var principal: (any Principal)?
     /// Whether the route's check has exempted the connection from the limit of its address.
     package var exemptsConnection = false
     /// The time at which the head was complete, in milliseconds of the loop's clock.

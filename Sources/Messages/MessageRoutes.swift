@@ -155,7 +155,7 @@ struct MessageRoutes: RouteCollection {
             "cancelMessage",
             .post,
             "/v1/messages/{id}/cancel",
-            .operator(.talk),
+            .operatorWithAny([.talk, .operate]),
             "Ends a message. Receivers to whom it has not been sent are skipped.",
             path: [id],
             answers: [.json(.ok, MessageSummary.shape, "The message.")],

@@ -308,7 +308,7 @@ struct PushRoutes: RouteCollection {
                 "\(control.rawValue)Push",
                 .post,
                 "/v1/pushes/{id}/\(control.rawValue)",
-                .operator(.send),
+                .operatorWithAny([.send, .operate]),
                 control.summary,
                 path: [id],
                 body: control == .retry ? .fields([uncertain]) : .none,

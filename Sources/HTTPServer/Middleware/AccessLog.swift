@@ -2,8 +2,8 @@ internal import EventLoop
 internal import HTTPTypes
 package import Logging
 
-/// Logs one line per request: client, method, path, status and duration. For a request forwarded by a trusted proxy,
-/// `remote` is the proxy and `client` the original client.
+/// Logs one line per request: client, method, path, status, duration, and the name of the caller's key. For a request
+/// forwarded by a trusted proxy, `remote` is the proxy and `client` the original client.
 ///
 /// The query is left out, because callbacks carry data from phones in it. All headers are left out too: what is not
 /// logged cannot leak.
@@ -34,6 +34,7 @@ package final class AccessLog: Middleware {
             "remote": "\(request.remoteAddress.host)",
             "milliseconds": "\(request.loop.now - request.startedAt)",
         ]
+        if let key = request.principal?.keyName { metadata["key"] = "\(key)" }
         let client = request.clientAddress
         if client != request.remoteAddress { metadata["client"] = "\(client.host)" }
         logger.log(

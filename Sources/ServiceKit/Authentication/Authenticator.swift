@@ -52,8 +52,9 @@ struct Authenticator: Authorizer {
     func check(_ access: Access) -> HeadCheck? {
         switch access {
         case .anyone: nil
-        case .operator(let scopes): { try checkOperator($0, scopes) }
-        case .monitoring: { try monitoring.check($0) { try checkOperator($0, [.read]) } }
+        case .operator(let scopes): { try checkOperator($0, .all(scopes)) }
+        case .operatorWithAny(let scopes): { try checkOperator($0, .any(scopes)) }
+        case .monitoring: { try monitoring.check($0) { try checkOperator($0, .all([.read])) } }
         case .device: { try checkUser($0, or: .devices, acceptsAnyToken: true) }
         case .kakaoUser(let scope): { try checkUser($0, or: scope, acceptsAnyToken: false) }
         case .kakao: { try checkKakao($0) }
@@ -61,10 +62,30 @@ struct Authenticator: Authorizer {
         }
     }
 
-    /// Admits a request whose operator key has all of `scopes`.
+    /// The scopes that a key must have.
+    private enum Requirement: Sendable {
+        case all([Scope])
+        /// At least one of them.
+        case any([Scope])
+
+        /// - Throws: ``Problem`` 403 if a scope is missing.
+        func check(_ granted: Set<Scope>) throws {
+            switch self {
+            case .all(let scopes):
+                guard let missing = scopes.first(where: { !$0.isAllowed(by: granted) }) else { return }
+                throw Problem(of: .missingScope, "This key does not have the scope \(missing.rawValue).")
+            case .any(let scopes):
+                guard !scopes.contains(where: { $0.isAllowed(by: granted) }) else { return }
+                let names = scopes.map(\.rawValue).joined(separator: " or ")
+                throw Problem(of: .missingScope, "This key does not have the scope \(names).")
+            }
+        }
+    }
+
+    /// Admits a request whose operator key has the required scopes.
     ///
     /// Both `Bearer KEY` and `KakaoAK KEY` are accepted. Clients written for Kakao's API send the latter.
-    private func checkOperator(_ request: Request, _ scopes: [Scope]) throws -> PendingCheck? {
+    private func checkOperator(_ request: Request, _ scopes: Requirement) throws -> PendingCheck? {
         guard let credential = Credential(request) else { throw Self.unauthorized }
         return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
     }
@@ -80,7 +101,7 @@ struct Authenticator: Authorizer {
         guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
             !operatorKey.matches(digest: digest)
         else {
-            return try checkKey(digest, [scope], of: request)
+            return try checkKey(digest, .all([scope]), of: request)
         }
         guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else { throw Self.kakaoTokenRequired }
         try limits.takeFromAddress(of: request)
@@ -107,31 +128,29 @@ struct Authenticator: Authorizer {
         request.principal = Caller.user(user)
     }
 
-    private func checkKey(_ digest: [UInt8], _ scopes: [Scope], of request: Request) throws -> PendingCheck? {
+    private func checkKey(_ digest: [UInt8], _ scopes: Requirement, of request: Request) throws -> PendingCheck? {
         guard !operatorKey.matches(digest: digest) else {
-            request.principal = Caller.operator(keyID: [])
+            request.principal = Caller.operator(.setting)
             return nil
         }
-        request.principal = Caller.operator(keyID: digest)
-        if let known = try operators.knownScopes(ofKeyWith: digest, from: request.clientAddress.network) {
-            try Self.require(scopes, of: known)
+        @Sendable func admit(_ grant: OperatorKeys.Grant) throws {
+            request.principal = Caller.operator(KeyIdentity(id: digest, name: grant.name))
+            try scopes.check(grant.scopes)
+        }
+        if let known = try operators.knownGrant(ofKeyWith: digest, from: request.clientAddress.network) {
+            try admit(known)
             return nil
         }
         return {
-            let known = try await operators.scopes(
+            let known = try await operators.grant(
                 ofKeyWith: digest,
                 from: request.clientAddress.network,
                 keys,
                 on: request.loop
             )
             guard let known else { throw Self.unauthorized }
-            try Self.require(scopes, of: known)
+            try admit(known)
         }
-    }
-
-    private static func require(_ scopes: [Scope], of known: Set<Scope>) throws {
-        guard let missing = scopes.first(where: { !$0.isAllowed(by: known) }) else { return }
-        throw Problem(of: .missingScope, "This key does not have the scope \(missing.rawValue).")
     }
 
     /// Admits a request that carries the Admin key, as those of Kakao's servers do.

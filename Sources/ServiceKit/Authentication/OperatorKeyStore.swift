@@ -29,9 +29,9 @@ package struct OperatorKeyStore: Sendable {
         text.hasPrefix(prefix)
     }
 
-    /// Returns the scopes of the valid key with this SHA-256, and for how long they may be cached: until the key
+    /// Returns what the valid key with this SHA-256 allows, and for how long that may be cached: until the key
     /// expires, but for at most a second. Returns `nil` if there is no such key, or it has expired or been revoked.
-    func validKey(_ digest: [UInt8]) async throws -> (scopes: Set<Scope>, remaining: Duration)? {
+    func validKey(_ digest: [UInt8]) async throws -> (grant: OperatorKeys.Grant, remaining: Duration)? {
         try await pool.read(FindValidOperatorKey(sha256: digest)).first
     }
 
@@ -73,10 +73,10 @@ extension Set<Scope> {
 
 // MARK: Statements
 
-/// Finds the scopes of a valid key, and for how long the server may cache them: at most a second.
+/// Finds the name and the scopes of a valid key, and for how long the server may cache them: at most a second.
 struct FindValidOperatorKey: PostgresStatement {
     static let sql: SQL = """
-        SELECT scopes,
+        SELECT name, scopes,
             extract(epoch FROM LEAST(expires_at, now() + interval '1 second') - now())::float8
         FROM operator_keys
         WHERE sha256 = $1
@@ -87,9 +87,9 @@ struct FindValidOperatorKey: PostgresStatement {
     let sha256: [UInt8]
 
     var parameters: [PostgresValue] { [.bytes(sha256)] }
-    static func decode(_ row: PostgresRow) throws -> (scopes: Set<Scope>, remaining: Duration) {
-        let (scopes, seconds) = try row.decode([String].self, Double.self)
-        return (Set(names: scopes), .seconds(seconds))
+    static func decode(_ row: PostgresRow) throws -> (grant: OperatorKeys.Grant, remaining: Duration) {
+        let (name, scopes, seconds) = try row.decode(String.self, [String].self, Double.self)
+        return (OperatorKeys.Grant(name: name, scopes: Set(names: scopes)), .seconds(seconds))
     }
 }
 

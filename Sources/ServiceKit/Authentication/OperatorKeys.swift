@@ -4,7 +4,7 @@ internal import HTTPServer
 internal import Locking
 internal import Postgres
 
-/// A cache of valid operator keys and their scopes, as stored in the database. Shared by all event loops of a server.
+/// A cache of valid operator keys with their names and scopes, as stored in the database. Shared by all event loops of a server.
 ///
 /// An entry is valid for less than a second, counted from the start of its look-up. A revoked key is accepted for that
 /// long on every server, without relying on notifications, and a busy key costs one look-up a second. An entry also
@@ -20,8 +20,14 @@ final class OperatorKeys: Sendable {
     /// The maximum number of concurrent look-ups.
     private static let maximumQuestions = 256
 
-    private struct Entry: Sendable {
+    /// What a valid key allows.
+    struct Grant: Sendable, Equatable {
+        let name: String
         let scopes: Set<Scope>
+    }
+
+    private struct Entry: Sendable {
+        let grant: Grant
         /// When the key has to be looked up again.
         let end: MonotonicTime
     }
@@ -41,7 +47,7 @@ final class OperatorKeys: Sendable {
     /// The number of cached keys and remembered addresses.
     var count: Int { state.withLock { $0.entries.count } + delays.count }
 
-    /// Returns the scopes of a key; `nil` if the key is invalid.
+    /// Returns what a key allows; `nil` if the key is invalid.
     ///
     /// - Parameters:
     ///   - digest: The key's SHA-256.
@@ -49,15 +55,15 @@ final class OperatorKeys: Sendable {
     ///   - store: The store of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 429 for an unknown key from an address that has to wait; an error of the database.
-    func scopes(
+    func grant(
         ofKeyWith digest: [UInt8],
         from address: @autoclosure () -> SocketAddress.Network,
         _ store: OperatorKeyStore,
         on loop: EventLoop
-    ) async throws -> Set<Scope>? {
+    ) async throws -> Grant? {
         let arrival = MonotonicTime.now
         let address = address()
-        if let scopes = try knownScopes(ofKeyWith: digest, from: address, at: arrival) { return scopes }
+        if let grant = try knownGrant(ofKeyWith: digest, from: address, at: arrival) { return grant }
         while true {
             let answer = await questions.answer(to: digest, on: loop) { await self.ask(digest, store) }
             guard let answer else { throw PostgresError(.overloaded, detail: "too many concurrent key look-ups") }
@@ -70,14 +76,14 @@ final class OperatorKeys: Sendable {
         }
     }
 
-    /// Returns the scopes of a key if they are cached; `nil` if the key has to be looked up.
+    /// Returns what a key allows if it is cached; `nil` if the key has to be looked up.
     ///
     /// - Throws: ``Problem`` 429 for an unknown key from an address that has to wait.
-    func knownScopes(
+    func knownGrant(
         ofKeyWith digest: [UInt8],
         from address: @autoclosure () -> SocketAddress.Network,
         at now: MonotonicTime = .now
-    ) throws -> Set<Scope>? {
+    ) throws -> Grant? {
         let known = entry(digest)
         if let known, known.end > now { return use(known, digest) }
         if known == nil, let wait = delays.wait(address(), at: now) {
@@ -107,10 +113,10 @@ final class OperatorKeys: Sendable {
         state.withLock { $0.entries.value(digest) }
     }
 
-    private func use(_ entry: Entry, _ digest: [UInt8]) -> Set<Scope> {
+    private func use(_ entry: Entry, _ digest: [UInt8]) -> Grant {
         let now = Date()
         state.withLock { $0.uses[digest] = now }
-        return entry.scopes
+        return entry.grant
     }
 
     /// Looks a key up in the database, and caches the result.
@@ -120,7 +126,7 @@ final class OperatorKeys: Sendable {
         if let entry = entry(digest), entry.end > start { return .success(entry) }
         do {
             let key = try await store.validKey(digest)
-            let entry = key.map { Entry(scopes: $0.scopes, end: start + min($0.remaining, Self.trust)) }
+            let entry = key.map { Entry(grant: $0.grant, end: start + min($0.remaining, Self.trust)) }
             state.withLock { state in
                 if let entry { state.entries.set(entry, for: digest) } else { state.entries.remove(digest) }
             }

@@ -97,6 +97,7 @@ extension Access {
         return switch self {
         case .anyone, .kakaoAddress: []
         case .operator(let scopes): [requirement(.operatorKey, scopes)]
+        case .operatorWithAny(let scopes): scopes.map { requirement(.operatorKey, [$0]) }
         case .monitoring: [requirement(.operatorKey, [.read])]
         case .device: [requirement(.operatorKey, [.devices]), requirement(.userToken)]
         case .kakaoUser(let scope): [requirement(.operatorKey, [scope]), requirement(.kakaoToken)]

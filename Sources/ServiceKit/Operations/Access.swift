@@ -7,6 +7,8 @@ package enum Access: Sendable, Equatable {
     case anyone
     /// Operators whose key has all of these scopes.
     case `operator`([Scope])
+    /// Operators whose key has one of these scopes.
+    case operatorWithAny([Scope])
     /// Operators whose key has the scope `read`. A key that was accepted within the last hour is accepted even while
     /// the database is unavailable, since operators need the metrics most then.
     case monitoring
@@ -33,14 +35,35 @@ package protocol Authorizer: Sendable {
 }
 
 /// The authenticated caller of an operation.
-package enum Caller: Sendable, Equatable {
+package enum Caller: Principal, Equatable {
     case anyone
-    /// An operator or a backend. The id is the SHA-256 of its key; empty for the key in the settings, whose value may
-    /// change.
-    case `operator`(keyID: [UInt8])
+    /// An operator or a backend.
+    case `operator`(KeyIdentity)
     /// A user's app, for this user only.
     case user(AuthorizedUser)
     case kakao
+}
+
+extension Caller {
+    package var keyName: String? {
+        if case .operator(let key) = self { key.name } else { nil }
+    }
+}
+
+/// An operator key, as logs and records name it.
+package struct KeyIdentity: Sendable, Equatable {
+    /// The key in the settings, whose value may change.
+    package static let setting = KeyIdentity(id: [], name: "operator.key")
+
+    /// The SHA-256 of the key; empty for the key in the settings.
+    package let id: [UInt8]
+    /// The name that the key was created with.
+    package let name: String
+
+    package init(id: [UInt8], name: String) {
+        self.id = id
+        self.name = name
+    }
 }
 
 /// A user whose token was verified.

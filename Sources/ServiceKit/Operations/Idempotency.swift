@@ -23,7 +23,7 @@ package struct Idempotency: Sendable {
     package init?(_ call: Call) throws {
         guard let key = try call[Self.field] else { return nil }
         var keyID: [UInt8] = []
-        if case .operator(let id) = call.caller { keyID = id }
+        if case .operator(let key) = call.caller { keyID = key.id }
         // The digest includes path and query, because equal bodies at different paths are different requests.
         let query = call.request.head.query.isEmpty ? [] : Array("?".utf8) + call.request.head.query + Array("\n".utf8)
         self.init(

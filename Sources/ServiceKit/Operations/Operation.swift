@@ -176,7 +176,8 @@ package final class OperationDeclaration: Sendable {
         problems.formUnion(self.problems)
         switch access {
         case .anyone: break
-        case .operator, .monitoring: problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys])
+        case .operator, .operatorWithAny, .monitoring:
+            problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys])
         case .device, .kakaoUser:
             problems.formUnion([
                 .unauthorized, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests, .identityUnavailable,

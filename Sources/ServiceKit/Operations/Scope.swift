@@ -4,6 +4,8 @@ package enum Scope: String, CaseIterable, Sendable {
     case devices
     /// Permission to send and control pushes.
     case send
+    /// Permission to stop and start all sending, and to control pushes and messages, without sending any.
+    case operate
     /// Permission to call Kakao about users: accounts, scopes, terms.
     case accounts
     /// Permission to read users' access tokens.

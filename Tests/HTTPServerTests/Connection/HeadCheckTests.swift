@@ -13,11 +13,11 @@ private func routes(_ gate: Gate = Gate(), _ calls: Locked<Int> = Locked(0)) -> 
         }
         @Sendable func answer(_ request: Request) -> Response {
             calls.withLock { $0 += 1 }
-            return .text("\(request.principal ?? -1) \(request.body.count)")
+            return .text("\(request.principal?.keyName ?? "none") \(request.body.count)")
         }
         let now: HeadCheck = { request in
             try require(request)
-            request.principal = 7
+            request.principal = NamedCaller("7")
             return nil
         }
         router.add(.post, "/now", check: now, bodyLimit: 10, .immediate { answer($0) })
@@ -29,7 +29,7 @@ private func routes(_ gate: Gate = Gate(), _ calls: Locked<Int> = Locked(0)) -> 
             {
                 await gate.wait()
                 try require(request)
-                request.principal = 8
+                request.principal = NamedCaller("8")
             }
         }
         router.on(.post, "/later", check: later) { answer($0) }
@@ -296,4 +296,10 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
             try await Self.wait(for: 0, in: server)
         }
     }
+}
+
+private struct NamedCaller: Principal {
+    let keyName: String?
+
+    init(_ keyName: String) { self.keyName = keyName }
 }
