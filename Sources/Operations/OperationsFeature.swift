@@ -1,9 +1,10 @@
 package import ServiceKit
+package import ServiceLifecycle
 
-/// Health, status, metrics and the OpenAPI document.
+/// Health, status, metrics, the switch of the sender, and the OpenAPI document.
 package struct OperationsFeature: Feature {
     package static let collections: [any RouteCollection.Type] = [
-        StatusRoutes.self, MetricsRoutes.self, HealthRoutes.self, OpenAPIRoutes.self,
+        StatusRoutes.self, SenderRoutes.self, MetricsRoutes.self, HealthRoutes.self, OpenAPIRoutes.self,
     ]
 
     /// The paths of frequent, unimportant requests.
@@ -19,6 +20,8 @@ package struct OperationsFeature: Feature {
         self.server = server
         status = StatusRoutes(server: server)
         document = OpenAPIRoutes(server.document)
+        let sender = SenderMonitoring(availability: server.availability, control: server.senderControl)
+        server.monitoring.register(sender.report)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
@@ -27,11 +30,17 @@ package struct OperationsFeature: Feature {
             migrator: server.migrator,
             gate: server.gate,
             journal: server.journal,
-            availability: server.availability
+            availability: server.availability,
+            control: server.senderControl
         )
         routes.add(document)
         routes.add(HealthRoutes(readiness: readiness))
         routes.add(MetricsRoutes(server))
         routes.add(status)
+        routes.add(SenderRoutes(server: server))
+    }
+
+    package func makeServices() -> [any Service] {
+        [KakaoCallCount(availability: server.availability).worker(on: server.background, logger: server.logger)]
     }
 }

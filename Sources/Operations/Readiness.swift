@@ -67,17 +67,25 @@ actor Readiness {
     private let gate: StartupGate
     private let journal: Journal?
     private let availability: KakaoAvailability
+    private let control: SenderControl
     /// The latest response, or the one being determined, and its expiry by the event loop's clock.
     private var latest: (response: Task<Response, Never>, end: UInt64)?
 
-    init(pool: PostgresPool, migrator: Migrator, gate: StartupGate, journal: Journal?, availability: KakaoAvailability)
-    {
+    init(
+        pool: PostgresPool,
+        migrator: Migrator,
+        gate: StartupGate,
+        journal: Journal?,
+        availability: KakaoAvailability,
+        control: SenderControl
+    ) {
         self.pool = pool
         unownedExecutor = pool.loop.asUnownedSerialExecutor()
         self.migrator = migrator
         self.gate = gate
         self.journal = journal
         self.availability = availability
+        self.control = control
     }
 
     /// Returns 200 or 503, with the state of each part.
@@ -108,7 +116,7 @@ actor Readiness {
             isReady: isReady,
             database: database,
             isJournalOpen: isJournalOpen,
-            sender: availability.senderState.rawValue,
+            sender: SenderStatus(availability, database == .ok ? await control.stop() : nil).state.rawValue,
             isShuttingDown: gate.isShuttingDown
         )
         var response = Response.json(Report.shape.json(report), status: isReady ? .ok : .serviceUnavailable)

@@ -1,13 +1,12 @@
-internal import EventLoop
 internal import FoundationEssentials
-internal import Glibc
 internal import HTTPServer
 internal import HTTPTypes
 internal import Journal
+internal import Postgres
 internal import Schemas
 internal import ServiceKit
 
-/// `GET /v1/status`: the state of this server and its dependencies, for operators.
+/// `GET /v1/status`: the state of the servers and of what they depend on, for operators.
 ///
 /// One instance serves all event loops of a server.
 struct StatusRoutes: RouteCollection {
@@ -21,98 +20,88 @@ struct StatusRoutes: RouteCollection {
                 .get,
                 path,
                 .monitoring,
-                "Shows the state of the server and of what it depends on.",
+                "Shows the state of the servers and of what they depend on.",
                 answers: [.json(.ok, ServiceStatus.shape, "The state.")]
             ),
             handler: show
         )
     ]
 
-    let server: ServerContext
-    /// When this server started.
-    let startedAt = MonotonicTime.now
+    private let server: ServerContext
+    private let shared: CachedQuery<SharedStatus>
+
+    init(server: ServerContext) {
+        self.server = server
+        shared = CachedQuery(server.background.pool, SharedStatus.read)
+    }
 
     @Sendable private func show(_ call: Call) async throws -> Response {
+        async let stop = server.senderControl.stop()
+        async let shared = shared.value()
         let report = await server.monitoring.report()
+        var waiting = 0
+        for loop in server.loops { waiting += await loop.pool.statistics().waiting }
         let status = ServiceStatus(
-            sender: server.availability.senderState,
-            refusalReason: server.availability.refusalReason,
+            sender: SenderStatus(server.availability, await stop),
             backlog: report.backlog,
             isDatabaseUp: report.isDatabaseUp,
+            waitingForDatabase: Int64(waiting),
             journal: server.journal?.status,
             kakao: server.availability.kakaoState,
             lastCall: server.availability.lastCall,
-            servers: [
-                ServiceStatus.Server(
-                    host: Self.host,
-                    version: ServerVersion.current,
-                    uptimeSeconds: (MonotonicTime.now - startedAt).components.seconds
-                )
-            ]
+            recentCalls: server.availability.recentCalls,
+            shared: await shared
         )
         return .json(ServiceStatus.shape.json(status))
     }
+}
 
-    private static let host: String = {
-        var buffer = [CChar](repeating: 0, count: 256)
-        guard gethostname(&buffer, buffer.count - 1) == 0 else { return "localhost" }
-        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }()
+/// What all servers of a database have in common.
+private struct SharedStatus: Sendable {
+    let servers: [ListServers.Row]
+    /// The calls to Kakao in this month.
+    let kakaoCalls: Int64
+
+    @Sendable static func read(_ pool: PostgresPool) async throws -> SharedStatus {
+        async let calls = pool.read(ReadKakaoCalls())
+        return SharedStatus(servers: try await pool.read(ListServers()), kakaoCalls: try await calls.first ?? 0)
+    }
 }
 
 /// The state of the service, as operators see it.
 private struct ServiceStatus: Sendable {
-    struct Server: Sendable {
-        let host: String
-        let version: String
-        let uptimeSeconds: Int64
-
-        static let shape = Shape<Server>(
-            "Server",
-            [
-                .member("host", .text, "The name of the machine.", \.host),
-                .member("version", .text, "The version of the program.", \.version),
-                .member("uptime_seconds", .count, "The seconds since it started.", \.uptimeSeconds),
-            ]
-        )
-    }
-
-    let sender: KakaoAvailability.SenderState
-    let refusalReason: String?
+    let sender: SenderStatus
     /// `nil` if the database does not respond.
     let backlog: Backlog?
     let isDatabaseUp: Bool
+    let waitingForDatabase: Int64
     /// `nil` if there is no journal.
     let journal: Journal.Status?
     let kakao: KakaoAvailability.KakaoState
     let lastCall: KakaoAvailability.LastCall?
-    let servers: [Server]
+    let recentCalls: RecentCalls.Totals
+    /// `nil` if the database does not respond.
+    let shared: SharedStatus?
 
     static let shape = Shape<ServiceStatus>(
         "Status",
         [
-            .member("sender", senderShape.kind, "The sender of pushes.") { $0 },
+            .member("sender", SenderStatus.shape.kind, "The sender of pushes and KakaoTalk messages.", \.sender),
             .member("backlog", backlogShape.kind, "What waits to be sent.") { $0 },
-            .nullable("journal", journalShape.kind, "The journal of Kakao's calls; null if there is none.", \.journal),
+            .nullable(
+                "journal",
+                journalShape.kind,
+                "This server's journal of Kakao's calls; null if there is none.",
+                \.journal
+            ),
             .member("database", databaseShape.kind, "PostgreSQL.") { $0 },
             .member("kakao", kakaoShape.kind, "Kakao.") { $0 },
-            .array("servers", Server.shape.kind, "The servers.", \.servers),
-        ]
-    )
-
-    private static let senderShape = Shape<ServiceStatus>(
-        "SenderStatus",
-        [
-            .member(
-                "state",
-                .text(oneOf: KakaoAvailability.SenderState.allCases.map(\.rawValue)),
-                "Its state.",
-                \.sender.rawValue
+            .array(
+                "servers",
+                serverShape.kind,
+                "The servers that are running, the oldest first: only this one if the database does not respond.",
+                \.servers
             ),
-            .nullable("reason", .text, "Why it does not send.") {
-                $0.refusalReason ?? ($0.sender == .waiting ? "A quota at Kakao is used up." : nil)
-            },
-            .nullable("remedy", .text, "What to do.", \.sender.remedy),
         ]
     )
 
@@ -141,18 +130,75 @@ private struct ServiceStatus: Sendable {
 
     private static let databaseShape = Shape<ServiceStatus>(
         "DatabaseStatus",
-        [.member("up", .boolean, "Whether it responds.") { $0.isDatabaseUp }]
+        [
+            .member("up", .boolean, "Whether it responds.", \.isDatabaseUp),
+            .member(
+                "waiting",
+                .count,
+                "The statements of this server that wait to be sent. More than 0 for minutes: PostgreSQL is the brake.",
+                \.waitingForDatabase
+            ),
+        ]
     )
 
     private static let kakaoShape = Shape<ServiceStatus>(
         "KakaoStatus",
         [
-            .member("state", .choice, "Whether Kakao responds.", \.kakao),
+            .member("state", .choice, "Whether Kakao responds to this server.", \.kakao),
             .nullable("last_call_at", .time, "When the last call ended.", \.lastCall?.at),
             .nullable("last_error", .text, "The last error.", \.lastCall?.lastError?.label),
             .nullable("last_error_at", .time, "When it happened.", \.lastCall?.lastErrorAt),
+            .member(
+                "calls",
+                .count,
+                "The calls of this server in the last \(RecentCalls.minutes) minutes.",
+                \.recentCalls.calls
+            ),
+            .member(
+                "failed_calls",
+                .count,
+                "Those of them that Kakao did not answer, or with an error that is not due to the request.",
+                \.recentCalls.failed
+            ),
+            .nullable(
+                "mean_milliseconds",
+                .count,
+                "How long they took on average.",
+                \.recentCalls.meanMilliseconds
+            ),
+            .nullable(
+                "calls_this_month",
+                .count,
+                "The calls of all servers that Kakao has answered since the month began in Seoul, to a minute.",
+                \.shared?.kakaoCalls
+            ),
+            .member("calls_per_month", .count, "The calls that Kakao allows in a month without a contract.") { _ in
+                KakaoCallCount.monthlyQuota
+            },
         ]
     )
+
+    private static let serverShape = Shape<ListServers.Row>(
+        "Server",
+        [
+            .member("host", .text, "The name of the machine.", \.host),
+            .member("version", .text, "The version of the program.", \.version),
+            .member("uptime_seconds", .count, "The seconds since it started.") { server in
+                Int64(max(0, -server.startedAt.timeIntervalSinceNow))
+            },
+        ]
+    )
+
+    private var servers: [ListServers.Row] {
+        if let servers = shared?.servers, !servers.isEmpty { return servers }
+        return [
+            ListServers.Row(
+                host: ThisServer.host,
+                version: ServerVersion.current,
+                startedAt: ThisServer.startedAt
+            )
+        ]
+    }
 }
 
 extension Journal.Status {
@@ -160,14 +206,28 @@ extension Journal.Status {
     var oldestSeconds: Double { oldest.map { max(0, -$0.timeIntervalSinceNow) } ?? 0 }
 }
 
-extension KakaoAvailability.SenderState {
-    /// The advice for an operator; `nil` if nothing is wrong.
-    fileprivate var remedy: String? {
-        switch self {
-        case .running: nil
-        case .waiting: "Wait, or ask Kakao for a larger quota. The sender resumes by itself."
-        case .halted:
-            "Check kakao.admin_key and the app's settings at Kakao (push-server doctor), then resume the halted pushes."
-        }
+// MARK: Statements
+
+/// Lists the servers that hold a lease, the oldest first. Each holds one of the queue of pushes.
+struct ListServers: PostgresStatement {
+    static let sql: SQL = """
+        SELECT host, version, started_at
+        FROM work_leases
+        WHERE queue = 'pushes'
+            AND ends_at > now()
+        ORDER BY started_at
+        """
+
+    struct Row: Sendable {
+        let host: String
+        let version: String
+        let startedAt: Date
+    }
+
+    var parameters: [PostgresValue] { [] }
+
+    static func decode(_ row: PostgresRow) throws -> Row {
+        let (host, version, startedAt) = try row.decode(String.self, String.self, Date.self)
+        return Row(host: host, version: version, startedAt: startedAt)
     }
 }

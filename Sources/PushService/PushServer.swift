@@ -22,6 +22,7 @@ package final class PushServer: Service {
     private let context: ServerContext
     private let features: [any Feature]
     private let http: HTTPServer
+    private let startsStopped: Bool
     private let onListening: @Sendable (PushServer) throws -> Void
 
     /// Creates all services and binds the port. No request is served before ``run()``.
@@ -30,6 +31,7 @@ package final class PushServer: Service {
     ///   - migrations: The folder of the SQL files.
     ///   - logSink: The sink of `logger`, whose dropped lines are counted; `nil` for a logger without one.
     ///   - loopCount: The number of event loops, each with connections of its own.
+    ///   - startsStopped: Whether the sender is stopped before anything is sent.
     ///   - onListening: Called once, when the server is ready.
     /// - Throws: ``SettingsError`` for unusable files; ``SystemError`` when the server cannot listen on the address.
     package init(
@@ -38,9 +40,11 @@ package final class PushServer: Service {
         logger: Logger,
         logSink: LogSink? = nil,
         loopCount: Int = EventLoopGroup.coreCount,
+        startsStopped: Bool = false,
         onListening: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
         self.logger = logger
+        self.startsStopped = startsStopped
         self.onListening = onListening
         loops = try EventLoopGroup(count: loopCount)
         let database = try PostgresSettings(url: settings.databaseURL.revealed)
@@ -126,7 +130,8 @@ package final class PushServer: Service {
             settings: settings,
             database: database,
             features: features,
-            http: http
+            http: http,
+            startsStopped: startsStopped
         ) { [self] in
             try onListening(self)
         }

@@ -21,6 +21,8 @@ struct ServingService: Service {
     let database: PostgresSettings
     let features: [any Feature]
     let http: HTTPServer
+    /// Whether the sender is stopped before anything is sent.
+    let startsStopped: Bool
     /// Called once, when the server is ready.
     let onReady: @Sendable () throws -> Void
 
@@ -110,12 +112,18 @@ struct ServingService: Service {
         while true {
             do {
                 try await applyMigrations()
+                if startsStopped { try await stopSender() }
                 return
             } catch let error as PostgresError where error.isTransient {
                 logger.warning("Waiting for the database", metadata: ["error": "\(String(reflecting: error))"])
                 try await context.sending.loop.sleep(for: .seconds(1))
             }
         }
+    }
+
+    private func stopSender() async throws {
+        try await context.senderControl.stop(reason: "The server was started with --stopped.", by: "serve --stopped")
+        logger.notice("Sender stopped: push-server sender start continues")
     }
 
     private func applyMigrations() async throws {

@@ -64,7 +64,8 @@ final class BatchStore: Sendable {
 
 // MARK: Statements
 
-/// Lists the pushes that have batches to send, now or within 10 s, the oldest first.
+/// Lists the pushes that have batches to send, now or within 10 s, the oldest first. There are none while the sender is
+/// stopped.
 struct ListActivePushes: PostgresStatement {
     static let sql: SQL = """
         SELECT id, NOT id = ANY ($1), CASE WHEN NOT id = ANY ($1) THEN message ELSE '' END, message_version, bypass,
@@ -74,6 +75,7 @@ struct ListActivePushes: PostgresStatement {
         FROM pushes
         WHERE state IN ('scheduled', 'preparing', 'sending')
             AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
+            AND EXISTS (SELECT 1 FROM sender WHERE stopped_at IS NULL)
         ORDER BY id
         LIMIT 5000
         """

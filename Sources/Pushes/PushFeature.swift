@@ -27,12 +27,12 @@ package struct PushFeature: Feature {
         )
         users = LoopCounts([server.sending])
         let monitoring = PushMonitoring(
-            availability: server.availability,
             users: users,
             progress: progress,
             queue: CachedQuery(server.sending.pool, PushQueue.read)
         )
         server.monitoring.register(monitoring.report)
+        server.senderControl.onChange(notices.pushChanged)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {

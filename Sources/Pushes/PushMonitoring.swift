@@ -32,11 +32,6 @@ struct PushQueue: Sendable {
 
 /// The report on pushes for operators.
 struct PushMonitoring: Sendable {
-    private static let senderState = Metric(
-        "kakao_push_sender_state",
-        .gauge,
-        "Sender state: running, waiting for a quota, or halted because Kakao rejects calls."
-    )
     private static let senderFailing = Metric(
         "kakao_push_sender_failing_seconds",
         .gauge,
@@ -64,23 +59,17 @@ struct PushMonitoring: Sendable {
         "Users of batches that this server has sent, by final outcome: sent, failed, uncertain."
     )
 
-    let availability: KakaoAvailability
     /// The users by the final state of their batch.
     let users: LoopCounts<BatchState>
     let progress: WorkProgress
     let queue: CachedQuery<PushQueue>
 
     func report() async -> Monitoring.Report {
-        let state = availability.senderState
         let users = await users.sums()
         let sender = [
             Self.users.reading(
                 "outcome",
                 [BatchState.sent, .failed, .uncertain].map { ($0.rawValue, Double(users[$0] ?? 0)) }
-            ),
-            Self.senderState.reading(
-                "state",
-                KakaoAvailability.SenderState.allCases.map { ($0.rawValue, $0 == state ? 1 : 0) }
             ),
             Self.senderFailing.reading(progress.failingFor.inSeconds),
         ]

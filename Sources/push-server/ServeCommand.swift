@@ -17,6 +17,14 @@ struct ServeCommand: AsyncParsableCommand {
 
     @OptionGroup var options: SettingsOptions
 
+    @Flag(
+        help: """
+            Stop the sender before anything is sent, on all servers. For a start after a backup was restored: what it has \
+            as unsent may have been sent. push-server sender start continues.
+            """
+    )
+    var stopped = false
+
     @concurrent
     func run() async throws {
         try await reportingFailures {
@@ -28,7 +36,8 @@ struct ServeCommand: AsyncParsableCommand {
                 settings: settings,
                 migrations: try options.migrationsFolder(),
                 logger: logger,
-                logSink: sink
+                logSink: sink,
+                startsStopped: stopped
             )
             try await server.runUntilSignal(logger)
         }

@@ -10,6 +10,7 @@ import Testing
 @testable import Devices
 @testable import Doctor
 @testable import Messages
+@testable import Operations
 @testable import Pushes
 @testable import ServiceKit
 @testable import Sharing
@@ -169,7 +170,8 @@ import Testing
             FindDeletedLeases(leases: [id]),
             AddRowsOfSharedBatches(leases: [id]),
             ReclaimBatches(leases: [id]),
-            AcquireLease(id: id, queue: "pushes", duration: .seconds(1)),
+            StopSender(reason: "a", by: "b"), StartSender(), ReadSenderStop(), ListServers(), AddKakaoCalls(calls: 1),
+            ReadKakaoCalls(), AcquireLease(id: id, queue: "pushes", duration: .seconds(1)),
             RenewPushLease(id: id, duration: .seconds(1)),
             LockLease(id: id),
             DeleteLease(id: id),

@@ -35,6 +35,13 @@ struct ClaimReceivers: PostgresStatement {
             WHERE id = $1
             FOR KEY SHARE
         ),
+        -- Waits for a stop that is being committed.
+        running AS MATERIALIZED (
+            SELECT 1
+            FROM sender
+            WHERE stopped_at IS NULL
+            FOR SHARE
+        ),
         today AS (
             SELECT (now() AT TIME ZONE $3)::date AS day,
                 (((now() AT TIME ZONE $3)::date + 1)::timestamp AT TIME ZONE $3) AS next_start
@@ -42,6 +49,7 @@ struct ClaimReceivers: PostgresStatement {
         due AS MATERIALIZED (
             SELECT receiver.*, message.sender, message.when_over_quota, message.is_memo
             FROM lease
+            CROSS JOIN running
             CROSS JOIN LATERAL (
                 SELECT ctid AS place, message_id, position, COALESCE(uuid, '') AS uuid, is_alone
                 FROM message_receivers

@@ -22,7 +22,7 @@ extension BatchStore {
 ///
 /// The rows are locked, so that they stay in their places (`ctid`) until they are updated by place, whatever plan
 /// PostgreSQL chooses. The lease is locked too: a server that reclaims its batches waits for this claim and then finds
-/// them. While a push is under probe (``SplitBatch``), only parts of the rejected batch are claimed. Batches that were
+/// them; so does an operator who stops the sender (`SenderControl`). While a push is under probe (``SplitBatch``), only parts of the rejected batch are claimed. Batches that were
 /// not tried before come from one part of a push. The part is found by its key and not by its place, since another
 /// server may have claimed batches of it since this statement began. Up to 100 of these batches share a row of
 /// `push_claims`, so that rows are few and short.
@@ -37,6 +37,13 @@ struct ClaimBatches: PostgresStatement {
             WHERE id = $3
                 AND ends_at > now()
             FOR KEY SHARE
+        ),
+        -- Waits for a stop that is being committed. A lease is valid, and claims nothing, while the sender is stopped.
+        running AS MATERIALIZED (
+            SELECT 1
+            FROM sender
+            WHERE stopped_at IS NULL
+            FOR SHARE
         ),
         -- The number of users of each rate-limited push that may be sent to now. One server claims of such a push at a time.
         rated AS MATERIALIZED (
@@ -54,6 +61,7 @@ struct ClaimBatches: PostgresStatement {
                 AND users_per_second IS NOT NULL
                 AND state IN ('preparing', 'sending')
                 AND EXISTS (SELECT 1 FROM lease)
+                AND EXISTS (SELECT 1 FROM running)
             FOR UPDATE SKIP LOCKED
         ),
         share AS MATERIALIZED (
@@ -66,6 +74,7 @@ struct ClaimBatches: PostgresStatement {
                     WHEN push.probe IS NOT NULL THEN push_open_probe(push.id, push.probe, push.probe_sent)
                 END AS probe
             FROM lease
+            CROSS JOIN running
             CROSS JOIN unnest($1::uuid[], $2::int[]) AS given (push_id, batches)
             JOIN pushes AS push ON push.id = given.push_id
             LEFT JOIN rated ON rated.id = push.id

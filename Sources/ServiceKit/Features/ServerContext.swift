@@ -24,6 +24,8 @@ package struct ServerContext: Sendable {
     package let metrics = KakaoMetrics()
     package let availability: KakaoAvailability
     package let monitoring = Monitoring()
+    /// The switch that stops all that is sent. Features register their senders.
+    package let senderControl: SenderControl
     /// The journal of calls from Kakao; `nil` if none is configured.
     package let journal: Journal?
     package let gate: StartupGate
@@ -98,6 +100,7 @@ package struct ServerContext: Sendable {
                 availability.record($0)
             }
         }
+        senderControl = SenderControl(pool: self.loops[0].pool)
         mask = SecretMask(secrets: identity.feedbackSecret.map { [$0.revealed] } ?? [], prefixes: secretPaths)
         gate = StartupGate(openPaths: openPaths, passesKakao: journal != nil)
     }

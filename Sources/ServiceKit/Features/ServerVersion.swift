@@ -1,4 +1,18 @@
-internal import FoundationEssentials
+package import FoundationEssentials
+internal import Glibc
+
+/// This process among the servers of a database.
+package enum ThisServer {
+    /// The name of the machine.
+    package static let host: String = {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard gethostname(&buffer, buffer.count - 1) == 0 else { return "localhost" }
+        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }()
+
+    /// When the process started to serve.
+    package static let startedAt = Date()
+}
 
 /// The version of the program.
 package enum ServerVersion {

@@ -18,6 +18,8 @@ package final class KakaoAvailability: Sendable {
         case waiting
         /// Pushes are halted until an operator acts, because Kakao rejects the key or the app.
         case halted
+        /// An operator has stopped pushes and KakaoTalk messages (``SenderControl``).
+        case stopped
     }
 
     /// Whether Kakao responds, as far as is known.
@@ -38,7 +40,15 @@ package final class KakaoAvailability: Sendable {
         package fileprivate(set) var lastErrorAt: Date?
     }
 
-    private let call = Locked<LastCall?>(nil)
+    /// What is known of calls that have ended.
+    private struct Calls: Sendable {
+        var last: LastCall?
+        var recent = RecentCalls()
+        /// The calls that Kakao has answered since ``takeAnsweredCalls()``.
+        var answered: Int64 = 0
+    }
+
+    private let calls = Locked(Calls())
     private let refusal = Locked<String?>(nil)
     private let quotaWaitEnd = Locked(MonotonicTime.now)
     private let logger: Logger
@@ -53,7 +63,26 @@ package final class KakaoAvailability: Sendable {
     }
 
     /// The latest call of any kind; `nil` before the first.
-    package var lastCall: LastCall? { call.withLock { $0 } }
+    package var lastCall: LastCall? { calls.withLock { $0.last } }
+
+    /// The calls of the last minutes.
+    package var recentCalls: RecentCalls.Totals {
+        let now = EventLoop.milliseconds()
+        return calls.withLock { $0.recent.totals(at: now) }
+    }
+
+    /// Returns the number of calls that Kakao has answered since the last time.
+    package func takeAnsweredCalls() -> Int64 {
+        calls.withLock { calls in
+            defer { calls.answered = 0 }
+            return calls.answered
+        }
+    }
+
+    /// Restores a number that could not be stored.
+    package func putBack(answeredCalls number: Int64) {
+        calls.withLock { $0.answered += number }
+    }
 
     package var kakaoState: KakaoState {
         guard let lastCall else { return .unknown }
@@ -74,16 +103,20 @@ package final class KakaoAvailability: Sendable {
             }
         // A call that this server cancelled says nothing about Kakao.
         guard outcome != .givenUp else { return }
-        self.call.withLock { last in
-            last = LastCall(
+        let milliseconds = EventLoop.milliseconds()
+        calls.withLock { calls in
+            calls.last = LastCall(
                 at: now,
                 isAnswered: isAnswered,
-                lastError: outcome == .ok ? last?.lastError : outcome,
-                lastErrorAt: outcome == .ok ? last?.lastErrorAt : now
+                lastError: outcome == .ok ? calls.last?.lastError : outcome,
+                lastErrorAt: outcome == .ok ? calls.last?.lastErrorAt : now
             )
+            if isAnswered { calls.answered += 1 }
+            calls.recent.add(call.duration, hasFailed: outcome != .ok && outcome != .refused, at: milliseconds)
         }
     }
 
+    /// The state of the sender unless an operator has stopped it.
     package var senderState: SenderState {
         if refusalReason != nil { return .halted }
         return quotaWaitEnd.withLock { $0 } > MonotonicTime.now ? .waiting : .running

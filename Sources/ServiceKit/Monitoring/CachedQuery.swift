@@ -29,6 +29,11 @@ package actor CachedQuery<Value: Sendable> {
         unownedExecutor = pool.loop.asUnownedSerialExecutor()
     }
 
+    /// Lets the next caller read the value anew.
+    package func forget() {
+        latest = nil
+    }
+
     /// Returns a value that is at most its lifetime old; `nil` if the database does not respond.
     package func value() async -> Value? {
         if let latest, pool.loop.now < latest.end { return await latest.reading.value }

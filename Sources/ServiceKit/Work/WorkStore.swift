@@ -66,18 +66,23 @@ extension WorkStore {
 
 // MARK: Statements
 
-/// Stores a new lease.
+/// Stores a new lease, with the server that holds it.
 struct AcquireLease: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO work_leases (id, queue, ends_at)
-        VALUES ($1, $2, now() + make_interval(secs => $3))
+        INSERT INTO work_leases (id, queue, ends_at, host, version, started_at)
+        VALUES ($1, $2, now() + make_interval(secs => $3), $4, $5, $6)
         """
 
     let id: UUID
     let queue: String
     let duration: Duration
 
-    var parameters: [PostgresValue] { [.uuid(id), .text(queue), .float64(duration.inSeconds)] }
+    var parameters: [PostgresValue] {
+        [
+            .uuid(id), .text(queue), .float64(duration.inSeconds), .text(ThisServer.host), .text(ServerVersion.current),
+            .timestamp(ThisServer.startedAt),
+        ]
+    }
 }
 
 /// Locks a lease until the end of the transaction. Returns no row if there is none.

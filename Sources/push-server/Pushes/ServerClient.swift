@@ -108,6 +108,25 @@ struct ServerClient: Sendable {
         try await create("/v1/messages", JSONValue.object(message).bytes(), idempotencyKey: idempotencyKey)
     }
 
+    // MARK: Operation
+
+    func status() async throws -> JSONValue {
+        try await call(.get, "/v1/status")
+    }
+
+    /// Stops the sender and returns its state. A repeated request has no further effect.
+    func stopSender(reason: String) async throws -> JSONValue {
+        let body = JSONValue.object(["reason": .string(reason)]).bytes()
+        return try await repeating {
+            try await call(.post, "/v1/sender/stop", body, contentType: "application/json")
+        }
+    }
+
+    /// Starts the sender and returns its state.
+    func startSender() async throws -> JSONValue {
+        try await repeating { try await call(.post, "/v1/sender/start") }
+    }
+
     // MARK: Audiences
 
     /// Stores users as an audience and returns their number.

@@ -36,7 +36,7 @@ extension Exposition {
     }
 
     /// The states that are set for the sender. A valid exposition has exactly one.
-    fileprivate var sender: [String] {
+    var sender: [String] {
         (families["kakao_push_sender_state"]?.samples ?? []).filter { $0.value == 1 }.compactMap { $0.labels["state"] }
     }
 

@@ -100,10 +100,14 @@ import Testing
             #expect(
                 before.members.map(\.name) == ["sender", "backlog", "journal", "database", "kakao", "servers"]
             )
-            #expect(before["sender"] == ["state": "running", "reason": nil, "remedy": nil])
+            #expect(
+                before["sender"] == [
+                    "state": "running", "reason": nil, "remedy": nil, "stopped_at": nil, "stopped_by": nil,
+                ]
+            )
             #expect(before["backlog"]?.description == #"{"batches":0,"oldest_seconds":0.0}"#)
             #expect(before["journal"] == .null)
-            #expect(before["database"] == ["up": true])
+            #expect(before["database"] == ["up": true, "waiting": 0])
             #expect(before["kakao"]?["state"] == "unknown")
             let server = before["servers"]?[0]
             #expect(server?["version"]?.string?.isEmpty == false)

@@ -1,0 +1,46 @@
+internal import FoundationEssentials
+internal import Schemas
+internal import ServiceKit
+
+/// Whether pushes and KakaoTalk messages are sent, and if not, why.
+struct SenderStatus: Sendable {
+    let state: KakaoAvailability.SenderState
+    let reason: String?
+    /// The stop by an operator, if there is one.
+    let stop: SenderControl.Stop?
+
+    /// - Parameter stop: The stop in effect.
+    init(_ availability: KakaoAvailability, _ stop: SenderControl.Stop?) {
+        self.stop = stop
+        state = stop == nil ? availability.senderState : .stopped
+        reason =
+            switch state {
+            case .running: nil
+            case .waiting: "A quota at Kakao is used up."
+            case .halted: availability.refusalReason
+            case .stopped: stop?.reason
+            }
+    }
+
+    /// The advice for an operator; `nil` if nothing is wrong.
+    private var remedy: String? {
+        switch state {
+        case .running: nil
+        case .waiting: "Wait, or ask Kakao for a larger quota. The sender resumes by itself."
+        case .halted:
+            "Check kakao.admin_key and the app's settings at Kakao (push-server doctor), then resume the halted pushes."
+        case .stopped: "When the reason no longer holds: push-server sender start, or POST /v1/sender/start."
+        }
+    }
+
+    static let shape = Shape<SenderStatus>(
+        "SenderStatus",
+        [
+            .member("state", .choice, "Its state.", \.state),
+            .nullable("reason", .text, "Why it does not send.", \.reason),
+            .nullable("remedy", .text, "What to do.", \.remedy),
+            .nullable("stopped_at", .time, "When an operator stopped it.", \.stop?.at),
+            .nullable("stopped_by", .text, "The name of the operator's key.", \.stop?.by),
+        ]
+    )
+}

@@ -1,0 +1,125 @@
+internal import ArgumentParser
+internal import JSON
+
+struct StatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Show whether pushes and messages are sent, and if not, why.",
+        discussion: """
+            A client of the server's HTTP API. The operator key, with the scope read, comes from OPERATOR_KEY or a file. Exit code 0: \
+            all is well. 2: the sender does not send, PostgreSQL or Kakao does not respond, or the journal cannot be written. 1: the \
+            command failed.
+            """
+    )
+
+    @OptionGroup var options: ServerOptions
+
+    @Flag(help: "Print the server's JSON in one line.")
+    var json = false
+
+    @concurrent
+    func run() async throws {
+        try await options.withServer { server in
+            let status = try await server.status()
+            if json {
+                Terminal.writeLine(status.description)
+            } else {
+                ShownStatus.write(try ShownStatus.rows(status))
+            }
+            guard ShownStatus.isWell(status) else { throw ExitCode(2) }
+        }
+    }
+}
+
+/// The server's status as rows of a table. Pure.
+enum ShownStatus {
+    /// - Throws: ``CommandFailure`` if the JSON is not a status, as from another server or version.
+    static func rows(_ status: JSONValue) throws -> [[String]] {
+        guard let sender = status["sender"], sender["state"]?.string != nil else {
+            throw CommandFailure("The response is not a status in the expected form. Is the server of another version?")
+        }
+        return self.sender(sender) + backlog(status["backlog"]) + journal(status["journal"])
+            + database(status["database"]) + kakao(status["kakao"]) + servers(status["servers"])
+    }
+
+    /// Returns whether there is nothing to do.
+    static func isWell(_ status: JSONValue) -> Bool {
+        let kakao = status["kakao"]?["state"]?.string
+        let journal = status["journal"]?["open"]
+        return status["sender"]?["state"] == "running" && status["database"]?["up"] == true
+            && kakao != "unreachable" && kakao != "refusing" && journal != false
+    }
+
+    /// The rows of the sender.
+    static func sender(_ sender: JSONValue) -> [[String]] {
+        var rows = [["sender", text(sender["state"])]]
+        for (title, name) in [
+            ("reason", "reason"), ("remedy", "remedy"), ("since", "stopped_at"), ("by", "stopped_by"),
+        ] {
+            if let value = sender[name]?.string { rows.append(["  \(title)", Text.printable(value)]) }
+        }
+        return rows
+    }
+
+    static func write(_ rows: [[String]]) {
+        for line in Text.table(rows) { Terminal.writeLine(line) }
+    }
+
+    private static func backlog(_ backlog: JSONValue?) -> [[String]] {
+        guard let batches = backlog?["batches"]?.integer else { return [["waiting batches", "unknown"]] }
+        let oldest = Text.duration(seconds: seconds(backlog?["oldest_seconds"]))
+        return [["waiting batches", Text.grouped(batches) + (batches > 0 ? ", the oldest due for \(oldest)" : "")]]
+    }
+
+    private static func journal(_ journal: JSONValue?) -> [[String]] {
+        guard let journal, journal.object != nil else { return [["journal", "none"]] }
+        let records = journal["records"]?.integer ?? 0
+        let rejected = journal["rejected"]?.integer ?? 0
+        var parts = [journal["open"] == true ? "open" : "closed: calls from Kakao may be lost"]
+        parts.append("\(Text.grouped(records)) calls wait")
+        if records > 0 {
+            parts.append("the oldest for \(Text.duration(seconds: seconds(journal["oldest_seconds"])))")
+        }
+        if rejected > 0 { parts.append("\(Text.grouped(rejected)) rejected") }
+        return [["journal", parts.joined(separator: ", ")]]
+    }
+
+    private static func database(_ database: JSONValue?) -> [[String]] {
+        let waiting = database?["waiting"]?.integer ?? 0
+        let state = database?["up"] == true ? "up" : "does not respond"
+        return [["PostgreSQL", waiting > 0 ? "\(state), \(Text.grouped(waiting)) statements wait" : state]]
+    }
+
+    private static func kakao(_ kakao: JSONValue?) -> [[String]] {
+        guard let kakao else { return [] }
+        var rows = [["Kakao", text(kakao["state"])]]
+        let calls = kakao["calls"]?.integer ?? 0
+        var recent = "\(Text.grouped(calls)) in 5 min"
+        if calls > 0 {
+            recent += ", \(Text.grouped(kakao["failed_calls"]?.integer ?? 0)) failed"
+            recent += ", \(kakao["mean_milliseconds"]?.integer ?? 0) ms on average"
+        }
+        rows.append(["  calls", recent])
+        if let error = kakao["last_error"]?.string {
+            rows.append(["  last error", "\(Text.printable(error)) at \(text(kakao["last_error_at"]))"])
+        }
+        if let calls = kakao["calls_this_month"]?.integer {
+            let quota = kakao["calls_per_month"]?.integer ?? 0
+            rows.append(["  this month", "\(Text.grouped(calls)) of \(Text.grouped(quota))"])
+        }
+        return rows
+    }
+
+    private static func servers(_ servers: JSONValue?) -> [[String]] {
+        (servers?.array ?? []).enumerated().map { index, server in
+            let uptime = Text.duration(seconds: seconds(server["uptime_seconds"]))
+            return [
+                index == 0 ? "servers" : "", "\(text(server["host"])) \(text(server["version"])), up for \(uptime)",
+            ]
+        }
+    }
+
+    private static func seconds(_ value: JSONValue?) -> Double { value?.number.flatMap { Double($0.text) } ?? 0 }
+
+    private static func text(_ value: JSONValue?) -> String { Text.printable(value?.string ?? "") }
+}
