@@ -52,12 +52,12 @@ import Testing
     /// Returns the metrics that a file names. Series of a histogram count as their metric.
     private static func metrics(in file: String) throws -> Set<String> {
         // The colon is that of a recorded series.
-        let names = try contents(file).matches(of: /(?:\w+:)?(?:kakao_push|push_server|process)_\w+/).map(\.output)
-            .filter { !$0.contains(":") }
+        let names = try contents(file).matches(of: /(?:\w+:)?(?:kakao_push|push_server|process)_\w+/)
+            .map { String($0.output) }.filter { !$0.contains(":") }
         return Set(
             names.map { name in
                 let family = name.replacing(/_(bucket|sum|count)$/, with: "")
-                return MetricsTests.all.contains(family) ? family : String(name)
+                return MetricsTests.all.contains(family) ? family : name
             }
         )
     }
@@ -145,8 +145,8 @@ import Testing
             #expect(rule.runbook == "docs/runbook.md#\(rule.alert.lowercased())", "\(rule.alert)")
         }
         let page = try Self.contents("docs/runbook.md")
-        let questions = try #require(page.firstRange(of: "\n## Servers\n"))
-        let sections = page[questions.upperBound...].split(separator: "\n### ").dropFirst()
+        let alerts = try #require(page.firstRange(of: "\n## Servers\n"))
+        let sections = page[alerts.lowerBound...].split(separator: "\n### ").dropFirst()
         #expect(sections.map { String($0.prefix { $0 != "\n" }) }.sorted() == Set(rules.map(\.alert)).sorted())
         for section in sections {
             for part in ["Meaning", "Impact", "Remedy", "Escalation"] {
