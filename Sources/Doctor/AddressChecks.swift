@@ -109,6 +109,28 @@ struct AddressChecks: Sendable {
         }
     }
 
+    /// Checks that `http.public_url` does not lead to the port for operators.
+    func operatorPort() async -> Finding {
+        let subject = "http.operator_port"
+        guard settings.operatorPort != nil else {
+            return Finding(.skipped, subject, "not set: operators use the port that Kakao and apps call")
+        }
+        guard let url else { return Finding(.skipped, subject, "http.public_url is not set") }
+        do throws(HTTPClientError) {
+            let response = try await client.send(HTTPClientRequest(url: url + OpenAPIRoutes.path))
+            guard response.status != 200 else {
+                return Finding(
+                    .wrong,
+                    subject,
+                    "http.public_url leads to the port for operators: forward it to http.port instead"
+                )
+            }
+            return Finding(.ok, subject, "http.public_url does not lead to it")
+        } catch {
+            return Finding(.skipped, subject, "http.public_url does not respond: see callbacks")
+        }
+    }
+
     private static func verdict(_ status: Int, isOurs: Bool) -> (Finding.State, String) {
         switch (status, isOurs) {
         case (401, true): (.ok, "push-server responds at http.public_url")

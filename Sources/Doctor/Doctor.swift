@@ -99,6 +99,7 @@ package struct Doctor: Sendable {
         return [
             Group("http.public_url") { [await addresses.publicURL()] },
             Group("callbacks") { [await addresses.callbacks()] },
+            Group("http.operator_port") { [await addresses.operatorPort()] },
             Group("database") { await database.findings() },
             Group("http.tls") { machine.findings() },
         ]

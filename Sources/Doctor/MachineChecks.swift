@@ -87,28 +87,30 @@ struct MachineChecks {
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
             return Finding(.skipped, subject, "the limit of open files is unknown")
         }
-        let needed = settings.http.maximumConnections + ownDescriptors
+        // Each port has as many connections.
+        let connections = settings.http.maximumConnections * (settings.operatorPort == nil ? 1 : 2)
+        let needed = connections + ownDescriptors
         guard limit.rlim_cur < UInt(needed) else {
             return Finding(
                 .ok,
                 subject,
-                "\(settings.http.maximumConnections), which the limit of open files allows (ulimit -n)"
+                "\(connections), which the limit of open files allows (ulimit -n)"
             )
         }
         return Finding(
             .warning,
             subject,
-            "\(settings.http.maximumConnections) connections need \(needed) open files, and ulimit -n is \(limit.rlim_cur) here: "
+            "\(connections) connections need \(needed) open files, and ulimit -n is \(limit.rlim_cur) here: "
                 + "raise it (LimitNOFILE=), or further connections wait"
         )
     }
 
     /// The number of descriptors that a server needs besides its clients' connections.
     private var ownDescriptors: Int {
-        // Each loop has connections to Kakao for each purpose, one to Kakao's public keys, epoll, its signal and the
-        // listener. The 32 are for the log, libraries and files that are read.
+        // Each loop has connections to Kakao for each purpose, one to Kakao's public keys, epoll, its signal and a
+        // listener for each port. The 32 are for the log, libraries and files that are read.
         let limit = settings.kakao.maximumConcurrentRequests
-        let ofLoop = KakaoBudget.connectionLimits(limit).values.reduce(5, +)
+        let ofLoop = KakaoBudget.connectionLimits(limit).values.reduce(settings.operatorPort == nil ? 5 : 6, +)
         let database = (try? PostgresSettings(url: settings.databaseURL.revealed)).map {
             PushServer.maximumDatabaseConnections($0)
         }

@@ -25,15 +25,17 @@ package struct HTTPMonitoring: Sendable {
         "Seconds until the server's certificate expires; negative afterwards."
     )
 
-    private let server: HTTPServer
+    private let servers: [HTTPServer]
 
-    package init(_ server: HTTPServer) {
-        self.server = server
+    /// - Parameter servers: The servers of all ports, at least one. They have the same certificate.
+    package init(_ servers: [HTTPServer]) {
+        self.servers = servers
     }
 
-    /// Returns the numbers of all loops.
+    /// Returns the numbers of all ports and loops.
     package func report() async -> Monitoring.Report {
-        let requests = await server.requests()
+        var requests = await servers[0].requests()
+        for server in servers.dropFirst() { requests += await server.requests() }
         let routes = requests.byRoute
         var metrics = [
             Self.requests.reading(
@@ -47,7 +49,7 @@ package struct HTTPMonitoring: Sendable {
                 requests.refusals.sorted { $0.key < $1.key }.map { ($0.key, Double($0.value)) }
             ),
         ]
-        if let expiry = await server.certificateExpiry() {
+        if let expiry = await servers[0].certificateExpiry() {
             metrics.append(Self.certificateExpiry.reading(Double(expiry) - Date().timeIntervalSince1970))
         }
         return Monitoring.Report(metrics: metrics)

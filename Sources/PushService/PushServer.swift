@@ -21,11 +21,11 @@ package final class PushServer: Service {
     private let loops: EventLoopGroup
     private let context: ServerContext
     private let features: [any Feature]
-    private let http: HTTPServer
+    private let http: HTTPServers
     private let startsStopped: Bool
     private let onListening: @Sendable (PushServer) throws -> Void
 
-    /// Creates all services and binds the port. No request is served before ``run()``.
+    /// Creates all services and binds the ports. No request is served before ``run()``.
     ///
     /// - Parameters:
     ///   - migrations: The folder of the SQL files.
@@ -68,26 +68,21 @@ package final class PushServer: Service {
         self.database = database
         let features = PushService.features.map { $0.make(context, settings) }
         self.features = features
-        http = try HTTPServer(settings: settings.httpServer(), loops: loops, logger: logger) { loop in
-            guard let own = context.loops.first(where: { $0.loop === loop }) else {
-                preconditionFailure("each loop has services")
-            }
-            var routes = Routes(context.identity.authenticator(own))
-            for feature in features { feature.addRoutes(to: &routes, own) }
-            let accessLog = AccessLog(logger: logger, quietPaths: OperationsFeature.quietPaths, mask: context.mask)
-            return Application(router: routes.router, middleware: [accessLog, context.gate], logger: logger)
+        http = try HTTPServers(settings, context, features, loops: loops, logger: logger)
+        // Weak, since the handlers of the HTTP servers refer to the monitoring.
+        context.monitoring.register { [weak main = http.main, weak operators = http.operators] in
+            guard let main else { return Monitoring.Report(metrics: []) }
+            return await HTTPMonitoring([main] + [operators].compactMap(\.self)).report()
         }
-        // Weak, since the handlers of the HTTP server refer to the monitoring.
-        context.monitoring.register { [weak http] in
-            guard let http else { return Monitoring.Report(metrics: []) }
-            return await HTTPMonitoring(http).report()
-        }
-        context.publicURL.withLock { [http] in $0 = settings.publicURL(port: http.port) }
-        context.returnURL.withLock { [http] in $0 = settings.returnURL(port: http.port) }
+        context.publicURL.withLock { [port] in $0 = settings.publicURL(port: port) }
+        context.returnURL.withLock { [port] in $0 = settings.returnURL(port: port) }
     }
 
-    /// The port that the server listens on.
-    package var port: Int { http.port }
+    /// The port that Kakao and apps call.
+    package var port: Int { http.main.port }
+
+    /// The port that operators call; `nil` if they call the other one.
+    package var operatorPort: Int? { http.operators?.port }
 
     /// Returns the maximum number of connections to PostgreSQL that a server opens: those of each event loop, and the
     /// listener's.
@@ -110,7 +105,7 @@ package final class PushServer: Service {
             guard let certificate else {
                 return logger.notice("Certificate reload skipped: no certificate is configured")
             }
-            http.use(certificate)
+            for server in http.all { server.use(certificate) }
             logger.notice("Certificate reloaded")
         } catch {
             logger.error("Certificate reload failed", metadata: ["error": "\(error)"])

@@ -6,7 +6,7 @@ internal import Postgres
 internal import ServiceKit
 internal import ServiceLifecycle
 
-/// The HTTP server and the work in the background: they begin when the database is ready, and stop together.
+/// The HTTP servers and the work in the background: they begin when the database is ready, and stop together.
 struct ServingService: Service {
     /// How long startup waits at most for the connection that receives notifications of other servers.
     private static let listeningTime = Duration.seconds(2)
@@ -20,7 +20,7 @@ struct ServingService: Service {
     let settings: Settings
     let database: PostgresSettings
     let features: [any Feature]
-    let http: HTTPServer
+    let http: HTTPServers
     /// Whether the sender is stopped before anything is sent.
     let startsStopped: Bool
     /// Called once, when the server is ready.
@@ -33,7 +33,11 @@ struct ServingService: Service {
         let listening = Signal(loop: context.sending.loop)
         let listener = listener(listening)
         http.start()
-        logger.notice("Listening", metadata: ["address": "\(settings.http.host):\(http.port)"])
+        var addresses: Logger.Metadata = ["address": "\(settings.http.host):\(http.main.port)"]
+        if let operators = http.operators {
+            addresses["operator_address"] = "\(settings.operatorHost ?? settings.http.host):\(operators.port)"
+        }
+        logger.notice("Listening", metadata: addresses)
         if context.journal == nil {
             logger.warning(
                 "No journal configured: calls from Kakao are lost while PostgreSQL is unavailable",

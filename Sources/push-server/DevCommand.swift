@@ -72,10 +72,15 @@ struct DevCommand: AsyncParsableCommand {
                 logger: logger,
                 logSink: sink
             ) { server in
-                let url = "\(settings.certificateFile == nil ? "http" : "https")://127.0.0.1:\(server.port)"
+                func url(_ port: Int) -> String {
+                    "\(settings.certificateFile == nil ? "http" : "https")://127.0.0.1:\(port)"
+                }
+                // The port for operators answers everything.
+                let (serverURL, publicURL) = (url(server.operatorPort ?? server.port), url(server.port))
                 try PrivateFile.write(
                     variables: [
-                        ("SERVER_URL", url),
+                        ("SERVER_URL", serverURL),
+                        ("PUBLIC_URL", publicURL),
                         ("SANDBOX_URL", sandboxURL),
                         ("SANDBOX_CERTIFICATE", certificateFile),
                         ("OPERATOR_KEY", keys.operatorKey),
@@ -87,7 +92,7 @@ struct DevCommand: AsyncParsableCommand {
                 )
                 logger.notice(
                     "Development server started; its addresses and keys are in \(directory)/dev.env",
-                    metadata: ["server": "\(url)"]
+                    metadata: ["server": "\(serverURL)", "public": "\(publicURL)"]
                 )
             }
             try await server.runUntilSignal(logger)

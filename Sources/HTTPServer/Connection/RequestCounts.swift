@@ -29,7 +29,7 @@ package struct RequestCounts: Sendable {
     /// The statuses with which the server refuses a request that may be correct: see ``refusals``.
     private static let refusing: Set = [401, 403, 408, 413, 414, 429, 431, 503]
 
-    private let routes: [String]
+    private var routes: [String]
     // Copies of the static values, which are initialized on first use and so cost a check at each use.
     private let labelIndexes = Self.labelIndexes
     private let labelCount = Self.labels.count
@@ -61,12 +61,26 @@ package struct RequestCounts: Sendable {
         if let problem, Self.refusing.contains(status) { refusals[problem, default: 0] += 1 }
     }
 
-    /// Adds the requests of another loop, which has the same routes.
-    static func += (total: inout RequestCounts, other: RequestCounts) {
-        precondition(total.routes == other.routes, "the loops of a server have different routes")
-        for index in total.responses.indices { total.responses[index] += other.responses[index] }
-        for index in total.durations.indices { total.durations[index] += other.durations[index] }
+    /// Adds the requests of another loop or server, by the names of their routes.
+    package static func += (total: inout RequestCounts, other: RequestCounts) {
+        var numbers = Dictionary(uniqueKeysWithValues: zip(total.routes, total.routes.indices))
+        for (number, route) in other.routes.enumerated() {
+            let place = numbers[route] ?? total.add(route)
+            numbers[route] = place
+            for label in 0..<total.labelCount {
+                total.responses[place * total.labelCount + label] += other.responses[number * total.labelCount + label]
+            }
+            total.durations[place] += other.durations[number]
+        }
         total.refusals.merge(other.refusals) { $0 + $1 }
+    }
+
+    /// Adds a route and returns its number.
+    private mutating func add(_ route: String) -> Int {
+        routes.append(route)
+        responses += Array(repeating: 0, count: labelCount)
+        durations.append(DurationCounts())
+        return routes.count - 1
     }
 
     /// The requests of each route that has had any.

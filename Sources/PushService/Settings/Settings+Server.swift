@@ -26,6 +26,17 @@ extension Settings {
         return http
     }
 
+    /// Returns the HTTP settings of the port for operators, which differ from those of the other port in the address only;
+    /// `nil` if there is no such port.
+    func operatorServer(_ main: HTTPServerSettings) -> HTTPServerSettings? {
+        operatorPort.map { port in
+            var settings = main
+            settings.host = operatorHost ?? main.host
+            settings.port = port
+            return settings
+        }
+    }
+
     /// Reads certificate and key from their files. Returns `nil` for plain HTTP.
     package func tlsContext() throws -> TLSContext? {
         guard let certificateFile, let privateKeyFile else { return nil }

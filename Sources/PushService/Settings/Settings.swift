@@ -14,6 +14,10 @@ package import Sharing
 /// The settings of a server. `docs/settings.md` has a table of them.
 package struct Settings: SettingsGroup {
     package var http = HTTPServerSettings()
+    /// The port for operators; `nil` if the other port is for everybody.
+    package var operatorPort: Int?
+    /// The address of that port; `nil` for that of the other port.
+    package var operatorHost: String?
     package var certificateFile: String?
     package var privateKeyFile: String?
     package var publicURL: PublicURL?
@@ -96,6 +100,12 @@ package struct Settings: SettingsGroup {
             let missing = certificateFile == nil ? "http.tls.certificate_file" : "http.tls.private_key_file"
             throw reader.error(missing, "is required: set the certificate and its private key together.")
         }
+        guard operatorHost == nil || operatorPort != nil else {
+            throw reader.error("http.operator_host", "needs http.operator_port.")
+        }
+        guard http.port == 0 || operatorPort != http.port else {
+            throw reader.error("http.operator_port", "must not be http.port.")
+        }
         let app = kakao
         try kakao.validate(reader, app)
         try identity.validate(reader, kakao)
@@ -123,6 +133,21 @@ extension Settings {
     package static let settings: [Setting<Settings>] = [
         Setting("http.host", \.http.host, .text, "the numeric address to listen on"),
         Setting("http.port", \.http.port, .port, "the port; 0 for any free port"),
+        Setting(
+            "http.operator_port",
+            \.operatorPort,
+            optional: .port,
+            example: "8081",
+            "a second port, for operators: it answers everything, and `http.port` then answers only what Kakao and apps call, and accepts no operator key ([two ports](#two-ports))"
+        ),
+        Setting(
+            "http.operator_host",
+            \.operatorHost,
+            optional: .text,
+            default: "that of `http.host`",
+            example: "127.0.0.1",
+            "the numeric address to listen on for operators"
+        ),
         Setting(
             "http.public_url",
             \.givenPublicURL,

@@ -16,6 +16,9 @@ struct Authenticator: Authorizer {
     private let monitoring: MonitoringAccess
     private let kakao: KakaoClient
     private let client: HTTPClient
+    /// Whether operator keys are accepted. The public port beside a port for operators rejects valid ones like unknown
+    /// ones.
+    private let admitsOperators: Bool
 
     /// - Parameters:
     ///   - feedbackSecret: The secret in the path of Kakao's feedback, if there is one.
@@ -31,7 +34,8 @@ struct Authenticator: Authorizer {
         limits: UserRequestLimits,
         monitoring: MonitoringAccess,
         kakao: KakaoClient,
-        client: HTTPClient
+        client: HTTPClient,
+        admitsOperators: Bool
     ) {
         self.operatorKey = operatorKey
         self.adminKey = adminKey
@@ -43,6 +47,7 @@ struct Authenticator: Authorizer {
         self.monitoring = monitoring
         self.kakao = kakao
         self.client = client
+        self.admitsOperators = admitsOperators
     }
 
     /// Returns the check for an operation with this access; `nil` for a public one.
@@ -51,7 +56,7 @@ struct Authenticator: Authorizer {
     /// scope, 404 for a wrong secret address, 429 for too many requests, 503 when the token cannot be verified now.
     func check(_ access: Access) -> HeadCheck? {
         switch access {
-        case .anyone: nil
+        case .anyone, .operatorPort: nil
         case .operator(let scopes): { try checkOperator($0, .all(scopes)) }
         case .operatorWithAny(let scopes): { try checkOperator($0, .any(scopes)) }
         case .monitoring: { try monitoring.check($0) { try checkOperator($0, .all([.read])) } }
@@ -129,6 +134,10 @@ struct Authenticator: Authorizer {
     }
 
     private func checkKey(_ digest: [UInt8], _ scopes: Requirement, of request: Request) throws -> PendingCheck? {
+        guard admitsOperators else {
+            try operators.recordRejection(from: request.clientAddress.network)
+            throw Self.unauthorized
+        }
         guard !operatorKey.matches(digest: digest) else {
             request.principal = Caller.operator(.setting)
             return nil

@@ -86,14 +86,25 @@ final class OperatorKeys: Sendable {
     ) throws -> Grant? {
         let known = entry(digest)
         if let known, known.end > now { return use(known, digest) }
-        if known == nil, let wait = delays.wait(address(), at: now) {
-            throw Problem.tooManyRequests(
-                kind: ProblemKind.tooManyBadKeys.name,
-                "Too many invalid keys from this address.",
-                wait: wait
-            )
-        }
+        if known == nil { try checkWait(address(), at: now) }
         return nil
+    }
+
+    /// Counts a key that is rejected without a look-up, as an unknown key is counted.
+    ///
+    /// - Throws: ``Problem`` 429 while the address has to wait.
+    func recordRejection(from address: SocketAddress.Network) throws {
+        try checkWait(address, at: .now)
+        delays.recordInvalidKey(from: address)
+    }
+
+    private func checkWait(_ address: SocketAddress.Network, at now: MonotonicTime) throws {
+        guard let wait = delays.wait(address, at: now) else { return }
+        throw Problem.tooManyRequests(
+            kind: ProblemKind.tooManyBadKeys.name,
+            "Too many invalid keys from this address.",
+            wait: wait
+        )
     }
 
     /// Removes and returns the unwritten last uses, by the keys' SHA-256.

@@ -33,7 +33,10 @@ package struct ServerIdentity: Sendable {
     package var hasFeedbackSecret: Bool { settings.feedbackSecret != nil }
 
     /// Returns the authenticator of a loop.
-    package func authenticator(_ loop: LoopServices) -> any Authorizer {
+    ///
+    /// - Parameter admitsOperators: Whether operator keys are accepted: not at the public port beside a port for
+    ///   operators.
+    package func authenticator(_ loop: LoopServices, admitsOperators: Bool = true) -> any Authorizer {
         Authenticator(
             operatorKey: settings.operatorKey,
             adminKey: adminKey,
@@ -44,7 +47,8 @@ package struct ServerIdentity: Sendable {
             limits: limits,
             monitoring: monitoring,
             kakao: loop.kakao(.requests),
-            client: loop.client
+            client: loop.client,
+            admitsOperators: admitsOperators
         )
     }
 

@@ -95,7 +95,7 @@ extension Access {
             .object([scheme.rawValue: .array(scopes.map { .string($0.rawValue) })])
         }
         return switch self {
-        case .anyone, .kakaoAddress: []
+        case .anyone, .operatorPort, .kakaoAddress: []
         case .operator(let scopes): [requirement(.operatorKey, scopes)]
         case .operatorWithAny(let scopes): scopes.map { requirement(.operatorKey, [$0]) }
         case .monitoring: [requirement(.operatorKey, [.read])]

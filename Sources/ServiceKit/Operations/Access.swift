@@ -5,6 +5,8 @@ package import HTTPServer
 package enum Access: Sendable, Equatable {
     /// Any caller, without a credential.
     case anyone
+    /// Any caller, without a credential, but only at the port for operators if there is one.
+    case operatorPort
     /// Operators whose key has all of these scopes.
     case `operator`([Scope])
     /// Operators whose key has one of these scopes.
@@ -23,6 +25,18 @@ package enum Access: Sendable, Equatable {
 
     /// Operators whose key has this scope.
     package static func `operator`(_ scope: Scope) -> Access { .operator([scope]) }
+
+    /// Whether callers other than operators have this access. Beside a port for operators, the public port offers only
+    /// operations with such an access, and admits these callers only.
+    package var isPublic: Bool {
+        switch self {
+        case .anyone, .device, .kakaoUser, .kakao, .kakaoAddress: true
+        case .operatorPort, .operator, .operatorWithAny, .monitoring: false
+        }
+    }
+
+    /// Whether no credential is needed.
+    var isAnonymous: Bool { self == .anyone || self == .operatorPort }
 }
 
 /// The authentication and authorization of requests.

@@ -175,7 +175,7 @@ package final class OperationDeclaration: Sendable {
         var problems: Set<ProblemKind> = [.invalidField, .badRequest, .internalError]
         problems.formUnion(self.problems)
         switch access {
-        case .anyone: break
+        case .anyone, .operatorPort: break
         case .operator, .operatorWithAny, .monitoring:
             problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys])
         case .device, .kakaoUser:
@@ -185,7 +185,7 @@ package final class OperationDeclaration: Sendable {
         case .kakao: problems.formUnion([.unauthorized])
         case .kakaoAddress: problems.formUnion([.notFound])
         }
-        if access != .anyone { problems.formUnion([.databaseUnavailable, .overloaded]) }
+        if !access.isAnonymous { problems.formUnion([.databaseUnavailable, .overloaded]) }
         switch body {
         // A body that is streamed has no limit.
         case .media(_, _, _, isChecked: true): problems.formUnion([.unsupportedMediaType])

@@ -7,20 +7,27 @@ package struct Routes {
     /// server's memory limit for bodies.
     private static let anonymousBody = 4096
 
+    /// All operations.
     package private(set) var router = Router()
+    /// The operations of the public port beside a port for operators: those with a public access. Empty without such a
+    /// port.
+    package private(set) var publicRouter = Router()
     private let authorizer: any Authorizer
+    private let publicAuthorizer: (any Authorizer)?
 
-    package init(_ authorizer: any Authorizer) {
+    /// - Parameter publicAuthorizer: The authorizer of the public port, which admits no operators; `nil` if there is only
+    ///   one port.
+    package init(_ authorizer: any Authorizer, public publicAuthorizer: (any Authorizer)? = nil) {
         self.authorizer = authorizer
+        self.publicAuthorizer = publicAuthorizer
     }
 
     /// Adds the operations that `collection` offers.
     package mutating func add<Collection: RouteCollection>(_ collection: Collection) {
         for operation in Collection.operations where operation.isOffered(collection) {
             let declaration = operation.declaration
-            let check = authorizer.check(declaration.access)
             var limit = declaration.maximumBodyBytes
-            if declaration.access == .anyone { limit = limit ?? Self.anonymousBody }
+            if declaration.access.isAnonymous { limit = limit ?? Self.anonymousBody }
             // The body of a GET is not used.
             if declaration.method == .get { limit = limit ?? RequestSize.small }
             let handler: Handler
@@ -39,15 +46,28 @@ package struct Routes {
                 let handle = handle(collection)
                 handler = .streaming(maximumBodyBytes: .max) { try await handle(Call($0, declaration), $1) }
             }
-            router.add(
-                declaration.method,
-                declaration.path,
-                name: declaration.id,
-                check: check,
-                bodyLimit: limit,
-                handler
-            )
+            Self.add(handler, of: declaration, upTo: limit, authorizer, to: &router)
+            if let publicAuthorizer, declaration.access.isPublic {
+                Self.add(handler, of: declaration, upTo: limit, publicAuthorizer, to: &publicRouter)
+            }
         }
+    }
+
+    private static func add(
+        _ handler: Handler,
+        of declaration: OperationDeclaration,
+        upTo bodyLimit: Int?,
+        _ authorizer: any Authorizer,
+        to router: inout Router
+    ) {
+        router.add(
+            declaration.method,
+            declaration.path,
+            name: declaration.id,
+            check: authorizer.check(declaration.access),
+            bodyLimit: bodyLimit,
+            handler
+        )
     }
 }
 

@@ -344,6 +344,28 @@ import Testing
         }
     }
 
+    @Test("A public address that leads to the port for operators is wrong")
+    func operatorPort() async throws {
+        try await withService {
+            $0.operatorPort = 0
+        } _: { service in
+            let client = try HTTPClient(loop: try Shared.loop)
+            func examine(_ url: String, port: Int? = 8081) async -> Finding {
+                var settings = service.settings
+                settings.operatorPort = port
+                settings.publicURL = .given(url)
+                return await AddressChecks(settings: settings, client: client).operatorPort()
+            }
+            #expect(await examine(service.server.url).state == .ok)
+            let wrong = await examine(service.server.operatorURL)
+            #expect(wrong.state == .wrong)
+            #expect(wrong.text.contains("http.port"))
+            #expect(await examine("http://127.0.0.1:1").state == .skipped)
+            #expect(await examine(service.server.operatorURL, port: nil).state == .skipped)
+            await client.shutdown()
+        }
+    }
+
     @Test("A public address is shown with the callback addresses to enter in Kakao's console")
     func consoleAddresses() async throws {
         var settings = Settings.test("postgres://localhost/none", kakao: "http://127.0.0.1:1")

@@ -181,6 +181,18 @@ struct SettingsTests {
         #expect(settings.logFormat == .json)
     }
 
+    @Test("The port for operators has a host only with a port, and the port is another one")
+    func operatorPort() throws {
+        #expect(try Self.read().operatorPort == nil)
+        let settings = try Self.read(["HTTP_OPERATOR_PORT": "8081", "HTTP_OPERATOR_HOST": "10.0.0.1"])
+        #expect(settings.operatorPort == 8081)
+        #expect(settings.operatorHost == "10.0.0.1")
+        let host = Self.error(["HTTP_OPERATOR_HOST": "10.0.0.1"])
+        #expect(host?.place == "HTTP_OPERATOR_HOST in the environment")
+        #expect(host?.message == "http.operator_host needs http.operator_port.")
+        #expect(Self.error(["HTTP_OPERATOR_PORT": "8080"])?.message == "http.operator_port must not be http.port.")
+    }
+
     @Test("The environment overrides the file, and an empty variable counts as unset")
     func precedence() throws {
         let yaml = "http:\n  port: 1111\n  host: 0.0.0.0\nlog.level: error\n"

@@ -13,12 +13,16 @@ import TestSupport
 
 /// A server in this process, as `push-server serve` runs it.
 final class RunningServer: Sendable {
+    /// The address that Kakao and apps call.
     let url: String
+    /// The address that operators call: another one with `http.operator_port`.
+    let operatorURL: String
     private let group: ServiceGroup
     private let task: Task<Void, any Error>
 
-    private init(url: String, group: ServiceGroup, task: Task<Void, any Error>) {
+    private init(url: String, operatorURL: String, group: ServiceGroup, task: Task<Void, any Error>) {
         self.url = url
+        self.operatorURL = operatorURL
         self.group = group
         self.task = task
     }
@@ -57,7 +61,12 @@ final class RunningServer: Sendable {
             // The stream ends without an element if the server has ended instead. Its task then throws the reason.
             if await iterator.next() == nil { try await task.value }
         }
-        return RunningServer(url: "http://127.0.0.1:\(server.port)", group: group, task: task)
+        return RunningServer(
+            url: "http://127.0.0.1:\(server.port)",
+            operatorURL: "http://127.0.0.1:\(server.operatorPort ?? server.port)",
+            group: group,
+            task: task
+        )
     }
 
     /// Stops the server as SIGTERM does, and waits until it has ended.
@@ -72,9 +81,18 @@ final class RunningServer: Sendable {
         log: CollectedLog = CollectedLog(),
         _ body: (Caller) async throws -> Void
     ) async throws {
+        try await run(settings, log: log) { server in try await body(Caller(url: server.operatorURL)) }
+    }
+
+    /// Runs `body` with a server and its addresses, and stops the server afterwards.
+    static func run(
+        _ settings: Settings,
+        log: CollectedLog = CollectedLog(),
+        _ body: (RunningServer) async throws -> Void
+    ) async throws {
         let server = try await start(settings, log: log)
         do {
-            try await body(Caller(url: server.url))
+            try await body(server)
         } catch {
             try? await server.stop()
             throw error
@@ -109,9 +127,19 @@ struct TestService: Sendable {
     let database: TestDatabase
     let kakao: TestKakao
     let settings: Settings
+    let server: RunningServer
     /// A client of the server with the operator key.
     let api: Caller
     let log: CollectedLog
+
+    init(database: TestDatabase, kakao: TestKakao, settings: Settings, server: RunningServer, log: CollectedLog) {
+        self.database = database
+        self.kakao = kakao
+        self.settings = settings
+        self.server = server
+        api = Caller(url: server.operatorURL)
+        self.log = log
+    }
 
     /// Adds a phone for each of these users, sends to them, and returns the path of the push.
     func push(_ userIDs: [Int64], marker: String = "", version: String = "v1") async throws -> String {
@@ -145,12 +173,12 @@ func withService(
         settings.pushes.intervals = intervals
         adjust(&settings)
         let log = CollectedLog()
-        try await RunningServer.with(settings, log: log) { api in
-            kakao.sandbox.sendCallbacks(to: api.url)
+        try await RunningServer.run(settings, log: log) { server in
+            kakao.sandbox.sendCallbacks(to: server.url)
             // A remaining fault would delay the server's shutdown.
             defer { kakao.sandbox.removeFaults() }
             try await body(
-                TestService(database: database, kakao: kakao, settings: settings, api: api, log: log)
+                TestService(database: database, kakao: kakao, settings: settings, server: server, log: log)
             )
         }
     }

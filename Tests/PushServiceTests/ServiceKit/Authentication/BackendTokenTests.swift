@@ -27,8 +27,10 @@ import Testing
                 keys: keys ?? .url(kakao.sandbox.url + "/.well-known/jwks.json")
             )
             let log = CollectedLog()
-            try await RunningServer.with(settings, log: log) { api in
-                try await body(TestService(database: database, kakao: kakao, settings: settings, api: api, log: log))
+            try await RunningServer.run(settings, log: log) { server in
+                try await body(
+                    TestService(database: database, kakao: kakao, settings: settings, server: server, log: log)
+                )
             }
         }
     }

@@ -27,9 +27,11 @@ import Testing
             settings.identity.keyFetchInterval = interval
             settings.identity.keyRefreshInterval = refresh
             let log = CollectedLog()
-            try await RunningServer.with(settings, log: log) { api in
+            try await RunningServer.run(settings, log: log) { server in
                 defer { kakao.sandbox.removeFaults() }
-                try await body(TestService(database: database, kakao: kakao, settings: settings, api: api, log: log))
+                try await body(
+                    TestService(database: database, kakao: kakao, settings: settings, server: server, log: log)
+                )
             }
         }
     }

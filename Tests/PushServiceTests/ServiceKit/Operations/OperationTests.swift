@@ -76,6 +76,33 @@ import Testing
         }
     }
 
+    @Test("Beside a port for operators, the public port knows no operation that only operators may call")
+    func publicPort() async throws {
+        try await withService {
+            $0.keepAccounts()
+            $0.kakao.appID = 1
+            $0.kakao.makesAppKeyCalls = true
+            $0.kakao.kaHeader = "sdk/2.27.3"
+            $0.relay.relaysStory = true
+            $0.operatorPort = 0
+        } _: { service in
+            var api = Caller(url: service.server.url, authorization: nil)
+            api.checksContract = false
+            for operation in Self.operations {
+                let response = try await SampleRequest(operation).send(to: api, with: [])
+                let isUnknown =
+                    response.status == 405
+                    || response.status == 404 && response.json?["detail"] == "There is nothing at this path."
+                switch operation.access {
+                case .anyone, .device, .kakaoUser, .kakao, .kakaoAddress:
+                    #expect(!isUnknown, "\(operation.id): \(response.text)")
+                case .operatorPort, .operator, .monitoring:
+                    #expect(isUnknown, "\(operation.id): \(response.text)")
+                }
+            }
+        }
+    }
+
     @Test("An unknown field is rejected with the allowed ones and the one that was probably meant")
     func unknownFields() async throws {
         try await withService { service in
