@@ -87,7 +87,7 @@ let package = Package(
         // The service.
         target("Templates", ["JSON"]),
         target("Schemas", ["JSON"]),
-        target("KakaoAPI", ["Crypto", "EventLoop", "HTTPClient", "JSON", "Schemas", httpTypes]),
+        target("KakaoAPI", ["Crypto", "EventLoop", "HTTPClient", "JSON", "Locking", "Schemas", httpTypes]),
         target(
             "ServiceKit",
             [

@@ -29,7 +29,7 @@ package struct AccountFeature: Feature {
         self.server = server
         self.settings = settings
         vault = settings.vault(appID: server.kakao.appID)
-        app = LoginApp(server.kakao)
+        app = LoginApp { server.kakao }
         server.lifecycle.register { AccountUsers(pool: $0.pool) }
         server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
         guard vault != nil else { return }

@@ -57,7 +57,7 @@ package struct CallbackFeature: Feature {
                 intake: intake
             )
         )
-        routes.add(FeedbackRoutes(isOffered: server.identity.hasFeedbackSecret, intake: intake))
+        routes.add(FeedbackRoutes(intake: intake))
     }
 
     package func makeServices() -> [any Service] {

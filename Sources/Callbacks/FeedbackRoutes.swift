@@ -12,8 +12,6 @@ struct FeedbackRoutes: RouteCollection {
     static let title = "Kakao: failed push tokens"
     static let operations = [receiving]
 
-    /// Whether there is a feedback secret.
-    let isOffered: Bool
     let intake: CallIntake
 
     private static let receiving = Operation(
@@ -22,13 +20,12 @@ struct FeedbackRoutes: RouteCollection {
             .post,
             "\(path){secret}",
             .kakaoAddress,
-            "Counts a failed delivery to a push token. Offered if `feedback.secret` is set.",
+            "Counts a failed delivery to a push token. Needs `feedback.secret`.",
             body: .fields(TokenFailure.fields),
             unknownFields: .kept,
             maximumBodyBytes: RequestSize.small,
             answers: [.empty(.ok, "The report is stored.")]
         ),
-        isOffered: \.isOffered,
         handler: receive
     )
 

@@ -4,7 +4,7 @@ internal import CLibssl
 ///
 /// Each message has a random nonce of 96 bits, so that a key may encrypt at most 2^32 messages (§8.3). Use
 /// ``derived(for:)`` for a key of each object.
-package struct EncryptionKey: Sendable, CustomStringConvertible, CustomReflectable {
+package struct EncryptionKey: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
     /// The length of a key in bytes.
     package static let length = 32
     private static let nonceLength = 12

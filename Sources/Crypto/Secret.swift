@@ -1,7 +1,7 @@
 internal import CLibssl
 
 /// A secret text, which prints as `***` and is compared in constant time.
-package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+package struct Secret: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// The text itself, for a request that has to contain it.
     package let revealed: String
     private let digest: [UInt8]
@@ -14,6 +14,8 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     package var description: String { "***" }
     package var debugDescription: String { "***" }
     package var customMirror: Mirror { Mirror(self, children: []) }
+
+    package static func == (left: Secret, right: Secret) -> Bool { left.matches(digest: right.digest) }
 
     /// Returns whether `other` is the same text, in a time that does not depend on where the two differ.
     package func matches(_ other: String) -> Bool {

@@ -133,7 +133,9 @@ package struct Doctor: Sendable {
     /// No text is built from a secret, but some quote the responses of other servers.
     private func masked(_ text: String) -> String {
         var secrets = [settings.identity.operatorKey, settings.kakao.adminKey, settings.databaseURL]
-        secrets += [settings.identity.feedbackSecret, settings.kakao.clientSecret, accessToken].compactMap(\.self)
+        secrets += [
+            settings.kakao.nextAdminKey, settings.identity.feedbackSecret, settings.kakao.clientSecret, accessToken,
+        ].compactMap(\.self)
         if case .secret(let secret) = settings.identity.backend?.keys { secrets.append(secret) }
         return secrets.reduce(text) { text, secret in
             secret.revealed.utf8.count < Self.shortestMasked

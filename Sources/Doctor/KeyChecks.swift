@@ -23,10 +23,12 @@ struct KeyChecks {
             }
     }
 
+    private var adminKeys: [Secret] { [settings.kakao.adminKey, settings.kakao.nextAdminKey].compactMap(\.self) }
+
     private func operatorKey() -> Finding {
         let subject = "operator.key"
         let key = settings.identity.operatorKey.revealed
-        if settings.kakao.adminKey.matches(key) {
+        if adminKeys.contains(where: { $0.matches(key) }) {
             return Finding(.wrong, subject, "is Kakao's Admin key: use another one, made with `openssl rand -hex 32`")
         }
         // A random text of 32 hexadecimal digits has nearly all of the 16 different digits.
@@ -41,8 +43,7 @@ struct KeyChecks {
         guard let secret = settings.identity.feedbackSecret else {
             return Finding(.skipped, subject, "not set: Kakao cannot report failed tokens")
         }
-        guard !settings.identity.operatorKey.matches(secret.revealed), !settings.kakao.adminKey.matches(secret.revealed)
-        else {
+        guard !([settings.identity.operatorKey] + adminKeys).contains(secret) else {
             return Finding(.wrong, subject, "is also used as a key, but is part of a URL: use another one")
         }
         switch settings.publicURL {

@@ -9,18 +9,23 @@ package enum LogFormat: String, Sendable, CaseIterable {
     case json
 }
 
-/// A log handler that formats events as lines for a ``LogSink``.
+/// A log handler that formats events as lines for a ``LogSink``. Its level is that of the sink unless it is set.
 package struct LineLogHandler: LogHandler {
-    package var logLevel: Logger.Level
+    /// The level of this handler alone; `nil` for that of the sink.
+    private var ownLevel: Logger.Level?
     package var metadata: Logger.Metadata = [:]
     package var metadataProvider: Logger.MetadataProvider?
     private let format: LogFormat
     private let sink: LogSink
 
-    package init(sink: LogSink, format: LogFormat, level: Logger.Level) {
+    package init(sink: LogSink, format: LogFormat) {
         self.sink = sink
         self.format = format
-        logLevel = level
+    }
+
+    package var logLevel: Logger.Level {
+        get { ownLevel ?? sink.level }
+        set { ownLevel = newValue }
     }
 
     package subscript(metadataKey key: String) -> Logger.Metadata.Value? {

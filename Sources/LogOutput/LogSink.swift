@@ -1,6 +1,8 @@
 internal import Dispatch
 internal import Glibc
 internal import Locking
+package import Logging
+internal import Synchronization
 
 /// A bounded buffer of log lines that a background queue writes out, so that logging never waits for a disk or a
 /// terminal.
@@ -21,11 +23,21 @@ package final class LogSink: Sendable {
     private let descriptor: Int32
     private let queue = DispatchQueue(label: "log")
     private let state = Locked(State())
+    private let levels = Logger.Level.allCases
+    /// The index of ``level`` in ``levels``.
+    private let levelIndex = Atomic(0)
 
     /// - Parameter descriptor: The file descriptor for the lines, by default standard error. The caller keeps
     ///   ownership.
     package init(descriptor: Int32 = 2) {
         self.descriptor = descriptor
+        level = .info
+    }
+
+    /// The lowest level of the loggers that write here.
+    package var level: Logger.Level {
+        get { levels[levelIndex.load(ordering: .relaxed)] }
+        set { levelIndex.store(levels.firstIndex(of: newValue) ?? 0, ordering: .relaxed) }
     }
 
     /// Appends one line, which ends in a line feed.

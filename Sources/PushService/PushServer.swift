@@ -15,9 +15,11 @@ internal import ServiceLifecycle
 
 /// The complete server: the features, and the order of startup and shutdown.
 package final class PushServer: Service {
-    private let settings: Settings
+    /// The settings in use, some of which a reload replaces.
+    private let settings: Locked<Settings>
     private let database: PostgresSettings
     private let logger: Logger
+    private let logSink: LogSink?
     private let loops: EventLoopGroup
     private let context: ServerContext
     private let features: [any Feature]
@@ -29,7 +31,8 @@ package final class PushServer: Service {
     ///
     /// - Parameters:
     ///   - migrations: The folder of the SQL files.
-    ///   - logSink: The sink of `logger`, whose dropped lines are counted; `nil` for a logger without one.
+    ///   - logSink: The sink of `logger`, whose dropped lines are counted and whose level a reload sets; `nil` for a
+    ///     logger without one.
     ///   - loopCount: The number of event loops, each with connections of its own.
     ///   - startsStopped: Whether the sender is stopped before anything is sent.
     ///   - onListening: Called once, when the server is ready.
@@ -45,6 +48,7 @@ package final class PushServer: Service {
     ) throws {
         self.logger = logger
         self.startsStopped = startsStopped
+        self.logSink = logSink
         self.onListening = onListening
         loops = try EventLoopGroup(count: loopCount)
         let database = try PostgresSettings(url: settings.databaseURL.revealed)
@@ -64,7 +68,7 @@ package final class PushServer: Service {
             droppedLogLines: { logSink?.droppedLines }
         )
         self.context = context
-        self.settings = settings
+        self.settings = Locked(settings)
         self.database = database
         let features = PushService.features.map { $0.make(context, settings) }
         self.features = features
@@ -93,23 +97,48 @@ package final class PushServer: Service {
         loopCount * settings.maximumConnections + 1
     }
 
-    /// Reads certificate and key from their files again, for new connections. If they are unusable, the old ones remain
-    /// in use, and the log says why.
-    package func reloadCertificate() async {
+    /// Reads the settings and the certificate again, and uses what can change without a restart. The log names the changed
+    /// settings. If anything is invalid, nothing changes, and the log says why.
+    ///
+    /// Called by one task at a time.
+    ///
+    /// - Parameter read: Reads the settings. It may block.
+    package func reload(_ read: @escaping @Sendable () throws -> Settings) async {
+        let present = settings.withLock { $0 }
+        let (next, changes, httpSettings): (Settings, Settings.Changes, HTTPServerSettings)
         do {
-            let certificate = try await withCheckedThrowingContinuation { [settings] continuation in
+            (next, changes, httpSettings) = try await withCheckedThrowingContinuation { continuation in
                 EventLoop.blocking.async {
-                    continuation.resume(with: Result { try settings.tlsContext() })
+                    continuation.resume(
+                        with: Result {
+                            var next = present
+                            let changes = next.adopt(try read())
+                            return (next, changes, try next.httpServer())
+                        }
+                    )
                 }
             }
-            guard let certificate else {
-                return logger.notice("Certificate reload skipped: no certificate is configured")
-            }
-            for server in http.all { server.use(certificate) }
-            logger.notice("Certificate reloaded")
         } catch {
-            logger.error("Certificate reload failed", metadata: ["error": "\(error)"])
+            logger.error("Settings not reloaded: nothing was changed", metadata: ["error": "\(error)"])
+            return
         }
+        settings.withLock { $0 = next }
+        // The lines below appear if the old level or the new one allows them.
+        if let logSink { logSink.level = min(logSink.level, next.logLevel) }
+        defer { logSink?.level = next.logLevel }
+        for server in http.all { server.use(httpSettings) }
+        await context.use(next.kakao, next.identity)
+        context.returnURL.withLock { [port] in $0 = next.returnURL(port: port) }
+        var metadata: Logger.Metadata = [
+            "changed": "\(changes.applied.isEmpty ? "none" : changes.applied.joined(separator: ", "))"
+        ]
+        if httpSettings.tls != nil { metadata["certificate"] = "reloaded" }
+        logger.notice("Settings reloaded", metadata: metadata)
+        guard !changes.pending.isEmpty else { return }
+        logger.warning(
+            "Changed settings need a restart",
+            metadata: ["settings": "\(changes.pending.joined(separator: ", "))"]
+        )
     }
 
     /// Serves until the process is asked to shut down, then finishes the requests in flight.
@@ -122,7 +151,7 @@ package final class PushServer: Service {
         let keyUses = context.identity.keyUseWriter(context.background, logger: logger)
         let serving = ServingService(
             context: context,
-            settings: settings,
+            settings: settings.withLock { $0 },
             database: database,
             features: features,
             http: http,

@@ -27,7 +27,8 @@ actor BatchSender: Service {
     let kakao: KakaoClient
     let version: PushVersion
     let availability: KakaoAvailability
-    private let returnURL: String?
+    private let returnURL: @Sendable () -> String?
+    private let requestsPerSecond: @Sendable () -> Int?
     /// The maximum number of requests in flight.
     let limit: Int
     let logger: Logger
@@ -63,9 +64,9 @@ actor BatchSender: Service {
     /// - Parameters:
     ///   - kakao: The API by which batches are sent.
     ///   - version: The API version of `kakao`.
-    ///   - returnURL: The URL to which Kakao reports failed tokens; `nil` for no reports.
+    ///   - returnURL: Returns the URL to which Kakao reports failed tokens; `nil` for no reports.
     ///   - limit: The maximum number of requests in flight.
-    ///   - requestsPerSecond: The maximum number of requests begun per second; `nil` for no limit.
+    ///   - requestsPerSecond: Returns the maximum number of requests begun per second; `nil` for no limit.
     ///   - notices: Signals that there is something to send.
     ///   - users: Counts users by the final state of their batch.
     ///   - progress: Records whether the sender makes progress.
@@ -75,9 +76,9 @@ actor BatchSender: Service {
         kakao: KakaoClient,
         version: PushVersion,
         availability: KakaoAvailability,
-        returnURL: String?,
+        returnURL: @escaping @Sendable () -> String?,
         limit: Int,
-        requestsPerSecond: Int?,
+        requestsPerSecond: @escaping @Sendable () -> Int?,
         intervals: WorkIntervals,
         notices: PushNotices,
         users: LoopCounts<BatchState>.Own,
@@ -94,7 +95,7 @@ actor BatchSender: Service {
         self.limit = limit
         work = WorkQueue(loop: loop, store: store, intervals: intervals, progress: progress, logger: logger)
         quotaWait = intervals.quotaWait
-        rateLimit = requestsPerSecond.map { RateLimit(perSecond: $0, now: 0) }
+        self.requestsPerSecond = requestsPerSecond
         self.logger = logger
         self.notices = notices
         self.users = users
@@ -143,6 +144,7 @@ actor BatchSender: Service {
     }
 
     private func pass() async {
+        adoptRateLimit()
         do {
             try await drainNotifications()
             if work.lease != nil {
@@ -157,6 +159,13 @@ actor BatchSender: Service {
             nextRefresh = work.recordFailedPass(error)
             for push in pushes.values { push.idleUntil = max(push.idleUntil, nextRefresh) }
         }
+    }
+
+    /// Adopts the rate of the settings, which a reload may change.
+    private func adoptRateLimit() {
+        let perSecond = requestsPerSecond()
+        guard perSecond != rateLimit?.perSecond else { return }
+        rateLimit = perSecond.map { RateLimit(perSecond: $0, now: 0) }
     }
 
     // MARK: The lease
@@ -259,7 +268,7 @@ actor BatchSender: Service {
         if !active.unprepared.isEmpty { notices.preparing.send() }
         if let nextStart = active.nextStart { nextRefresh = start + nextStart.wholeMilliseconds + 1 }
         for push in active.new {
-            let message = push.message.rendered(for: version, returnURL: returnURL)
+            let message = push.message.rendered(for: version, returnURL: returnURL())
             pushes[push.id] = OutgoingPush(push, message: EncodedPushMessage(message))
         }
         // A stopped push is removed once its last results are stored.

@@ -45,9 +45,8 @@ struct ServeUnderTest: AsyncParsableCommand {
         )
         let sink = LogSink()
         defer { sink.flush() }
-        let logger = Logger(label: "push-server") {
-            _ in LineLogHandler(sink: sink, format: settings.logFormat, level: settings.logLevel)
-        }
+        sink.level = settings.logLevel
+        let logger = Logger(label: "push-server") { _ in LineLogHandler(sink: sink, format: settings.logFormat) }
         if let leaseMilliseconds {
             settings.pushes.intervals = WorkIntervals(lease: .milliseconds(leaseMilliseconds))
             // Otherwise the wait after a rate limit would be most of the run's duration.

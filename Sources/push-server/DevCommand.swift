@@ -63,7 +63,8 @@ struct DevCommand: AsyncParsableCommand {
             certificateFile: certificateFile
         )
         do {
-            let settings = try settings(keys, databaseURL, sandboxURL, certificateFile)
+            let read = { @Sendable in try self.settings(keys, databaseURL, sandboxURL, certificateFile) }
+            let settings = try read()
             let logger = settings.logger(sink)
             let directory = directory
             let server = try PushServer(
@@ -95,7 +96,7 @@ struct DevCommand: AsyncParsableCommand {
                     metadata: ["server": "\(serverURL)", "public": "\(publicURL)"]
                 )
             }
-            try await server.runUntilSignal(logger)
+            try await server.runUntilSignal(logger, reloading: read)
         } catch {
             await sandbox.stop()
             guard let error = error as? PostgresError, error.code == .migration else { throw error }

@@ -11,7 +11,7 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Run the server.",
         discussion: """
             SIGTERM or SIGINT shuts the server down: it first finishes the requests and sends in flight, within 10 seconds. SIGHUP \
-            reloads the certificate and private key.
+            reads the settings, the files of secrets and the certificate again, and applies what needs no restart.
             """
     )
 
@@ -39,20 +39,20 @@ struct ServeCommand: AsyncParsableCommand {
                 logSink: sink,
                 startsStopped: stopped
             )
-            try await server.runUntilSignal(logger)
+            try await server.runUntilSignal(logger) { [options] in try options.load() }
         }
     }
 }
 
 extension PushServer {
-    /// Runs until the process receives SIGTERM or SIGINT.
-    func runUntilSignal(_ logger: Logger) async throws {
+    /// Runs until the process receives SIGTERM or SIGINT. On SIGHUP it reads the settings again by `read`.
+    func runUntilSignal(_ logger: Logger, reloading read: @escaping @Sendable () throws -> Settings) async throws {
         // Below warnings, the group's log lines only repeat the server's.
         var groupLogger = logger
         groupLogger.logLevel = max(.warning, logger.logLevel)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
-                services: [self, CertificateReload(server: self)],
+                services: [self, SettingsReload(server: self, read: read)],
                 gracefulShutdownSignals: [.sigterm, .sigint],
                 logger: groupLogger
             )
@@ -61,13 +61,14 @@ extension PushServer {
     }
 }
 
-/// A service that reloads the certificate on `SIGHUP` while the server runs.
-private struct CertificateReload: Service {
+/// A service that reloads the settings on `SIGHUP` while the server runs.
+private struct SettingsReload: Service {
     let server: PushServer
+    let read: @Sendable () throws -> Settings
 
     func run() async throws {
         for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
-            await server.reloadCertificate()
+            await server.reload(read)
         }
     }
 }

@@ -109,9 +109,10 @@ enum Executable {
 }
 
 extension Settings {
-    /// Returns a logger with the level and format of the settings.
+    /// Returns a logger with the format of the settings, and sets the level of the sink.
     func logger(_ sink: LogSink) -> Logger {
-        Logger(label: "push-server") { _ in LineLogHandler(sink: sink, format: logFormat, level: logLevel) }
+        sink.level = logLevel
+        return Logger(label: "push-server") { _ in LineLogHandler(sink: sink, format: logFormat) }
     }
 }
 

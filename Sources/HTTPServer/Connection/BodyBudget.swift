@@ -10,11 +10,16 @@ final class BodyBudget: Sendable {
     /// smaller; they are accepted however many large bodies there are. With 10,000 connections this is 40 MiB.
     static let uncounted = 4096
 
-    private let limit: Int
+    private let limit: Atomic<Int>
     private let held = Atomic<Int>(0)
 
     init(limit: Int) {
-        self.limit = limit
+        self.limit = Atomic(limit)
+    }
+
+    /// Sets another limit for further bodies.
+    func use(limit: Int) {
+        self.limit.store(limit, ordering: .relaxed)
     }
 
     /// The number of bytes currently counted.
@@ -22,7 +27,7 @@ final class BodyBudget: Sendable {
 
     /// Reserves `bytes`. Returns whether the budget allowed it; if not, nothing is reserved.
     func take(_ bytes: Int) -> Bool {
-        guard held.add(bytes, ordering: .relaxed).newValue > limit else { return true }
+        guard held.add(bytes, ordering: .relaxed).newValue > limit.load(ordering: .relaxed) else { return true }
         held.subtract(bytes, ordering: .relaxed)
         return false
     }

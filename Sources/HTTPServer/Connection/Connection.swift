@@ -93,7 +93,7 @@ final class Connection: @unchecked Sendable {
         proxies = trusted.contains(remoteAddress) ? trusted : nil
         socket = descriptor.rawValue
         self.descriptor = consume descriptor
-        tls = try server.tls.map { try TLSEngine($0) }
+        tls = try server.settings.tls.map { try TLSEngine($0) }
         state = ConnectionState(limits: server.settings.headLimits)
     }
 

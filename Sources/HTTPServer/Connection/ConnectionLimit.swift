@@ -4,28 +4,43 @@ internal import Locking
 /// place.
 final class ConnectionLimit: Sendable {
     private struct State {
+        var maximum: Int
+        var maximumPerAddress: Int?
         var count = 0
         /// Connections by network, without the port. Only kept if there is a limit per address.
         var counts: [SocketAddress.Network: Int] = [:]
         var waiting: [@Sendable () -> Void] = []
     }
 
-    private let maximum: Int
-    private let maximumPerAddress: Int?
+    private let hasLimitPerAddress: Bool
     private let proxies: TrustedProxies
-    private let state = Locked(State())
+    private let state: Locked<State>
 
     /// - Parameter proxies: Exempt from the limit per address, because each proxy serves many clients.
     init(maximum: Int, perAddress: Int?, proxies: TrustedProxies) {
-        self.maximum = maximum
-        maximumPerAddress = perAddress
+        hasLimitPerAddress = perAddress != nil
         self.proxies = proxies
+        state = Locked(State(maximum: maximum, maximumPerAddress: perAddress))
+    }
+
+    /// Sets other limits. Connections beyond a lower one remain, and new ones wait until there is a place.
+    ///
+    /// Switching the limit per address on or off is a programming error, since connections are counted with it only.
+    func use(maximum: Int, perAddress: Int?) {
+        precondition((perAddress != nil) == hasLimitPerAddress, "the limit per address cannot be switched on or off")
+        let waiting = state.withLock { state in
+            state.maximum = maximum
+            state.maximumPerAddress = perAddress
+            defer { state.waiting.removeAll() }
+            return state.waiting
+        }
+        for body in waiting { body() }
     }
 
     /// Takes a place. Returns whether one was free.
     func take() -> Bool {
         state.withLock { state in
-            guard state.count < maximum else { return false }
+            guard state.count < state.maximum else { return false }
             state.count += 1
             return true
         }
@@ -33,16 +48,16 @@ final class ConnectionLimit: Sendable {
 
     /// Whether connections from an address count towards the limit per address.
     func counts(_ address: SocketAddress) -> Bool {
-        maximumPerAddress != nil && !proxies.contains(address)
+        hasLimitPerAddress && !proxies.contains(address)
     }
 
     /// Assigns a taken place to an address. Returns whether the address may have one more connection. If not, the place
     /// must be released by ``release(_:)`` with `nil`.
     func assign(to address: SocketAddress) -> Bool {
-        guard let maximumPerAddress, counts(address) else { return true }
+        guard counts(address) else { return true }
         return state.withLock { state in
             let count = state.counts[address.network, default: 0]
-            guard count < maximumPerAddress else { return false }
+            guard count < state.maximumPerAddress ?? .max else { return false }
             state.counts[address.network] = count + 1
             return true
         }
@@ -75,7 +90,7 @@ final class ConnectionLimit: Sendable {
     /// Calls `body` when a place is released, or at once if one has become free meanwhile.
     func notify(_ body: @escaping @Sendable () -> Void) {
         let isFree = state.withLock { state in
-            guard state.count >= maximum else { return true }
+            guard state.count >= state.maximum else { return true }
             state.waiting.append(body)
             return false
         }

@@ -9,6 +9,7 @@ package import Logging
 /// handled and answered on one loop.
 package final class HTTPServer: Sendable {
     let loopServers: [LoopServer]
+    private let limit: ConnectionLimit
     private let budget: BodyBudget
     /// The number of bytes held in memory for requests, without the first 4 KiB of each connection.
     var heldBytes: Int { budget.count }
@@ -31,7 +32,7 @@ package final class HTTPServer: Sendable {
             perAddress: settings.maximumConnectionsPerAddress,
             proxies: settings.trustedProxies
         )
-        let budget = BodyBudget(limit: max(settings.maximumHeldBytes, settings.maximumBodyBytes))
+        let budget = BodyBudget(limit: settings.bodyBudget)
         var port = settings.port
         var loopServers: [LoopServer] = []
         for loop in loops.loops {
@@ -49,6 +50,7 @@ package final class HTTPServer: Sendable {
             loopServers.append(loopServer)
         }
         self.loopServers = loopServers
+        self.limit = limit
         self.budget = budget
         self.port = port
     }
@@ -63,7 +65,7 @@ package final class HTTPServer: Sendable {
     /// Returns when the certificate expires, in seconds since 1970; `nil` without one.
     package func certificateExpiry() async -> Int? {
         let server = loopServers[0]
-        return await server.loop.result { server.tls?.certificateValidity?.upperBound }
+        return await server.loop.result { server.settings.tls?.certificateValidity?.upperBound }
     }
 
     /// Starts to accept connections.
@@ -78,11 +80,16 @@ package final class HTTPServer: Sendable {
         }
     }
 
-    /// Uses another certificate and key for new connections; open connections keep theirs. Calling this on a server for
-    /// plain HTTP is a programming error.
-    package func use(_ tls: TLSContext) {
+    /// Uses other limits and timeouts, and another certificate and key. Open connections keep their certificate and the
+    /// limits of their heads.
+    ///
+    /// The address and the trusted proxies remain. Switching TLS or the limit of connections per address on or off is a
+    /// programming error.
+    package func use(_ settings: HTTPServerSettings) {
+        limit.use(maximum: settings.maximumConnections, perAddress: settings.maximumConnectionsPerAddress)
+        budget.use(limit: settings.bodyBudget)
         for server in loopServers {
-            server.loop.execute { server.use(tls) }
+            server.loop.execute { server.use(settings) }
         }
     }
 

@@ -4,7 +4,7 @@ package struct HTTPServerSettings: Sendable {
     package var host = "127.0.0.1"
     /// The port to listen on. 0 lets the kernel choose; ``HTTPServer/port`` returns the choice.
     package var port = 0
-    /// The certificate and key; `nil` for plain HTTP. ``HTTPServer/use(_:)`` replaces them later.
+    /// The certificate and key; `nil` for plain HTTP. ``HTTPServer/use(_:)`` replaces them.
     package var tls: TLSContext?
     package var headLimits = HeadLimits()
     /// The maximum length of a request body in bytes; a longer one is rejected with 413. A streaming route has its own
@@ -33,6 +33,9 @@ package struct HTTPServerSettings: Sendable {
     package var maximumConnectionsPerAddress: Int?
     /// The proxies whose statement of the client's address is believed: see ``Request/clientAddress``.
     package var trustedProxies = TrustedProxies.none
+
+    /// The limit of body bytes in memory, which allows the largest body.
+    var bodyBudget: Int { max(maximumHeldBytes, maximumBodyBytes) }
 
     package init() {}
 }

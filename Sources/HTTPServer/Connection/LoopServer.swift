@@ -5,7 +5,7 @@ internal import Logging
 
 /// The part of a server that belongs to one loop: its listener, connections and handlers.
 final class LoopServer: @unchecked Sendable {
-    // Confined to `loop`. Every method except the initializer checks that; `settings` and `application` never change.
+    // Confined to `loop`. Every method except the initializer checks that; `application` never changes.
 
     /// The maximum number of connections accepted per tick: enough to keep up, few enough not to starve open
     /// connections.
@@ -29,16 +29,13 @@ final class LoopServer: @unchecked Sendable {
     }
 
     let loop: EventLoop
-    let settings: HTTPServerSettings
+    /// The current settings. ``use(_:)`` replaces them.
+    private(set) var settings: HTTPServerSettings
     let application: Application
     /// The requests that were answered on this loop.
     var requests: RequestCounts
     let encoder = ResponseEncoder()
-    let timeouts: Timeouts
-    /// The number of bytes that a peer must send or take per body timeout, to restart that timeout.
-    let bytesForBodyTime: Int
-    /// The current TLS context. ``use(_:)`` replaces it.
-    private(set) var tls: TLSContext?
+    private(set) var timeouts: Timeouts
     let logger: Logger
     let budget: BodyBudget
     private let limit: ConnectionLimit
@@ -74,14 +71,15 @@ final class LoopServer: @unchecked Sendable {
         self.listener = consume listener
         self.settings = settings
         timeouts = Timeouts(settings)
-        bytesForBodyTime = max(1, Int(timeouts.body) * settings.minimumBytesPerSecond / 1000)
-        tls = settings.tls
         self.application = application
         requests = RequestCounts(routes: application.routeNames)
         self.limit = limit
         self.budget = budget
         self.logger = logger
     }
+
+    /// The number of bytes that a peer must send or take per body timeout, to restart that timeout.
+    var bytesForBodyTime: Int { max(1, Int(timeouts.body) * settings.minimumBytesPerSecond / 1000) }
 
     /// The current time in seconds since 1970, for the `Date` field.
     var unixSeconds: Int { time(nil) }
@@ -257,10 +255,11 @@ final class LoopServer: @unchecked Sendable {
         if connections.isEmpty { finishShutDown() }
     }
 
-    func use(_ tls: TLSContext) {
+    func use(_ settings: HTTPServerSettings) {
         loop.preconditionOnLoop()
-        precondition(self.tls != nil, "a plain HTTP server cannot switch to TLS")
-        self.tls = tls
+        precondition((settings.tls == nil) == (self.settings.tls == nil), "TLS cannot be switched on or off")
+        self.settings = settings
+        timeouts = Timeouts(settings)
     }
 
     // MARK: End

@@ -10,7 +10,7 @@ extension HTTPField.Name {
 /// Any other peer may write arbitrary addresses into `X-Forwarded-For`.
 ///
 /// A class, so that passing it on costs one reference count.
-package final class TrustedProxies: Sendable {
+package final class TrustedProxies: Sendable, Equatable {
     /// An empty list.
     package static let none = TrustedProxies([])
 
@@ -30,6 +30,8 @@ package final class TrustedProxies: Sendable {
         }
         self.init(blocks)
     }
+
+    package static func == (left: TrustedProxies, right: TrustedProxies) -> Bool { left.blocks == right.blocks }
 
     func contains(_ address: SocketAddress) -> Bool {
         blocks.contains { $0.contains(address) }

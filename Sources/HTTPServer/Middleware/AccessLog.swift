@@ -9,8 +9,6 @@ package import Logging
 /// logged cannot leak.
 package final class AccessLog: Middleware {
     private let logger: Logger
-    /// Read once, because `Logger.logLevel` goes through an existential each time.
-    private let logLevel: Logger.Level
     /// Paths that health probes request every second. They are logged at `debug`.
     private let quietPaths: [String]
     private let mask: SecretMask
@@ -18,7 +16,6 @@ package final class AccessLog: Middleware {
     /// - Parameter mask: Masks the paths, including those without a route.
     package init(logger: Logger, quietPaths: [String] = [], mask: SecretMask = SecretMask()) {
         self.logger = logger
-        logLevel = logger.logLevel
         self.quietPaths = quietPaths
         self.mask = mask
     }
@@ -28,7 +25,7 @@ package final class AccessLog: Middleware {
     package func send(_ response: inout Response, to request: Request) {
         let path = request.path
         let level: Logger.Level = quietPaths.contains(path) ? .debug : .info
-        guard logLevel <= level else { return }
+        guard logger.logLevel <= level else { return }
         var metadata: Logger.Metadata = [
             "request_id": "\(request.id)",
             "remote": "\(request.remoteAddress.host)",

@@ -1,12 +1,13 @@
 internal import Glibc
+internal import Locking
 
 /// Replaces secrets with `***` in logged or displayed text, however a request encodes them.
-package struct SecretMask: Sendable {
+package final class SecretMask: Sendable {
     /// The maximum number of percent-decoding rounds. None of the known clients encodes a path twice.
     private static let maximumRounds = 4
     private static let mask = "***"
 
-    private let secrets: [String]
+    private let secrets: Locked<[String]>
     /// The paths in lower case, without repeated slashes.
     private let prefixes: [String]
 
@@ -15,13 +16,20 @@ package struct SecretMask: Sendable {
     ///   - prefixes: Path prefixes after which everything is masked, because a mistyped secret reveals most of the real
     ///     one.
     package init(secrets: [String] = [], prefixes: [String] = []) {
-        self.secrets = secrets.filter { !$0.isEmpty }
+        self.secrets = Locked(secrets.filter { !$0.isEmpty })
         self.prefixes = prefixes
+    }
+
+    /// Adds a text to mask. The earlier ones remain, since requests with them may still arrive.
+    package func add(_ secret: String) {
+        secrets.withLock { secrets in
+            if !secret.isEmpty, !secrets.contains(secret) { secrets.append(secret) }
+        }
     }
 
     /// Returns the text with the secrets masked.
     package func masked(_ text: String) -> String {
-        secrets.reduce(text) { text, secret in
+        secrets.withLock { $0 }.reduce(text) { text, secret in
             Self.contains(text, secret) ? text.replacing(secret, with: Self.mask) : text
         }
     }
@@ -39,7 +47,7 @@ package struct SecretMask: Sendable {
         let shown = masked(path)
         // A path with an encoded secret is masked completely, so that a log line contains no decoded octets.
         let rest = shown == path ? plain : Self.plain(shown)
-        return secrets.contains { Self.contains(rest, $0) } ? Self.mask : shown
+        return secrets.withLock { $0 }.contains { Self.contains(rest, $0) } ? Self.mask : shown
     }
 
     /// Returns a path without percent-encoding and repeated slashes.

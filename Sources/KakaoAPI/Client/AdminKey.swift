@@ -1,13 +1,40 @@
+internal import HTTPClient
+internal import HTTPTypes
+internal import Locking
+
 /// Kakao's Admin key of this service. It grants every permission that the service has.
 ///
 /// The key always prints as `***`. Code that needs the text uses ``unmasked``.
-package struct AdminKey: Sendable {
-    /// The key itself, for `Authorization` and for comparison with a received key. It must not appear in a log, error
-    /// or page.
-    package let unmasked: String
+///
+/// All clients of a server share the key, so that ``replace(by:)`` applies to every call that begins afterwards.
+package final class AdminKey: Sendable {
+    private struct Current {
+        let text: String
+        /// The header fields of a form with the key, which most calls have.
+        let form: HTTPFields
+
+        init(_ text: String) {
+            self.text = text
+            form = [.authorization: "KakaoAK \(text)", .contentType: FormBody.contentType]
+        }
+    }
+
+    private let current: Locked<Current>
 
     package init(_ key: String) {
-        unmasked = key
+        current = Locked(Current(key))
+    }
+
+    /// The key itself, for `Authorization`. It must not appear in a log, error or page.
+    package var unmasked: String { current.withLock { $0.text } }
+
+    /// The header fields of a form with the key.
+    var form: HTTPFields { current.withLock { $0.form } }
+
+    /// Replaces the key for all further calls.
+    package func replace(by key: String) {
+        let replacement = Current(key)
+        current.withLock { $0 = replacement }
     }
 }
 

@@ -12,8 +12,6 @@ package struct KakaoClient: Sendable {
     private let budget: KakaoBudget
     private let apiURL: String
     private let authURL: String
-    /// The header fields of a form with the Admin key, which most calls have.
-    private let adminForm: HTTPFields
     private let onCall: @Sendable (KakaoCallReport) -> Void
 
     /// - Parameters:
@@ -33,10 +31,6 @@ package struct KakaoClient: Sendable {
         func withoutSlash(_ url: String) -> String { url.hasSuffix("/") ? String(url.dropLast()) : url }
         apiURL = withoutSlash(settings.apiURL)
         authURL = withoutSlash(settings.authURL)
-        adminForm = [
-            .authorization: "KakaoAK \(settings.adminKey.unmasked)",
-            .contentType: FormBody.contentType,
-        ]
     }
 
     /// Makes a call and returns its answer.
@@ -164,7 +158,7 @@ package struct KakaoClient: Sendable {
         } else {
             request.body = form.bytes
             if case .adminKey = credential {
-                request.headerFields = adminForm
+                request.headerFields = settings.adminKey.form
             } else {
                 request.headerFields = headerFields(of: credential)
                 request.headerFields[.contentType] = FormBody.contentType

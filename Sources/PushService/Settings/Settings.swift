@@ -173,48 +173,56 @@ extension Settings {
             "http.max_body_bytes",
             \.http.maximumBodyBytes,
             .bytes(1024...1 << 30),
+            reloadable: true,
             "the maximum size of a request body; beyond it 413. Requests of phones and Kakao are limited to 64 KiB ([limits](http.md#limits))"
         ),
         Setting(
             "http.max_header_bytes",
             \.http.headLimits.headerBytes,
             .bytes(1024...1 << 20),
+            reloadable: true,
             "the maximum size of a request head; beyond it 431"
         ),
         Setting(
             "http.header_timeout_seconds",
             \.http.headerTimeout,
             .seconds,
+            reloadable: true,
             "time limit from the first byte of a request to its last header"
         ),
         Setting(
             "http.body_timeout_seconds",
             \.http.bodyTimeout,
             .seconds,
+            reloadable: true,
             "time limit for receiving a body, and for the peer to read a response; extended by the same time for a peer that keeps up `http.min_bytes_per_second`"
         ),
         Setting(
             "http.min_bytes_per_second",
             \.http.minimumBytesPerSecond,
             .integer(1...1_000_000),
+            reloadable: true,
             "the minimum average rate over that time at which a peer must send a body or read a response"
         ),
         Setting(
             "http.idle_timeout_seconds",
             \.http.idleTimeout,
             .seconds,
+            reloadable: true,
             "time limit between two requests on a connection"
         ),
         Setting(
             "http.max_connections",
             \.http.maximumConnections,
             .integer(1...1_000_000),
+            reloadable: true,
             "concurrent connections; further ones wait"
         ),
         Setting(
             "http.max_connections_per_address",
             \.http.maximumConnectionsPerAddress,
             .limitedInteger(1...1_000_000),
+            reloadable: true,
             "concurrent connections from one IPv4 address or IPv6 /64. At the limit the connection that has been idle longest is closed; if none is idle, the new one. Connections of trusted proxies and of Kakao are not counted"
         ),
         Setting(
@@ -240,7 +248,7 @@ extension Settings {
     ]
 
     private static let log: [Setting<Settings>] = [
-        Setting("log.level", \.logLevel, .choice, "the lowest level to log"),
+        Setting("log.level", \.logLevel, .choice, reloadable: true, "the lowest level to log"),
         Setting(
             "log.format",
             \.logFormat,

@@ -23,9 +23,11 @@ package enum SettingsDocument: String, CaseIterable, Sendable {
     private static var table: String {
         let rows = Settings.all.map { setting in
             let required = setting.isRequired ? "required" : setting.defaultText
-            return "| `\(setting.name)` | \(setting.allowed) | \(required) | \(setting.description) |\n"
+            let change = setting.isReloadable ? "reload" : "restart"
+            return "| `\(setting.name)` | \(setting.allowed) | \(required) | \(change) | \(setting.description) |\n"
         }
-        return "| setting | allowed | default | what it does |\n| --- | --- | --- | --- |\n" + rows.joined()
+        let head = "| setting | allowed | default | change | what it does |\n| --- | --- | --- | --- | --- |\n"
+        return head + rows.joined()
     }
 
     // MARK: config/push-server.yaml

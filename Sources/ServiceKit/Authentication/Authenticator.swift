@@ -6,9 +6,7 @@ internal import KakaoAPI
 
 /// Authentication and authorization of callers.
 struct Authenticator: Authorizer {
-    private let operatorKey: Secret
-    private let adminKey: Secret
-    private let feedbackSecret: Secret?
+    private let secrets: LoopValue<AcceptedSecrets>.Copy
     private let operators: OperatorKeys
     private let keys: OperatorKeyStore
     private let users: UserCredentials
@@ -21,13 +19,10 @@ struct Authenticator: Authorizer {
     private let admitsOperators: Bool
 
     /// - Parameters:
-    ///   - feedbackSecret: The secret in the path of Kakao's feedback, if there is one.
+    ///   - secrets: The secrets of this authenticator's event loop, as are `keys`, `kakao` and `client`.
     ///   - operators: Shared by all event loops, as are `users`, `limits` and `monitoring`.
-    ///   - kakao: The API client of this authenticator's event loop. `keys` and `client` belong to the same event loop.
     init(
-        operatorKey: Secret,
-        adminKey: Secret,
-        feedbackSecret: Secret?,
+        secrets: LoopValue<AcceptedSecrets>.Copy,
         operators: OperatorKeys,
         keys: OperatorKeyStore,
         users: UserCredentials,
@@ -37,9 +32,7 @@ struct Authenticator: Authorizer {
         client: HTTPClient,
         admitsOperators: Bool
     ) {
-        self.operatorKey = operatorKey
-        self.adminKey = adminKey
-        self.feedbackSecret = feedbackSecret
+        self.secrets = secrets
         self.operators = operators
         self.keys = keys
         self.users = users
@@ -104,7 +97,7 @@ struct Authenticator: Authorizer {
         guard let credential = Credential(request) else { throw Self.unauthorized }
         let digest = SHA256Digest.of(credential.text)
         guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
-            !operatorKey.matches(digest: digest)
+            !secrets.value.operatorKey.matches(digest: digest)
         else {
             return try checkKey(digest, .all([scope]), of: request)
         }
@@ -138,7 +131,7 @@ struct Authenticator: Authorizer {
             try operators.recordRejection(from: request.clientAddress.network)
             throw Self.unauthorized
         }
-        guard !operatorKey.matches(digest: digest) else {
+        guard !secrets.value.operatorKey.matches(digest: digest) else {
             request.principal = Caller.operator(.setting)
             return nil
         }
@@ -164,7 +157,8 @@ struct Authenticator: Authorizer {
 
     /// Admits a request that carries the Admin key, as those of Kakao's servers do.
     private func checkKakao(_ request: Request) throws -> PendingCheck? {
-        guard let credential = Credential(request), credential.scheme == .kakaoAK, adminKey.matches(credential.text)
+        guard let credential = Credential(request), credential.scheme == .kakaoAK,
+            secrets.value.hasAdminKey(credential.text)
         else {
             throw Self.unauthorized
         }
@@ -175,7 +169,7 @@ struct Authenticator: Authorizer {
 
     /// Admits a request whose path contains the secret, which only Kakao's servers know.
     private func checkAddress(_ request: Request) throws -> PendingCheck? {
-        guard let feedbackSecret, feedbackSecret.matches(request.pathParameter("secret")) else {
+        guard let secret = secrets.value.feedback, secret.matches(request.pathParameter("secret")) else {
             throw Problem(of: .notFound, "There is nothing at this path.")
         }
         request.principal = Caller.kakao

@@ -66,6 +66,7 @@ package struct IdentitySettings: SettingsGroup {
             \.operatorKey,
             .secret(atLeast: 32),
             example: "/run/secrets/operator_key",
+            reloadable: true,
             "the initial operator key, for example from `openssl rand -hex 32`; it has all scopes"
         ),
         Setting(
@@ -73,6 +74,7 @@ package struct IdentitySettings: SettingsGroup {
             \.feedbackSecret,
             optional: .urlPart,
             example: "/run/secrets/feedback_secret",
+            reloadable: true,
             "the secret part of `/kakao/push/feedback/{secret}`; without it the endpoint does not exist"
         ),
         Setting(
@@ -138,12 +140,14 @@ package struct IdentitySettings: SettingsGroup {
             "devices.requests_per_minute_per_user",
             \.requestsPerMinutePerUser,
             .limit,
+            reloadable: true,
             "requests with a user's tokens to the device endpoints and to Kakao's calls about the user, beyond which the response is 429; 0: no limit ([rate limits](#rate-limits))"
         ),
         Setting(
             "devices.requests_per_minute_per_address",
             \.requestsPerMinutePerAddress,
             .limit,
+            reloadable: true,
             "such requests from each IPv4 address or IPv6 /64; 0: no limit"
         ),
     ]

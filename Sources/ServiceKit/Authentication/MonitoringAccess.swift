@@ -34,7 +34,8 @@ final class MonitoringAccess: Sendable {
             throw error
         }
         guard let pending else {
-            remember(digest)
+            // The key of the settings needs no database. A reload may replace it, and the old one is then invalid.
+            if request.principal as? Caller != .operator(.setting) { remember(digest) }
             return nil
         }
         return { [self] in

@@ -16,28 +16,38 @@ final class RequestLimit<Key: Hashable & Sendable>: Sendable {
     /// The maximum number of buckets stored: a few megabytes.
     static var maximumBuckets: Int { 65_536 }
 
-    /// The time in which a bucket gains one request.
-    private let interval: Duration
-    /// When each bucket will be full.
-    private let buckets = Locked(LRUCache<Key, MonotonicTime>(limit: RequestLimit.maximumBuckets))
+    private struct State {
+        /// The time in which a bucket gains one request; `nil` for no limit.
+        var interval: Duration?
+        /// When each bucket will be full.
+        var buckets = LRUCache<Key, MonotonicTime>(limit: RequestLimit.maximumBuckets)
+    }
 
-    /// - Parameter perMinute: 1 or more.
-    init(perMinute: Int) {
-        interval = Self.capacity / perMinute
+    private let state = Locked(State())
+
+    /// - Parameter perMinute: 1 or more; `nil` for no limit.
+    init(perMinute: Int?) {
+        use(perMinute: perMinute)
+    }
+
+    /// Sets another limit for further requests: 1 or more, or `nil` for none.
+    func use(perMinute: Int?) {
+        state.withLock { $0.interval = perMinute.map { Self.capacity / $0 } }
     }
 
     /// The number of buckets stored at present.
-    var count: Int { buckets.withLock { $0.count } }
+    var count: Int { state.withLock { $0.buckets.count } }
 
     /// Takes a request out of a bucket, unless the bucket is empty.
     ///
     /// - Returns: `nil` on success, else the time until the bucket holds a request.
     func take(from key: Key, at now: MonotonicTime = .now) -> Duration? {
-        buckets.withLock { buckets in
-            let full = max(buckets.value(key) ?? now, now) + interval
+        state.withLock { state in
+            guard let interval = state.interval else { return nil }
+            let full = max(state.buckets.value(key) ?? now, now) + interval
             let wait = full - now - Self.capacity
             guard wait <= .zero else { return wait }
-            buckets.set(full, for: key)
+            state.buckets.set(full, for: key)
             return nil
         }
     }

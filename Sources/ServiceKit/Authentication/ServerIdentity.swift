@@ -1,4 +1,4 @@
-internal import Crypto
+internal import EventLoop
 internal import KakaoAPI
 package import Logging
 
@@ -8,13 +8,14 @@ package struct ServerIdentity: Sendable {
     private let operators = OperatorKeys()
     private let limits: UserRequestLimits
     private let monitoring = MonitoringAccess()
-    private let settings: IdentitySettings
-    private let adminKey: Secret
+    private let secrets: LoopValue<AcceptedSecrets>
+    /// Whether user ids are Kakao's.
+    package let hasKakaoUserIDs: Bool
 
     /// - Throws: ``SettingsError`` for an unusable file of keys.
-    init(_ settings: IdentitySettings, _ kakao: KakaoSettings, logger: Logger) throws {
-        self.settings = settings
-        adminKey = kakao.adminKey
+    init(_ settings: IdentitySettings, _ kakao: KakaoSettings, loops: [EventLoop], logger: Logger) throws {
+        hasKakaoUserIDs = settings.userIDs == .kakao
+        secrets = LoopValue(AcceptedSecrets(settings, kakao), loops: loops)
         users = try UserCredentials(settings, kakao, logger: logger)
         limits = UserRequestLimits(
             perUser: settings.requestsPerMinutePerUser,
@@ -26,11 +27,11 @@ package struct ServerIdentity: Sendable {
     /// The verifier of Kakao's tokens for the app's keys; `nil` without such a key.
     package var kakaoTokens: TokenVerifier? { users.kakao }
 
-    /// Whether user ids are Kakao's.
-    package var hasKakaoUserIDs: Bool { settings.userIDs == .kakao }
-
-    /// Whether Kakao can report failed tokens.
-    package var hasFeedbackSecret: Bool { settings.feedbackSecret != nil }
+    /// Uses the secrets and the limits of reloaded settings. Afterwards no old secret is accepted.
+    func use(_ settings: IdentitySettings, _ kakao: KakaoSettings) async {
+        await secrets.replace(by: AcceptedSecrets(settings, kakao))
+        limits.use(perUser: settings.requestsPerMinutePerUser, perAddress: settings.requestsPerMinutePerAddress)
+    }
 
     /// Returns the authenticator of a loop.
     ///
@@ -38,9 +39,7 @@ package struct ServerIdentity: Sendable {
     ///   operators.
     package func authenticator(_ loop: LoopServices, admitsOperators: Bool = true) -> any Authorizer {
         Authenticator(
-            operatorKey: settings.operatorKey,
-            adminKey: adminKey,
-            feedbackSecret: settings.feedbackSecret,
+            secrets: secrets.on(loop.loop),
             operators: operators,
             keys: OperatorKeyStore(pool: loop.pool),
             users: users,

@@ -9,8 +9,8 @@ final class UserRequestLimits: Sendable {
     /// The minimum time between two warnings about an untrusted proxy.
     private static let noteInterval = Duration.seconds(60)
 
-    private let users: RequestLimit<Int64>?
-    private let addresses: RequestLimit<SocketAddress.Network>?
+    private let users: RequestLimit<Int64>
+    private let addresses: RequestLimit<SocketAddress.Network>
     private let logger: Logger
     /// When the next warning about an untrusted proxy may be logged.
     private let nextNote = Locked<MonotonicTime?>(nil)
@@ -19,16 +19,22 @@ final class UserRequestLimits: Sendable {
     ///   - perUser: Requests a minute for each user; `nil` for no limit.
     ///   - perAddress: Requests a minute for each IPv4 address or IPv6 network of 64 bits; `nil` for no limit.
     init(perUser: Int?, perAddress: Int?, logger: Logger) {
-        users = perUser.map(RequestLimit.init)
-        addresses = perAddress.map(RequestLimit.init)
+        users = RequestLimit(perMinute: perUser)
+        addresses = RequestLimit(perMinute: perAddress)
         self.logger = logger
+    }
+
+    /// Sets other limits.
+    func use(perUser: Int?, perAddress: Int?) {
+        users.use(perMinute: perUser)
+        addresses.use(perMinute: perAddress)
     }
 
     /// Counts a request against its source address, before any work is spent on verifying its token.
     ///
     /// - Throws: ``Problem`` 429.
     func takeFromAddress(of request: Request) throws {
-        guard let wait = addresses?.take(from: request.clientAddress.network) else { return }
+        guard let wait = addresses.take(from: request.clientAddress.network) else { return }
         recordProxy(request)
         throw Problem.tooManyRequests("Too many requests from this address.", wait: wait)
     }
@@ -37,7 +43,7 @@ final class UserRequestLimits: Sendable {
     ///
     /// - Throws: ``Problem`` 429.
     func take(from userID: Int64) throws {
-        guard let wait = users?.take(from: userID) else { return }
+        guard let wait = users.take(from: userID) else { return }
         throw Problem.tooManyRequests("Too many requests from this user.", wait: wait)
     }
 

@@ -11,8 +11,10 @@ package import Postgres
 /// The parts of a server that its features share.
 package struct ServerContext: Sendable {
     package let logger: Logger
-    /// The app at Kakao.
-    package let kakao: KakaoSettings
+    /// The Admin key of all calls to Kakao.
+    private let adminKey: AdminKey
+    /// The settings of the app at Kakao. ``use(_:_:)`` replaces them.
+    private let currentKakao: Locked<KakaoSettings>
     package let identity: ServerIdentity
     /// The settings of shares.
     package let shares: ShareSettings
@@ -73,10 +75,12 @@ package struct ServerContext: Sendable {
     ) throws {
         self.logger = logger
         self.droppedLogLines = droppedLogLines
-        self.kakao = kakao
+        let api = kakao.api
+        adminKey = api.adminKey
+        currentKakao = Locked(kakao)
         self.shares = shares
         self.images = images
-        self.identity = try ServerIdentity(identity, kakao, logger: logger)
+        self.identity = try ServerIdentity(identity, kakao, loops: loops, logger: logger)
         self.document = document
         self.migrator = migrator
         let journal = try journal()
@@ -94,7 +98,7 @@ package struct ServerContext: Sendable {
                     ),
                     loop: loop
                 ),
-                kakao: kakao.api
+                kakao: api
             ) {
                 metrics.count($0)
                 availability.record($0)
@@ -103,6 +107,18 @@ package struct ServerContext: Sendable {
         senderControl = SenderControl(pool: self.loops[0].pool)
         mask = SecretMask(secrets: identity.feedbackSecret.map { [$0.revealed] } ?? [], prefixes: secretPaths)
         gate = StartupGate(openPaths: openPaths, passesKakao: journal != nil)
+    }
+
+    /// The app at Kakao as the settings describe it at present. A reload may replace its secrets: read them when they are
+    /// used.
+    package var kakao: KakaoSettings { currentKakao.withLock { $0 } }
+
+    /// Uses the secrets and the limits of reloaded settings.
+    package func use(_ kakao: KakaoSettings, _ identity: IdentitySettings) async {
+        if let secret = identity.feedbackSecret { mask.add(secret.revealed) }
+        currentKakao.withLock { $0 = kakao }
+        adminKey.replace(by: kakao.adminKey.revealed)
+        await self.identity.use(identity, kakao)
     }
 
     /// The services of the loop that sends pushes.

@@ -4,6 +4,8 @@ package import KakaoAPI
 /// The settings of the app at Kakao and of the calls to Kakao.
 package struct KakaoSettings: SettingsGroup {
     package var adminKey = Secret("")
+    /// Another Admin key that Kakao's calls may present, while the keys are exchanged.
+    package var nextAdminKey: Secret?
     package var appID: Int64?
     package var restAPIKey: String?
     package var nativeAppKey: String?
@@ -52,7 +54,16 @@ package struct KakaoSettings: SettingsGroup {
             \.adminKey,
             .secret(),
             example: "/run/secrets/kakao_admin_key",
-            "the app's Admin key at Kakao"
+            reloadable: true,
+            "the app's Admin key at Kakao, with which the server calls Kakao, and Kakao the server"
+        ),
+        Setting(
+            "kakao.admin_key_next",
+            \.nextAdminKey,
+            optional: .secret(),
+            example: "/run/secrets/kakao_admin_key_next",
+            reloadable: true,
+            "a second Admin key that calls from Kakao may present, while the Admin key is changed ([how to change it](#a-new-admin-key))"
         ),
         Setting(
             "kakao.app_id",
@@ -74,6 +85,7 @@ package struct KakaoSettings: SettingsGroup {
             \.clientSecret,
             optional: .secret(),
             example: "/run/secrets/kakao_client_secret",
+            reloadable: true,
             "the client secret of the REST API key, if it is activated at Kakao; required then for logins"
         ),
         Setting("kakao.api_url", \.apiURL, .url, "the base URL of Kakao's API"),
@@ -100,6 +112,7 @@ package struct KakaoSettings: SettingsGroup {
             "kakao.requests_per_second",
             \.requestsPerSecond,
             optional: .integer(1...100_000),
+            reloadable: true,
             "push requests to Kakao a second, for each server"
         ),
         Setting(

@@ -19,8 +19,14 @@ package struct Setting<Group: SettingsGroup>: Sendable {
     package let example: String
     /// The purpose of the setting, in Markdown, without a full stop.
     package let description: String
+    /// Whether a reload applies a changed value. Otherwise it takes effect after a restart.
+    package let isReloadable: Bool
     /// Reads the value, if it is given.
     package let read: @Sendable (SettingsReader, inout Group) throws -> Void
+    /// Returns whether two groups have different values.
+    package let differs: @Sendable (Group, Group) -> Bool
+    /// Copies the value of the first group to the second one.
+    package let copy: @Sendable (Group, inout Group) -> Void
 
     /// The first part of the name: `http`.
     package var section: Substring { name.prefix { $0 != "." } }
@@ -29,50 +35,52 @@ package struct Setting<Group: SettingsGroup>: Sendable {
     package var environmentName: String { SettingsReader.environmentName(name) }
 
     /// A setting with a default, which is the value that ``Settings`` begins with.
-    package init<Value: Sendable>(
+    package init<Value: Sendable & Equatable>(
         _ name: String,
         _ path: any WritableKeyPath<Group, Value> & Sendable,
         _ kind: SettingKind<Value>,
         example: String? = nil,
+        reloadable isReloadable: Bool = false,
         _ description: String
     ) {
         let value = Group()[keyPath: path]
         self.init(
             name: name,
+            path,
             isSecret: kind.isSecret,
             isRequired: false,
             allowed: kind.allowed,
             defaultText: kind.shown(value),
             example: example ?? kind.text(value),
             description: description,
-            read: { reader, settings in
-                if let value = try reader.value(name, kind) { settings[keyPath: path] = value }
-            }
+            isReloadable: isReloadable,
+            read: { reader in try reader.value(name, kind) }
         )
     }
 
     /// A setting that may be absent.
     ///
     /// - Parameter defaultText: What its absence means, if it is more than `none`.
-    package init<Value: Sendable>(
+    package init<Value: Sendable & Equatable>(
         _ name: String,
         _ path: any WritableKeyPath<Group, Value?> & Sendable,
         optional kind: SettingKind<Value>,
         default defaultText: String = "none",
         example: String = "",
+        reloadable isReloadable: Bool = false,
         _ description: String
     ) {
         self.init(
             name: name,
+            path,
             isSecret: kind.isSecret,
             isRequired: false,
             allowed: kind.allowed,
             defaultText: defaultText,
             example: example,
             description: description,
-            read: { reader, settings in
-                if let value = try reader.value(name, kind) { settings[keyPath: path] = value }
-            }
+            isReloadable: isReloadable,
+            read: { reader in try reader.value(name, kind).map { .some($0) } }
         )
     }
 
@@ -82,19 +90,22 @@ package struct Setting<Group: SettingsGroup>: Sendable {
         _ path: any WritableKeyPath<Group, Secret> & Sendable,
         _ kind: SettingKind<Secret>,
         example: String,
+        reloadable isReloadable: Bool = false,
         _ description: String
     ) -> Setting {
         Setting(
             name: name,
+            path,
             isSecret: true,
             isRequired: true,
             allowed: kind.allowed,
             defaultText: "required",
             example: example,
             description: description,
-            read: { reader, settings in
+            isReloadable: isReloadable,
+            read: { reader in
                 guard let value = try reader.value(name, kind) else { throw reader.error(name, "is required.") }
-                settings[keyPath: path] = value
+                return value
             }
         )
     }
@@ -109,7 +120,40 @@ package struct Setting<Group: SettingsGroup>: Sendable {
             defaultText: defaultText,
             example: example,
             description: description,
-            read: { reader, root in try read(reader, &root[keyPath: path]) }
+            isReloadable: isReloadable,
+            read: { reader, root in try read(reader, &root[keyPath: path]) },
+            differs: { differs($0[keyPath: path], $1[keyPath: path]) },
+            copy: { copy($0[keyPath: path], &$1[keyPath: path]) }
+        )
+    }
+
+    /// - Parameter read: Returns the value, or `nil` if it is not given.
+    private init<Value: Sendable & Equatable>(
+        name: String,
+        _ path: any WritableKeyPath<Group, Value> & Sendable,
+        isSecret: Bool,
+        isRequired: Bool,
+        allowed: String,
+        defaultText: String,
+        example: String,
+        description: String,
+        isReloadable: Bool,
+        read: @escaping @Sendable (SettingsReader) throws -> Value?
+    ) {
+        self.init(
+            name: name,
+            isSecret: isSecret,
+            isRequired: isRequired,
+            allowed: allowed,
+            defaultText: defaultText,
+            example: example,
+            description: description,
+            isReloadable: isReloadable,
+            read: { reader, settings in
+                if let value = try read(reader) { settings[keyPath: path] = value }
+            },
+            differs: { $0[keyPath: path] != $1[keyPath: path] },
+            copy: { $1[keyPath: path] = $0[keyPath: path] }
         )
     }
 
@@ -121,7 +165,10 @@ package struct Setting<Group: SettingsGroup>: Sendable {
         defaultText: String,
         example: String,
         description: String,
-        read: @escaping @Sendable (SettingsReader, inout Group) throws -> Void
+        isReloadable: Bool,
+        read: @escaping @Sendable (SettingsReader, inout Group) throws -> Void,
+        differs: @escaping @Sendable (Group, Group) -> Bool,
+        copy: @escaping @Sendable (Group, inout Group) -> Void
     ) {
         self.name = name
         self.isSecret = isSecret
@@ -130,7 +177,10 @@ package struct Setting<Group: SettingsGroup>: Sendable {
         self.defaultText = defaultText
         self.example = example
         self.description = description
+        self.isReloadable = isReloadable
         self.read = read
+        self.differs = differs
+        self.copy = copy
     }
 }
 

@@ -71,6 +71,50 @@ struct LimitTests {
         }
     }
 
+    @Test("Other limits apply at once: connections that wait are accepted, and the next body may be longer")
+    func otherLimits() async throws {
+        let limits = settings { settings in
+            settings.maximumConnections = 1
+            settings.maximumBodyBytes = 10
+            settings.headLimits.headerBytes = 1024
+        }
+        try await withServer(limits, loops: 2, routes: routes) { server in
+            func echo(_ length: Int) -> String {
+                "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: \(length)\r\n\r\n"
+                    + String(repeating: "a", count: length)
+            }
+            let client = try server.connect()
+            #expect(try await client.exchange(echo(10)).status == 200)
+            let waiting = try server.connect()
+            try await waiting.send(get)
+            #expect(try await client.exchange(get).text == "a")
+            #expect(!waiting.hasInput)
+            server.server.use(
+                settings { settings in
+                    settings.maximumConnections = 3
+                    settings.maximumBodyBytes = 20
+                    settings.headLimits.headerBytes = 2048
+                }
+            )
+            #expect(try await waiting.receive().text == "a")
+            #expect(try await client.exchange(echo(20)).text.utf8.count == 20)
+            #expect(try await client.exchange(echo(21)).status == 413)
+            let long = "GET /a HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "x", count: 1500))\r\n\r\n"
+            #expect(try await server.connect().exchange(long).status == 200)
+        }
+    }
+
+    @Test("Other timeouts apply to the next request of an open connection")
+    func otherTimeouts() async throws {
+        try await withServer(settings { $0.idleTimeout = .seconds(3600) }, routes: routes) { server in
+            let client = try server.connect()
+            #expect(try await client.exchange(get).text == "a")
+            server.server.use(settings { $0.idleTimeout = .milliseconds(10) })
+            #expect(try await client.exchange(get).text == "a")
+            #expect(try await client.receiveToEnd() == "")
+        }
+    }
+
     @Test(
         "At the limit per address, the longest idle connection is closed, on any loop",
         arguments: [1, 2]

@@ -206,9 +206,8 @@ struct TLSServerTests {
             await server.waiting.wait()
             let other = try SelfSignedCertificate()
             let otherFile = try writeFile(other.certificate, to: "\(directory)/other.pem")
-            server.server.server.use(
-                try TLSContext(certificateChain: other.certificate, privateKey: other.privateKey)
-            )
+            let context = try TLSContext(certificateChain: other.certificate, privateKey: other.privateKey)
+            server.server.server.use(settings { $0.tls = context })
             #expect(try await server.curl("--cacert", otherFile).text == "secure: true")
             #expect(try await server.curl().status != 0)
             server.gate.open()

@@ -1,9 +1,11 @@
+import Crypto
 import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
 import PrivatePostgres
 import PushService
+import ServiceKit
 import TestSupport
 import Testing
 
@@ -79,6 +81,26 @@ import Testing
                             try await !kakao.tokens(of: 2).isEmpty
                         }
                     }
+                }
+            }
+        }
+    }
+
+    @Test("While PostgreSQL is down, an operator key that a reload has replaced is not accepted for the metrics")
+    func replacedKey() async throws {
+        try await Slots.servers.with {
+            try await Self.withCluster { cluster, url in
+                var settings = Settings.test(url, kakao: "http://127.0.0.1:1")
+                try await RunningServer.run(settings) { server in
+                    let old = Caller(url: server.url)
+                    let accepted = try await old.get("/metrics")
+                    #expect(accepted.status == 200)
+                    await cluster.stop(.fast)
+                    let key = "another-operator-key-of-the-tests-0123456789"
+                    settings.identity.operatorKey = Secret(key)
+                    await server.reload(settings)
+                    #expect(try await old.get("/metrics").status == 503)
+                    #expect(try await old.with("Bearer \(key)").get("/metrics").status == 200)
                 }
             }
         }

@@ -17,12 +17,14 @@ final class RunningServer: Sendable {
     let url: String
     /// The address that operators call: another one with `http.operator_port`.
     let operatorURL: String
+    private let server: PushServer
     private let group: ServiceGroup
     private let task: Task<Void, any Error>
 
-    private init(url: String, operatorURL: String, group: ServiceGroup, task: Task<Void, any Error>) {
-        self.url = url
-        self.operatorURL = operatorURL
+    private init(_ server: PushServer, group: ServiceGroup, task: Task<Void, any Error>) {
+        self.server = server
+        url = "http://127.0.0.1:\(server.port)"
+        operatorURL = "http://127.0.0.1:\(server.operatorPort ?? server.port)"
         self.group = group
         self.task = task
     }
@@ -61,12 +63,12 @@ final class RunningServer: Sendable {
             // The stream ends without an element if the server has ended instead. Its task then throws the reason.
             if await iterator.next() == nil { try await task.value }
         }
-        return RunningServer(
-            url: "http://127.0.0.1:\(server.port)",
-            operatorURL: "http://127.0.0.1:\(server.operatorPort ?? server.port)",
-            group: group,
-            task: task
-        )
+        return RunningServer(server, group: group, task: task)
+    }
+
+    /// Reloads the settings, as SIGHUP does.
+    func reload(_ settings: Settings) async {
+        await server.reload { settings }
     }
 
     /// Stops the server as SIGTERM does, and waits until it has ended.

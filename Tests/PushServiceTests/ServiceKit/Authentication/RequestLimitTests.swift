@@ -35,6 +35,19 @@ import Testing
         #expect(allowed == 600 + 599)
     }
 
+    @Test("Another limit applies to the next request; what was taken before counts")
+    func otherLimit() {
+        let limit = RequestLimit<Int>(perMinute: nil)
+        for _ in 0..<1000 { #expect(limit.take(from: 1, at: Self.start) == nil) }
+        limit.use(perMinute: 2)
+        for _ in 0..<2 { #expect(limit.take(from: 1, at: Self.start) == nil) }
+        #expect(limit.take(from: 1, at: Self.start) == .seconds(30))
+        limit.use(perMinute: 6)
+        #expect(limit.take(from: 1, at: Self.start) == .seconds(10))
+        limit.use(perMinute: nil)
+        #expect(limit.take(from: 1, at: Self.start) == nil)
+    }
+
     @Test("Each key has its own limit")
     func keys() {
         let limit = RequestLimit<Int>(perMinute: 1)

@@ -96,7 +96,7 @@ import Testing
                 switch operation.access {
                 case .anyone, .device, .kakaoUser, .kakao, .kakaoAddress:
                     #expect(!isUnknown, "\(operation.id): \(response.text)")
-                case .operatorPort, .operator, .monitoring:
+                case .operatorPort, .operator, .operatorWithAny, .monitoring:
                     #expect(isUnknown, "\(operation.id): \(response.text)")
                 }
             }
