@@ -18,27 +18,15 @@ struct LinkCallbackExport: Sendable {
     let format: TransferFormat
 
     /// Returns a response with all callbacks that pass `filter`, the latest first.
-    ///
-    /// The first page is read before the response begins, so that an unavailable database is still reported by its
-    /// status. A later failure closes the connection before the end of the body.
     func response(_ filter: LinkCallbackStore.Filter) async throws -> Response {
-        let first = try await store.list(filter, limit: Self.pageSize)
-        return Response(
-            .ok,
-            contentType: "\(format.contentType);charset=UTF-8",
-            headerFields: [.cacheControl: "no-store"]
-        ) { writer in
-            var bytes: [UInt8] = []
-            if format == .csv { CSVLine.write(Self.columns, to: &bytes) }
-            var (page, filter) = (first, filter)
-            while true {
-                for callback in page { write(callback, to: &bytes) }
-                try await writer.write(bytes)
-                bytes.removeAll(keepingCapacity: true)
-                guard page.count == Self.pageSize, let last = page.last else { return }
-                filter.before = last.call.id
-                page = try await store.list(filter, limit: Self.pageSize)
-            }
+        var header: [UInt8] = []
+        if format == .csv { CSVLine.write(Self.columns, to: &header) }
+        return try await .export(format.contentType, header: header) { last in
+            var filter = filter
+            filter.before = last?.call.id ?? filter.before
+            return try await store.list(filter, limit: Self.pageSize)
+        } write: { callback, bytes in
+            write(callback, to: &bytes)
         }
     }
 

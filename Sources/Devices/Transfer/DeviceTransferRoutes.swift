@@ -125,24 +125,12 @@ struct DeviceTransferRoutes: RouteCollection {
     /// Exports all devices that are not withdrawn, as fast as the client reads them.
     @Sendable private func exportDevices(_ call: Call) async throws -> Response {
         let format = try call[Self.format] ?? TransferFormat(accepted: call.request[.accept]) ?? .ndjson
-        // The first page is read before the response begins, so that an unavailable database is still reported by its
-        // status.
-        let first = try await exports.devices(after: nil, limit: Self.pageSize)
-        return Response(
-            .ok,
-            contentType: "\(format.contentType);charset=UTF-8",
-            headerFields: [.cacheControl: "no-store"]
-        ) { [exports] writer in
-            var bytes: [UInt8] = []
-            TransferredDevice.writeHeader(format, to: &bytes)
-            var page = first
-            while true {
-                for device in page { device.write(format, to: &bytes) }
-                try await writer.write(bytes)
-                bytes.removeAll(keepingCapacity: true)
-                guard page.count == Self.pageSize, let last = page.last else { return }
-                page = try await exports.devices(after: last.registration.key, limit: Self.pageSize)
-            }
+        var header: [UInt8] = []
+        TransferredDevice.writeHeader(format, to: &header)
+        return try await .export(format.contentType, header: header) { [exports] last in
+            try await exports.devices(after: last?.registration.key, limit: Self.pageSize)
+        } write: { device, bytes in
+            device.write(format, to: &bytes)
         }
     }
 }
