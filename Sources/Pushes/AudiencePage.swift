@@ -324,7 +324,7 @@ struct ReadPartPhones: PostgresStatement {
             WHERE part.parts_id = $4
                 AND part.number > $1
                 AND part.number <= $1 + $2
-            ORDER BY part.number
+            ORDER BY part.number, item.user_id
         ),
         NULL::bigint[],
         NULL::bigint,

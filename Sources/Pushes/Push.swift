@@ -50,6 +50,8 @@ package enum PushAudience: Sendable {
 struct NewPush: Sendable {
     var id = UUID.v7()
     var name: String?
+    /// The name of the operator key that creates it.
+    var createdBy: String?
     let audience: PushAudience
     let message: PushMessage
     var bypass = false
@@ -76,13 +78,23 @@ package struct PushCounts: Sendable, Equatable {
     package var failed: Int64
     package var uncertain: Int64
     package var skipped: Int64
+    /// Those of finished batches that may have been reached twice.
+    package var mayRepeat: Int64
 
-    package init(total: Int64 = 0, sent: Int64 = 0, failed: Int64 = 0, uncertain: Int64 = 0, skipped: Int64 = 0) {
+    package init(
+        total: Int64 = 0,
+        sent: Int64 = 0,
+        failed: Int64 = 0,
+        uncertain: Int64 = 0,
+        skipped: Int64 = 0,
+        mayRepeat: Int64 = 0
+    ) {
         self.total = total
         self.sent = sent
         self.failed = failed
         self.uncertain = uncertain
         self.skipped = skipped
+        self.mayRepeat = mayRepeat
     }
 
     package var pending: Int64 { total - sent - failed - uncertain - skipped }
@@ -92,6 +104,8 @@ package struct PushCounts: Sendable, Equatable {
 struct PushSummary: Sendable {
     let id: UUID
     let name: String?
+    /// The name of the operator key that created it; `nil` for a push of an earlier version.
+    let createdBy: String?
     let state: PushState
     let reason: String?
     /// The audience as it is shown: a JSON object.

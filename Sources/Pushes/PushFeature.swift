@@ -6,7 +6,9 @@ package import ServiceLifecycle
 
 /// Pushes and the audiences that they are sent to.
 package struct PushFeature: Feature {
-    package static let collections: [any RouteCollection.Type] = [PushRoutes.self, AudienceRoutes.self]
+    package static let collections: [any RouteCollection.Type] = [
+        PushRoutes.self, PushUserRoutes.self, AudienceRoutes.self,
+    ]
 
     private let server: ServerContext
     private let settings: PushSettings
@@ -49,6 +51,7 @@ package struct PushFeature: Feature {
                 events: events
             )
         )
+        routes.add(PushUserRoutes(store: PushUserStore(pool: loop.pool)))
         routes.add(AudienceRoutes(store: AudienceStore(pool: loop.pool), uploads: uploads))
     }
 

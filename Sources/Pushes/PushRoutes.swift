@@ -78,6 +78,7 @@ struct PushRoutes: RouteCollection {
             audience: .users(try call[Self.uuids]),
             message: PushMessage(try call[Self.pushMessage], version: version)
         )
+        push.createdBy = call.caller.keyName
         push.bypass = try call[Self.bypass]
         // Kakao may have tokens that were never registered here. As in Kakao's API, users without a token are ignored.
         push.skipsUnknown = false
@@ -192,9 +193,24 @@ struct PushRoutes: RouteCollection {
 
     // MARK: Showing
 
-    private static let id = Field.path("id", .uuid, "The id of the push.")
+    static let id = Field.path("id", .uuid, "The id of the push.")
 
     private static let pushState = Field.optional("state", Kind<PushState>.pushState, "Only pushes in this state.")
+    private static let name = Field.optional("name", .text(1...200), "Only pushes whose name begins like this.")
+    private static let createdBy = Field.optional(
+        "created_by",
+        .text(1...200),
+        "Only pushes that the operator key with this name created."
+    )
+    private static let since = Field.optional("since", .time, "Only pushes created since then.")
+    private static let until = Field.optional("until", .time, "Only pushes created before then.")
+    private static let unfinished = Field.optional(
+        "unfinished",
+        .boolean,
+        default: false,
+        shown: false,
+        "Whether only pushes that have not ended are listed."
+    )
 
     private static let listing = Operation(
         OperationDeclaration(
@@ -203,16 +219,24 @@ struct PushRoutes: RouteCollection {
             "/v1/pushes",
             .operator(.read),
             "Lists pushes, the latest first.",
-            query: [pushState] + Page<UUID>.fields,
+            query: [pushState, name, createdBy, since, until, unfinished] + Page<UUID>.fields,
             answers: [.page(of: PushSummary.shape, "The pushes.")]
         ),
         handler: list
     )
 
     @Sendable private func list(_ call: Call) async throws -> Response {
-        let state = try call[Self.pushState]
         let page = try Page<UUID>(call)
-        let pushes = try await store.list(state: state, before: page.cursor, limit: page.limit + 1)
+        let filter = PushStore.Filter(
+            state: try call[Self.pushState],
+            name: try call[Self.name],
+            createdBy: try call[Self.createdBy],
+            since: try call[Self.since],
+            until: try call[Self.until],
+            isUnfinished: try call[Self.unfinished],
+            before: page.cursor
+        )
+        let pushes = try await store.list(filter, limit: page.limit + 1)
         return page.response(pushes, PushSummary.shape, cursor: \.id)
     }
 
@@ -333,11 +357,11 @@ struct PushRoutes: RouteCollection {
     }
 
     /// Returns the id in the path. An invalid id throws 404, since no push can have it.
-    private static func id(_ call: Call) throws -> UUID {
+    static func id(_ call: Call) throws -> UUID {
         try call.identifier(id, orThrow: notFound)
     }
 
-    private static var notFound: Problem { Problem(of: .notFound, "There is no such push.") }
+    static var notFound: Problem { Problem(of: .notFound, "There is no such push.") }
 
     private func summary(_ id: UUID) async throws -> Response {
         guard let push = try await store.summary(id) else { throw Self.notFound }

@@ -9,13 +9,25 @@ extension PushStore {
         try await pool.read(ReadPush(id: id)).first
     }
 
-    /// Returns up to `limit` pushes, the latest first.
-    ///
-    /// - Parameters:
-    ///   - state: The state of the pushes; `nil` for all states.
-    ///   - before: The push before which the returned ones were created; `nil` to begin with the latest.
-    func list(state: PushState?, before: UUID?, limit: Int) async throws -> [PushSummary] {
-        try await pool.read(ListPushes(state: state, before: before, limit: limit))
+    /// The pushes to list.
+    struct Filter: Sendable {
+        /// `nil` for all states.
+        var state: PushState?
+        /// The beginning of the name.
+        var name: String?
+        /// The name of the operator key that created the push.
+        var createdBy: String?
+        var since: Date?
+        var until: Date?
+        /// Whether only pushes that have not ended are listed.
+        var isUnfinished = false
+        /// The last push of the previous page; `nil` for the first page.
+        var before: UUID?
+    }
+
+    /// Returns up to `limit` pushes that pass `filter`, the latest first.
+    func list(_ filter: Filter, limit: Int) async throws -> [PushSummary] {
+        try await pool.read(ListPushes(filter: filter, limit: limit))
     }
 
     /// Returns up to `limit` batches of a push in the order of their numbers; `nil` if there is no such push.
@@ -26,7 +38,7 @@ extension PushStore {
     func batches(of id: UUID, state: String?, after: Int32, limit: Int) async throws -> [BatchSummary]? {
         let batches = try await pool.read(ListPushBatches(pushID: id, state: state, after: after, limit: limit))
         guard batches.isEmpty else { return batches }
-        return try await pool.read(CheckPushExists(id: id)).isEmpty ? nil : []
+        return try await pool.read(FindPush(id: id)).isEmpty ? nil : []
     }
 }
 
@@ -48,10 +60,12 @@ extension PushSummary {
     /// Decodes the columns of ``ReadPush`` and ``ListPushes``.
     fileprivate init(_ row: PostgresRow) throws {
         let (
-            id, name, state, reason, audience, delivery, usersPerSecond, sendAt, expiresAt, createdAt, startedAt,
-            finishedAt, users, skipped, batches, states, stateUsers, stateBatches
+            id, name, createdBy, state, reason, audience, delivery, usersPerSecond, sendAt, expiresAt, createdAt,
+            startedAt,
+            finishedAt, users, skipped, batches, states, stateUsers, stateBatches, mayRepeat
         ) = try row.decode(
             UUID.self,
+            String?.self,
             String?.self,
             String.self,
             String?.self,
@@ -68,15 +82,17 @@ extension PushSummary {
             Int32.self,
             [String].self,
             [Int64].self,
-            [Int64].self
+            [Int64].self,
+            Int64.self
         )
-        var userCounts = PushCounts(total: users, skipped: skipped)
+        var userCounts = PushCounts(total: users, skipped: skipped, mayRepeat: mayRepeat)
         userCounts.add(states, stateUsers)
         var batchCounts = PushCounts(total: Int64(batches))
         batchCounts.add(states, stateBatches)
         self.init(
             id: id,
             name: name,
+            createdBy: createdBy,
             state: PushState(rawValue: state) ?? .halted,
             reason: reason,
             audience: audience,
@@ -98,13 +114,13 @@ extension PushSummary {
 /// Reads a push and its counts.
 struct ReadPush: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
-            push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
-            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches
+        SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.delivery, push.users_per_second,
+            push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
+            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat
         FROM pushes AS push
         CROSS JOIN LATERAL (
             SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
-                COALESCE(array_agg(batches), '{}') AS batches
+                COALESCE(array_agg(batches), '{}') AS batches, COALESCE(sum(may_repeat), 0)::bigint AS may_repeat
             FROM push_counts
             WHERE push_id = push.id
         ) AS counts
@@ -120,29 +136,29 @@ struct ReadPush: PostgresStatement {
 /// Lists pushes and their counts, the latest first.
 struct ListPushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.state, push.reason, push.audience, push.delivery, push.users_per_second, push.send_at,
-            push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
-            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches
-        FROM pushes AS push
+        SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.delivery, push.users_per_second,
+            push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
+            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat
+        FROM find_pushes($1, $2, $3, $4, $5, $6, $7, $8) AS found (id)
+        JOIN pushes AS push ON push.id = found.id
         CROSS JOIN LATERAL (
             SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
-                COALESCE(array_agg(batches), '{}') AS batches
+                COALESCE(array_agg(batches), '{}') AS batches, COALESCE(sum(may_repeat), 0)::bigint AS may_repeat
             FROM push_counts
             WHERE push_id = push.id
         ) AS counts
-        WHERE ($1::text IS NULL OR push.state = $1)
-            AND ($2::uuid IS NULL OR push.id < $2)
         ORDER BY push.id DESC
-        LIMIT $3
         """
 
-    /// `nil` for all states.
-    let state: PushState?
-    /// The last push of the previous page; `nil` for the first page.
-    let before: UUID?
+    let filter: PushStore.Filter
     let limit: Int
 
-    var parameters: [PostgresValue] { [.text(state?.rawValue), .uuid(before), .int64(Int64(limit))] }
+    var parameters: [PostgresValue] {
+        [
+            .text(filter.state?.rawValue), .text(filter.name), .text(filter.createdBy), .timestamp(filter.since),
+            .timestamp(filter.until), .bool(filter.isUnfinished), .uuid(filter.before), .int64(Int64(limit)),
+        ]
+    }
     static func decode(_ row: PostgresRow) throws -> PushSummary { try PushSummary(row) }
 }
 
@@ -236,10 +252,10 @@ struct ListPushBatches: PostgresStatement {
     }
 }
 
-/// Checks whether a push exists: returns one row if it does.
-struct CheckPushExists: PostgresStatement {
+/// Finds a push, and returns whether retention has begun to delete its batches.
+struct FindPush: PostgresStatement {
     static let sql: SQL = """
-        SELECT 1
+        SELECT removed_at IS NOT NULL
         FROM pushes
         WHERE id = $1
         """
@@ -247,5 +263,5 @@ struct CheckPushExists: PostgresStatement {
     let id: UUID
 
     var parameters: [PostgresValue] { [.uuid(id)] }
-    static func decode(_ row: PostgresRow) throws -> Int32 { try row.decode(Int32.self) }
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
 }

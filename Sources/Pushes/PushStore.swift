@@ -36,6 +36,7 @@ extension NewPush {
         PushSummary(
             id: id,
             name: name,
+            createdBy: createdBy,
             state: initialState,
             reason: nil,
             audience: audience.json.bytes(),

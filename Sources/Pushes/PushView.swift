@@ -50,6 +50,7 @@ extension NewPush {
     /// - Throws: ``Problem`` for a missing or invalid field.
     init(_ call: Call) throws {
         self.init(audience: try call[Self.audienceField], message: try call[Self.messageField])
+        createdBy = call.caller.keyName
         name = try call[Self.nameField]
         delivery = try call[Self.deliveryField]
         skipsUnknown = try call[Self.skipUnknownField]
@@ -150,6 +151,7 @@ extension PushSummary {
         [
             .member("id", .uuid, "The id of the push.", \.id),
             .nullable("name", .text, "Its name for people.", \.name),
+            .nullable("created_by", .text, "The name of the operator key that created it.", \.createdBy),
             .member("state", .pushState, "Its state.", \.state),
             .nullable("reason", .text, "Why it is halted, in Kakao's words.", \.reason),
             .member("audience", .objectText, "The audience as given; a long list of users is truncated.") {
@@ -161,7 +163,7 @@ extension PushSummary {
             .member("created_at", .time, "When it was created.", \.createdAt),
             .nullable("started_at", .time, "When sending began.", \.startedAt),
             .nullable("finished_at", .time, "When it ended.", \.finishedAt),
-            .member("users", PushCounts.shape.kind, "Its users by outcome.", \.users),
+            .member("users", PushCounts.usersShape.kind, "Its users by outcome.", \.users),
             .member("batches", PushCounts.shape.kind, "Its batches by outcome.", \.batches),
             .nullable("users_per_second", Kind<Int32>.number, "The maximum rate.", \.usersPerSecond),
             .nullable("estimated_end", .time, "When it ends at its rate so far.", \.estimatedEnd),
@@ -186,15 +188,20 @@ extension PushSummary {
 }
 
 extension PushCounts {
-    fileprivate static let shape = Shape<PushCounts>(
-        "PushCounts",
-        [
-            .member("total", .count, "All.", \.total),
-            .member("sent", .count, "Kakao has accepted the request.", \.sent),
-            .member("failed", .count, "Kakao has rejected the request, or all attempts were used up.", \.failed),
-            .member("uncertain", .count, "The response was lost, and the push is sent at most once.", \.uncertain),
-            .member("skipped", .count, "No device that the message addresses is known here.", \.skipped),
-            .member("pending", .count, "Not finished.", \.pending),
+    private static let members: [Shape<PushCounts>.Member] = [
+        .member("total", .count, "All.", \.total),
+        .member("sent", .count, "Kakao has accepted the request.", \.sent),
+        .member("failed", .count, "Kakao has rejected the request, or all attempts were used up.", \.failed),
+        .member("uncertain", .count, "The response was lost, and the push is sent at most once.", \.uncertain),
+        .member("skipped", .count, "No device that the message addresses is known here.", \.skipped),
+        .member("pending", .count, "Not finished.", \.pending),
+    ]
+
+    fileprivate static let shape = Shape<PushCounts>("PushCounts", members)
+    fileprivate static let usersShape = Shape<PushCounts>(
+        "PushUserCounts",
+        members + [
+            .member("may_repeat", .count, "Those of finished batches that may have been reached twice.", \.mayRepeat)
         ]
     )
 }

@@ -50,13 +50,13 @@ struct CreatePush: PostgresStatement {
             INSERT INTO pushes (
                 id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
                 batch_users, delivery, users_per_second, send_at, expires_at, created_at, started_at, prepared_at, users,
-                users_skipped, next_number
+                users_skipped, next_number, created_by
             )
             SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12,
                 $13, $14, $18, $19, CASE WHEN $20 THEN $19 END, CASE WHEN $20 THEN $19 END,
                 CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
                 CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
-                CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END
+                CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END, $22
             FROM audience
             CROSS JOIN own
             WHERE $15::text IS NULL
@@ -96,7 +96,7 @@ struct CreatePush: PostgresStatement {
             .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
             .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
             .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
-            .bytes(idempotency?.operatorKeyID),
+            .bytes(idempotency?.operatorKeyID), .text(push.createdBy),
         ]
     }
 

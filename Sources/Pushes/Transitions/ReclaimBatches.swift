@@ -61,18 +61,19 @@ struct ReclaimBatches: PostgresStatement {
             WHERE batch.lease = ANY ($1)
                 AND batch.state = 'sending'
                 AND push.id = batch.push_id
-            RETURNING batch.push_id, batch.state, batch.users
+            RETURNING batch.push_id, batch.state, batch.users, batch.may_repeat
         ),
         counted AS (
-            INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
-            SELECT push_id, -2, state, sum(users), count(*)
+            INSERT INTO push_counts AS counts (push_id, slot, state, users, batches, may_repeat)
+            SELECT push_id, -2, state, sum(users), count(*), COALESCE(sum(users) FILTER (WHERE may_repeat), 0)
             FROM batch
             WHERE state <> 'waiting'
             GROUP BY push_id, state
             ORDER BY push_id, state
             ON CONFLICT (push_id, slot, state) DO UPDATE
             SET users = counts.users + excluded.users,
-                batches = counts.batches + excluded.batches
+                batches = counts.batches + excluded.batches,
+                may_repeat = counts.may_repeat + excluded.may_repeat
         )
         SELECT count(*)
         FROM batch

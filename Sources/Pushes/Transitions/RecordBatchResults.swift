@@ -54,17 +54,18 @@ struct RecordBatchResults: CoalescedStatement {
                 LIMIT 1
             ) AS found
             WHERE batch.ctid = found.place
-            RETURNING batch.push_id, batch.state, batch.users
+            RETURNING batch.push_id, batch.state, batch.users, batch.may_repeat
         )
-        INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
-        SELECT push_id, $12, state, sum(users), count(*)
+        INSERT INTO push_counts AS counts (push_id, slot, state, users, batches, may_repeat)
+        SELECT push_id, $12, state, sum(users), count(*), COALESCE(sum(users) FILTER (WHERE may_repeat), 0)
         FROM batch
         WHERE state <> 'waiting'
         GROUP BY push_id, state
         ORDER BY push_id, state
         ON CONFLICT (push_id, slot, state) DO UPDATE
         SET users = counts.users + excluded.users,
-            batches = counts.batches + excluded.batches
+            batches = counts.batches + excluded.batches,
+            may_repeat = counts.may_repeat + excluded.may_repeat
         """
 
     let items: [Item]

@@ -26,11 +26,11 @@ struct RetryBatches: PostgresStatement {
             FOR UPDATE
         ),
         chosen AS MATERIALIZED (
-            SELECT batch.number, batch.state
+            SELECT batch.number, batch.state, batch.may_repeat
             FROM push
             -- Found by key, and only up to the limit.
             CROSS JOIN LATERAL (
-                SELECT number, state
+                SELECT number, state, may_repeat
                 FROM push_batches
                 WHERE push_id = push.id
                     AND number > push.retry_position
@@ -50,17 +50,18 @@ struct RetryBatches: PostgresStatement {
             FROM chosen
             WHERE batch.push_id = $1
                 AND batch.number = chosen.number
-            RETURNING chosen.state, batch.users
+            RETURNING chosen.state, batch.users, chosen.may_repeat
         ),
         counted AS (
-            INSERT INTO push_counts AS counts (push_id, slot, state, users, batches)
-            SELECT $1, -1, state, -sum(users), -count(*)
+            INSERT INTO push_counts AS counts (push_id, slot, state, users, batches, may_repeat)
+            SELECT $1, -1, state, -sum(users), -count(*), -COALESCE(sum(users) FILTER (WHERE may_repeat), 0)
             FROM reset
             GROUP BY state
             ORDER BY state
             ON CONFLICT (push_id, slot, state) DO UPDATE
             SET users = counts.users + excluded.users,
-                batches = counts.batches + excluded.batches
+                batches = counts.batches + excluded.batches,
+                may_repeat = counts.may_repeat + excluded.may_repeat
         ),
         step AS (
             SELECT CASE WHEN count(*) = $2 THEN max(number) END AS position

@@ -74,12 +74,26 @@ package struct Page<Cursor: PageCursor>: Sendable {
     ///   - key: Returns the sort key of an item. The last written item's key becomes the next page's cursor.
     package func response<Item>(_ items: [Item], _ shape: Shape<Item>, cursor key: (Item) -> Cursor) -> Response {
         let shown = items.prefix(limit)
-        var json = JSONWriter(reservingCapacity: 256 * shown.count + 64)
+        return Self.response(shown, shape, next: items.count > limit ? shown.last.map(key) : nil)
+    }
+
+    /// Returns the page as `{"items": […], "next": …}`.
+    ///
+    /// - Parameters:
+    ///   - items: The items of the page.
+    ///   - shape: The shape of an item.
+    ///   - next: The key after which the next page begins; `nil` on the last page.
+    package static func response<Item>(
+        _ items: some Collection<Item>,
+        _ shape: Shape<Item>,
+        next: Cursor?
+    ) -> Response {
+        var json = JSONWriter(reservingCapacity: 256 * items.count + 64)
         json.object { json in
             json.array("items") { json in
-                for item in shown { json.element { shape.kind.write(item, &$0) } }
+                for item in items { json.element { shape.kind.write(item, &$0) } }
             }
-            json.member("next", items.count > limit ? shown.last.map { key($0).cursor } : nil)
+            json.member("next", next?.cursor)
         }
         return .json(json.bytes)
     }

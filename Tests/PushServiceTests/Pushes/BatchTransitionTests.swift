@@ -67,6 +67,33 @@ import Testing
             }
         }
     }
+
+    @Test(
+        "Each event that ends a batch counts users who may have been reached twice, and a retry takes them back",
+        arguments: BatchEvent.allCases,
+        [false, true]
+    )
+    func mayRepeat(event: BatchEvent, mayRepeat: Bool) async throws {
+        try await TestDatabase.with { database in
+            for (state, next) in event.transitions {
+                let batch = StoredBatch(store: BatchStore(pool: database.pool))
+                try await batch.insert(state, of: event)
+                try await database.pool.write(
+                    "UPDATE push_batches SET may_repeat = $2 WHERE push_id = $1",
+                    [.uuid(batch.pushID), .bool(mayRepeat)]
+                )
+                try await batch.run(event)
+                let counted = try await database.integer(
+                    "SELECT COALESCE(sum(may_repeat), 0)::bigint FROM push_counts WHERE push_id = '\(batch.pushID)'"
+                )
+                let repeats = try await batch.columns()["may_repeat"] == "true"
+                func users(_ state: BatchState, _ mayRepeat: Bool) -> Int64 {
+                    state != .waiting && state != .sending && mayRepeat ? 2 : 0
+                }
+                #expect(counted == users(next, repeats) - users(state, mayRepeat), "\(state)")
+            }
+        }
+    }
 }
 
 /// A batch of two users in one of the states, with a row of its own.

@@ -208,12 +208,12 @@ import Testing
             try await eventually("the batch is sent again") { service.kakao.requests("send") == 4 }
             try await service.api.waitUntilDone(push)
             #expect(try await service.api.users(push) == failed)
-            #expect(try await service.api.shown(push)["batches"] == counts(3, sent: 2, failed: 1))
+            #expect(try await service.api.shown(push)["batches"] == batchCounts(3, sent: 2, failed: 1))
             service.kakao.sandbox.removeFaults()
             #expect(try await service.api.control(push, "retry") == 200)
             try await service.api.waitUntilDone(push)
             #expect(try await service.api.users(push) == counts(250, sent: 250))
-            #expect(try await service.api.shown(push)["batches"] == counts(3, sent: 3))
+            #expect(try await service.api.shown(push)["batches"] == batchCounts(3, sent: 3))
             #expect(service.kakao.requests("send") == 5)
             #expect(service.kakao.sandbox.reached(marker: "m").times == 250)
         }
@@ -268,7 +268,7 @@ import Testing
             #expect(try await service.api.control(push, "retry") == 200)
             try await service.api.waitUntilDone(push, within: .seconds(60))
             #expect(try await service.api.users(push) == counts(8200, sent: 4100, uncertain: 4100))
-            #expect(try await service.api.shown(push)["batches"] == counts(8200, sent: 4100, uncertain: 4100))
+            #expect(try await service.api.shown(push)["batches"] == batchCounts(8200, sent: 4100, uncertain: 4100))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 4100)
             #expect(service.kakao.reachedOnce(stride(from: Int64(2), through: 8200, by: 2)))
             #expect(try await service.database.count("pushes WHERE retry_position IS NULL AND retry_end IS NULL") == 1)
@@ -284,7 +284,7 @@ import Testing
             }
             #expect(try await service.api.post("\(push)/retry", json: ["uncertain": true]).status == 200)
             try await service.api.waitUntilDone(push)
-            #expect(try await service.api.users(push) == counts(20, sent: 20))
+            #expect(try await service.api.users(push) == counts(20, sent: 20, mayRepeat: 10))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 20)
             #expect(try await service.database.count("push_batches WHERE may_repeat AND number % 2 = 1") == 10)
             #expect(try await service.database.count("push_batches WHERE may_repeat") == 10)

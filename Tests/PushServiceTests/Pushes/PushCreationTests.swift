@@ -14,8 +14,8 @@ import Testing
 /// Tests of `POST /v1/pushes`: valid and invalid requests, and their responses.
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {
     private static let members = [
-        "id", "name", "state", "reason", "audience", "delivery", "send_at", "expires_at", "created_at", "started_at",
-        "finished_at", "users", "batches", "users_per_second", "estimated_end",
+        "id", "name", "created_by", "state", "reason", "audience", "delivery", "send_at", "expires_at", "created_at",
+        "started_at", "finished_at", "users", "batches", "users_per_second", "estimated_end",
     ]
 
     @Test(
@@ -69,14 +69,14 @@ import Testing
                     #expect(shown[name] == .null)
                 }
                 #expect(shown["users"] == counts(0))
-                #expect(shown["batches"] == counts(0))
+                #expect(shown["batches"] == batchCounts(0))
                 try await service.api.waitUntilDone(push)
                 let done = try await service.api.shown(push)
                 for name in ["id", "name", "audience", "delivery", "created_at", "users_per_second"] {
                     #expect(done[name] == shown[name], "\(name)")
                 }
                 #expect(done["users"] == counts(users.count, sent: users.count))
-                #expect(done["batches"] == counts(1, sent: 1))
+                #expect(done["batches"] == batchCounts(1, sent: 1))
                 let reached = (Int64(1)...4).filter { service.kakao.sandbox.timesReached($0, marker: marker) == 1 }
                 #expect(Set(reached) == users, "\(marker)")
             }

@@ -66,18 +66,28 @@ func pushBody(_ audience: JSONValue, _ message: JSONValue = gcm(), _ more: JSONO
     return .object(body)
 }
 
-/// Returns the JSON of the counts of users or batches.
+/// Returns the JSON of the counts of users.
 func counts(
     _ total: Int,
     sent: Int = 0,
     failed: Int = 0,
     uncertain: Int = 0,
     skipped: Int = 0,
-    pending: Int = 0
+    pending: Int = 0,
+    mayRepeat: Int = 0
 ) -> JSONValue {
     [
         "total": .integer(total), "sent": .integer(sent), "failed": .integer(failed),
         "uncertain": .integer(uncertain), "skipped": .integer(skipped), "pending": .integer(pending),
+        "may_repeat": .integer(mayRepeat),
+    ]
+}
+
+/// Returns the JSON of the counts of batches.
+func batchCounts(_ total: Int, sent: Int = 0, failed: Int = 0, uncertain: Int = 0) -> JSONValue {
+    [
+        "total": .integer(total), "sent": .integer(sent), "failed": .integer(failed),
+        "uncertain": .integer(uncertain), "skipped": 0, "pending": .integer(total - sent - failed - uncertain),
     ]
 }
 

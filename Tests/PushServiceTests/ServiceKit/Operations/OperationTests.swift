@@ -109,7 +109,8 @@ import Testing
             let answer = try await service.api.get("/v1/pushes", ["stat": "done"])
             #expect(answer.status == 400)
             #expect(answer.field == "stat")
-            let detail = "Unknown field `stat`. Allowed: cursor, limit, state. Did you mean `state`?"
+            let allowed = "created_by, cursor, limit, name, since, state, unfinished, until"
+            let detail = "Unknown field `stat`. Allowed: \(allowed). Did you mean `state`?"
             #expect(answer.json?["detail"]?.string == detail)
             #expect(
                 try await service.api.get("/v1/status", ["x": "1"]).json?["detail"]
