@@ -14,7 +14,8 @@ struct PushServerCommand: AsyncParsableCommand {
         version: ServerVersion.current,
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
-            AccountsCommand.self, MessagesCommand.self, TemplatesCommand.self, StatusCommand.self, SenderCommand.self,
+            UsersCommand.self, AccountsCommand.self, MessagesCommand.self, TemplatesCommand.self, StatusCommand.self,
+            SenderCommand.self,
             HealthCommand.self, DoctorCommand.self, SettingsCommand.self, OpenAPICommand.self,
         ]
     )

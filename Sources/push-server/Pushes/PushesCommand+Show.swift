@@ -14,11 +14,30 @@ extension PushesCommand {
         @Option(help: "List only pushes in this state.")
         var state: PushState?
 
+        @Flag(help: "List only pushes that have not ended.")
+        var unfinished = false
+
+        @Option(help: "List only pushes whose name begins like this.")
+        var name: String?
+
+        @Option(help: "List only pushes that the operator key with this name created.")
+        var createdBy: String?
+
+        @Option(help: "List only pushes created since this time, such as 2026-11-21T08:15:30Z.")
+        var since: String?
+
+        @Option(help: "List only pushes created before this time.")
+        var until: String?
+
         @concurrent
         func run() async throws {
             try await options.withServer { server in
                 var rows = [["id", "state", "name", "sent/total", "created"]]
-                try await server.pushes(state: state?.rawValue, limit: list.limit) { pushes in
+                let filters: [ServerClient.Filter] = [
+                    ("state", state?.rawValue), ("unfinished", unfinished ? "true" : nil), ("name", name),
+                    ("created_by", createdBy), ("since", since), ("until", until),
+                ]
+                try await server.pushes(filters, limit: list.limit) { pushes in
                     for push in pushes {
                         if list.json {
                             Terminal.writeLine(push.description)

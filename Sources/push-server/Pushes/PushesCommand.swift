@@ -13,7 +13,8 @@ struct PushesCommand: AsyncParsableCommand {
             and standard error has the reason.
             """,
         subcommands: [
-            Send.self, List.self, Show.self, Watch.self, Pause.self, Resume.self, Cancel.self, Retry.self,
+            Send.self, List.self, Show.self, User.self, Users.self, Watch.self, Pause.self, Resume.self, Cancel.self,
+            Retry.self,
         ]
     )
 

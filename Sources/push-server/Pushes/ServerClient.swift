@@ -7,9 +7,9 @@ internal import Schemas
 
 /// A client of the HTTP API of a running server, with an operator key.
 struct ServerClient: Sendable {
-    /// The maximum size of a response in bytes: a page of ``pushesAPage`` pushes, each with the maximum number of
-    /// users.
-    private static let maximumResponseBytes = JSONValue.maximumBytes
+    /// The maximum size of a response in bytes: the ids of ten million users. A page of ``pushesAPage`` pushes, each with the
+    /// maximum number of users, has at most ``JSONValue/maximumBytes``.
+    private static let maximumResponseBytes = 200 * 1024 * 1024
     private static let pushesAPage = 50
     /// The largest page of a list.
     private static let largestPage = 1000
@@ -52,9 +52,35 @@ struct ServerClient: Sendable {
         try await call(.get, Self.path(id))
     }
 
+    /// A parameter of a query; `nil` for none.
+    typealias Filter = (name: String, value: String?)
+
     /// Lists at most `limit` pushes, newest first, and calls `body` with each page.
-    func pushes(state: String?, limit: Int, _ body: ([JSONValue]) throws -> Void) async throws {
-        try await pages("/v1/pushes", [("state", state)], limit: limit, itemsAPage: Self.pushesAPage, body)
+    func pushes(_ filters: [Filter], limit: Int, _ body: ([JSONValue]) throws -> Void) async throws {
+        try await pages("/v1/pushes", filters, limit: limit, itemsAPage: Self.pushesAPage, body)
+    }
+
+    /// Returns the result of a push for a user.
+    func user(_ userID: Int64, of id: UUID) async throws -> JSONValue {
+        try await call(.get, "\(Self.path(id))/users/\(userID)")
+    }
+
+    /// Returns the users of a push in a state, one a line.
+    func users(of id: UUID, state: String) async throws -> [UInt8] {
+        try await send(.get, "\(Self.path(id))/users?state=\(state)", timeout: Self.longTimeout)
+    }
+
+    /// Lists at most `limit` pushes that a user is in, newest first, and calls `body` with each page.
+    ///
+    /// - Parameter since: Only pushes created since this time, in RFC 3339.
+    func pushes(
+        ofUser userID: Int64,
+        since: String?,
+        limit: Int,
+        _ body: ([JSONValue]) throws -> Void
+    ) async throws {
+        let path = "/v1/users/\(userID)/pushes"
+        try await pages(path, [("since", since)], limit: limit, itemsAPage: Self.largestPage, body)
     }
 
     /// Lists the batches of a push in the order of their numbers, and calls `body` with each page.
@@ -190,7 +216,7 @@ struct ServerClient: Sendable {
 
     private func pages(
         _ path: String,
-        _ filters: [(name: String, value: String?)],
+        _ filters: [Filter],
         limit: Int,
         itemsAPage: Int,
         _ body: ([JSONValue]) throws -> Void
@@ -206,7 +232,7 @@ struct ServerClient: Sendable {
             let items = page["items"]?.array ?? []
             try body(items)
             rest -= items.count
-            cursor = items.isEmpty ? nil : page["next"]?.string
+            cursor = page["next"]?.string
         } while cursor != nil && rest > 0
     }
 
@@ -232,6 +258,7 @@ struct ServerClient: Sendable {
         return try await call()
     }
 
+    /// Makes a call and returns the response's JSON; `null` for an empty response.
     private func call(
         _ method: HTTPRequest.Method,
         _ path: String,
@@ -240,9 +267,32 @@ struct ServerClient: Sendable {
         idempotencyKey: String? = nil,
         timeout: Duration? = nil
     ) async throws -> JSONValue {
+        let answer = try await send(
+            method,
+            path,
+            body,
+            contentType: contentType,
+            idempotencyKey: idempotencyKey,
+            timeout: timeout
+        )
+        guard !answer.isEmpty else { return .null }
+        guard let json = try? JSONValue(parsing: answer) else {
+            throw CallFailure(kind: .refused, description: "The response of \(url) is not JSON. Is it a push-server?")
+        }
+        return json
+    }
+
+    /// Makes a call and returns the response's body.
+    private func send(
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ body: [UInt8] = [],
+        contentType: String? = nil,
+        idempotencyKey: String? = nil,
+        timeout: Duration? = nil
+    ) async throws -> [UInt8] {
         var request = HTTPClientRequest(method: method, url: url + path, body: body, totalTimeout: timeout)
         request.headerFields[.authorization] = "Bearer \(key)"
-        request.headerFields[.accept] = "application/json"
         request.headerFields[.contentType] = contentType
         if let name = HTTPField.Name("Idempotency-Key") { request.headerFields[name] = idempotencyKey }
         let response: HTTPClientResponse
@@ -252,11 +302,7 @@ struct ServerClient: Sendable {
             throw CallFailure(error, url)
         }
         guard (200...299).contains(response.status) else { throw CallFailure(response, url) }
-        guard !response.body.isEmpty else { return .null }
-        guard let json = try? JSONValue(parsing: response.body) else {
-            throw CallFailure(kind: .refused, description: "The response of \(url) is not JSON. Is it a push-server?")
-        }
-        return json
+        return response.body
     }
 }
 

@@ -41,7 +41,8 @@ struct ShownPush: Equatable {
             sent: numbers[1],
             failed: numbers[2],
             uncertain: numbers[3],
-            skipped: numbers[4]
+            skipped: numbers[4],
+            mayRepeat: json?["may_repeat"]?.integer ?? 0
         )
     }
 
@@ -59,6 +60,7 @@ struct ShownPush: Equatable {
         let texts = ["delivery", "send_at", "expires_at", "created_at", "started_at", "finished_at", "estimated_end"]
         var rows = [["id", id], ["state", state.rawValue]]
         if let name { rows.append(["name", name]) }
+        if let key = json["created_by"]?.string { rows.append(["created_by", Text.printable(key)]) }
         if let reason { rows.append(["reason", reason]) }
         rows.append(["audience", Self.audience(json["audience"])])
         for text in texts {
@@ -77,10 +79,11 @@ struct ShownPush: Equatable {
     }
 
     private static func list(_ counts: PushCounts) -> String {
-        """
-        \(counts.total) in all, \(counts.sent) sent, \(counts.failed) failed, \(counts.uncertain) uncertain, \
-        \(counts.skipped) skipped, \(counts.pending) pending
-        """
+        let repeated = counts.mayRepeat > 0 ? ", \(counts.mayRepeat) possibly reached twice" : ""
+        return """
+            \(counts.total) in all, \(counts.sent) sent, \(counts.failed) failed, \(counts.uncertain) uncertain, \
+            \(counts.skipped) skipped, \(counts.pending) pending\(repeated)
+            """
     }
 }
 
@@ -90,14 +93,22 @@ enum ShownBatch {
 
     /// Returns a row of the table for a batch.
     static func row(_ json: JSONValue) -> [String] {
-        let answer = [
-            json["kakao_status"]?.integer.map(String.init), json["kakao_code"]?.integer.map(String.init),
-            json["kakao_message"]?.string.map(Text.printable), json["may_repeat"]?.bool == true ? "(may repeat)" : nil,
-        ]
-        return [
+        [
             json["number"]?.integer.map(String.init) ?? "", Text.printable(json["state"]?.string ?? ""),
             String(json["uuids"]?.array?.count ?? 0), json["attempts"]?.integer.map(String.init) ?? "",
-            answer.compactMap(\.self).joined(separator: " "),
+            answer(json, prefix: "kakao_"),
         ]
+    }
+
+    /// Returns Kakao's response to a batch in one line.
+    ///
+    /// - Parameter prefix: The beginning of the members' names.
+    static func answer(_ json: JSONValue, prefix: String = "") -> String {
+        let words = [
+            json["\(prefix)status"]?.integer.map(String.init), json["\(prefix)code"]?.integer.map(String.init),
+            json["\(prefix)message"]?.string.map(Text.printable),
+            json["may_repeat"]?.bool == true ? "(may repeat)" : nil,
+        ]
+        return words.compactMap(\.self).joined(separator: " ")
     }
 }

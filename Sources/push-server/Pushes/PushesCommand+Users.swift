@@ -1,0 +1,71 @@
+internal import ArgumentParser
+internal import JSON
+
+extension PushesCommand {
+    struct User: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show the result of a push for one user.")
+
+        @OptionGroup var options: ServerOptions
+        @OptionGroup var push: PushArgument
+
+        @Argument(help: "The user.", transform: UserArgument.parse)
+        var userID: Int64
+
+        @Flag(help: "Print the server's JSON in one line.")
+        var json = false
+
+        @concurrent
+        func run() async throws {
+            try await options.withServer { server in
+                let user = try await server.user(userID, of: push.id)
+                for line in json ? [user.description] : Text.table(ShownPushUser.details(user)) {
+                    Terminal.writeLine(line)
+                }
+            }
+        }
+    }
+
+    struct Users: AsyncParsableCommand {
+        /// A state whose users the server exports.
+        enum State: String, ExpressibleByArgument, CaseIterable {
+            case failed
+            case uncertain
+        }
+
+        static let configuration = CommandConfiguration(
+            abstract: "Print the failed or uncertain users of a push, one a line.",
+            discussion: "send --users-file and PUT /v1/audiences/{name} accept the output."
+        )
+
+        @OptionGroup var options: ServerOptions
+        @OptionGroup var push: PushArgument
+
+        @Option(help: "The state of the users' batches.")
+        var state: State
+
+        @concurrent
+        func run() async throws {
+            try await options.withServer { server in
+                Terminal.write(try await server.users(of: push.id, state: state.rawValue))
+            }
+        }
+    }
+}
+
+/// A user in a push, from the server's JSON. Pure.
+enum ShownPushUser {
+    static let head = ["push", "created", "name", "push state", "user state", "Kakao's response"]
+
+    /// Returns a row of the table that `users pushes` prints.
+    static func row(_ json: JSONValue) -> [String] {
+        ["push_id", "created_at", "name", "push_state", "state"].map { Text.printable(json[$0]?.string ?? "") }
+            + [ShownBatch.answer(json)]
+    }
+
+    /// Returns the rows that `pushes user` prints, one for each property.
+    static func details(_ json: JSONValue) -> [[String]] {
+        let numbers = ["batch", "attempts"].map { [$0, json[$0]?.integer.map(String.init) ?? ""] }
+        return zip(head, row(json)).map { [$0, $1] } + numbers
+            + [["finished", Text.printable(json["finished_at"]?.string ?? "")]]
+    }
+}
