@@ -8,9 +8,16 @@ extension BatchStore {
     /// may be invalid, not a user. Then the push goes under probe: until Kakao accepts the message for a user, only
     /// parts of this batch are sent.
     ///
+    /// The transaction locks the push first, so that the later one of two concurrent splits sees the probe of the
+    /// earlier one and keeps it.
+    ///
     /// - Parameter isMessageInDoubt: Whether Kakao has rejected several batches in a row.
     func split(_ claim: BatchClaim, _ result: BatchResult, isMessageInDoubt: Bool) async throws {
-        try await pool.write(SplitBatch(claim: claim, result: result, isMessageInDoubt: isMessageInDoubt))
+        let split = SplitBatch(claim: claim, result: result, isMessageInDoubt: isMessageInDoubt)
+        try await pool.withTransaction { transaction in
+            try await transaction.query(LockPush(id: claim.pushID))
+            try await transaction.query(split)
+        }
     }
 
     /// Ends the probe of a push, since Kakao has accepted its message.
