@@ -126,7 +126,7 @@ package final class PushServer: Service {
         // The lines below appear if the old level or the new one allows them.
         if let logSink { logSink.level = min(logSink.level, next.logLevel) }
         defer { logSink?.level = next.logLevel }
-        for server in http.all { server.use(httpSettings) }
+        for server in http.all { await server.use(httpSettings) }
         await context.use(next.kakao, next.identity)
         context.returnURL.withLock { [port] in $0 = next.returnURL(port: port) }
         var metadata: Logger.Metadata = [

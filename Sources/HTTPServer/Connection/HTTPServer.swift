@@ -81,15 +81,15 @@ package final class HTTPServer: Sendable {
     }
 
     /// Uses other limits and timeouts, and another certificate and key. Open connections keep their certificate and the
-    /// limits of their heads.
+    /// limits of their heads. Returns once all loops use them.
     ///
     /// The address and the trusted proxies remain. Switching TLS or the limit of connections per address on or off is a
     /// programming error.
-    package func use(_ settings: HTTPServerSettings) {
+    package func use(_ settings: HTTPServerSettings) async {
         limit.use(maximum: settings.maximumConnections, perAddress: settings.maximumConnectionsPerAddress)
         budget.use(limit: settings.bodyBudget)
         for server in loopServers {
-            server.loop.execute { server.use(settings) }
+            await server.loop.result { server.use(settings) }
         }
     }
 

@@ -89,7 +89,7 @@ struct LimitTests {
             try await waiting.send(get)
             #expect(try await client.exchange(get).text == "a")
             #expect(!waiting.hasInput)
-            server.server.use(
+            await server.server.use(
                 settings { settings in
                     settings.maximumConnections = 3
                     settings.maximumBodyBytes = 20
@@ -109,7 +109,7 @@ struct LimitTests {
         try await withServer(settings { $0.idleTimeout = .seconds(3600) }, routes: routes) { server in
             let client = try server.connect()
             #expect(try await client.exchange(get).text == "a")
-            server.server.use(settings { $0.idleTimeout = .milliseconds(10) })
+            await server.server.use(settings { $0.idleTimeout = .milliseconds(10) })
             #expect(try await client.exchange(get).text == "a")
             #expect(try await client.receiveToEnd() == "")
         }
