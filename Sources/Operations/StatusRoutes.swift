@@ -205,29 +205,3 @@ extension Journal.Status {
     /// The age in seconds of the oldest record that waits to be stored; 0 when none does.
     var oldestSeconds: Double { oldest.map { max(0, -$0.timeIntervalSinceNow) } ?? 0 }
 }
-
-// MARK: Statements
-
-/// Lists the servers that hold a lease, the oldest first. Each holds one of the queue of pushes.
-struct ListServers: PostgresStatement {
-    static let sql: SQL = """
-        SELECT host, version, started_at
-        FROM work_leases
-        WHERE queue = 'pushes'
-            AND ends_at > now()
-        ORDER BY started_at
-        """
-
-    struct Row: Sendable {
-        let host: String
-        let version: String
-        let startedAt: Date
-    }
-
-    var parameters: [PostgresValue] { [] }
-
-    static func decode(_ row: PostgresRow) throws -> Row {
-        let (host, version, startedAt) = try row.decode(String.self, String.self, Date.self)
-        return Row(host: host, version: version, startedAt: startedAt)
-    }
-}

@@ -29,12 +29,15 @@ struct ListedFeature: Sendable {
     let validate: @Sendable (SettingsReader, inout Settings) throws -> Void
     /// Creates the feature of a server.
     let make: @Sendable (ServerContext, Settings) -> any Feature
+    /// Makes a feature that `make` created use reloaded settings.
+    let reload: @Sendable (any Feature, Settings) -> Void
 
     init<F: Feature>(_ feature: F.Type, _ path: any WritableKeyPath<Settings, F.Configuration> & Sendable) {
         collections = F.collections
         settings = F.Configuration.settings.map { $0.of(path) }
         validate = { reader, settings in try settings[keyPath: path].validate(reader, settings.kakao) }
         make = { F($0, $1[keyPath: path]) }
+        reload = { ($0 as? F)?.use($1[keyPath: path]) }
     }
 
     init<F: Feature>(_ feature: F.Type) where F.Configuration == NoSettings {
@@ -42,6 +45,7 @@ struct ListedFeature: Sendable {
         settings = []
         validate = { _, _ in }
         make = { server, _ in F(server, NoSettings()) }
+        reload = { _, _ in }
     }
 }
 

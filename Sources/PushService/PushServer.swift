@@ -128,6 +128,7 @@ package final class PushServer: Service {
         defer { logSink?.level = next.logLevel }
         for server in http.all { await server.use(httpSettings) }
         await context.use(next.kakao, next.identity)
+        for (listed, feature) in zip(PushService.features, features) { listed.reload(feature, next) }
         context.returnURL.withLock { [port] in $0 = next.returnURL(port: port) }
         var metadata: Logger.Metadata = [
             "changed": "\(changes.applied.isEmpty ? "none" : changes.applied.joined(separator: ", "))"

@@ -106,14 +106,28 @@ struct AudiencePage: Sendable {
 
     /// The users of a page.
     struct Users: Sendable {
-        /// The users to send to, each once.
+        /// The users to send to, each once, in ascending order.
         fileprivate(set) var ids: [Int64] = []
         /// The users of the audience, with or without a phone that the message addresses.
         fileprivate(set) var count: Int64 = 0
+        /// The users who would have been sent to, but are left out. They do not count as users of the audience.
+        fileprivate(set) var excluded: Int64 = 0
     }
 
     /// Returns the users of the page. This takes a while, in which the next page can be read.
-    func users() throws -> Users {
+    ///
+    /// - Parameter exclusion: The users who are left out.
+    func users(without exclusion: ExcludedUsers?, _ pool: PostgresPool) async throws -> Users {
+        var users = try users()
+        guard let exclusion else { return users }
+        let remaining = try await exclusion.remaining(of: users.ids, pool)
+        users.excluded = Int64(users.ids.count - remaining.count)
+        users.count -= users.excluded
+        users.ids = remaining
+        return users
+    }
+
+    private func users() throws -> Users {
         var phones = try found.decode([Int64].self)[...]
         while let last = phones.last, let cutUser, last.magnitude == cutUser.magnitude { phones.removeLast() }
         let members = try members?.flatMap { try $0.decode([Int64].self) }

@@ -37,7 +37,8 @@ struct HousekeepingStore: Sendable {
 
 // MARK: Statements
 
-/// Picks the push that finished first of those that finished more than `retentionDays` ago, and marks it as removed.
+/// Picks the push that finished first of those that finished more than `retentionDays` ago, and marks it as removed. A push
+/// is kept while another one that leaves out its users is not prepared.
 struct PickExpiredPush: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes
@@ -46,6 +47,14 @@ struct PickExpiredPush: PostgresStatement {
             SELECT id
             FROM pushes
             WHERE finished_at < now() - make_interval(days => $1)
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM pushes AS excluding
+                    WHERE excluding.excluded_pushes IS NOT NULL
+                        AND excluding.prepared_at IS NULL
+                        AND excluding.finished_at IS NULL
+                        AND pushes.id = ANY (excluding.excluded_pushes)
+                )
             ORDER BY finished_at
             LIMIT 1
             FOR UPDATE SKIP LOCKED

@@ -16,6 +16,8 @@ struct PreparationStore: Sendable {
     struct Preparation: Sendable {
         let pushID: UUID
         fileprivate(set) var audience: PushAudience.Source
+        /// The users who are left out; `nil` for nobody.
+        let exclusion: ExcludedUsers?
         let platforms: [String]
         /// Whether failed batches are to be made waiting, after the audience was expanded.
         let isRetry: Bool
@@ -52,6 +54,8 @@ struct PreparationStore: Sendable {
     struct Preview: Sendable {
         var users: Int64 = 0
         var skipped: Int64 = 0
+        /// Those who would be sent to without the exclusion. The other numbers do not include them.
+        var excluded: Int64 = 0
         var batches: Int64 = 0
         /// The users of the first batches.
         var first: [[Int64]] = []
@@ -62,9 +66,19 @@ struct PreparationStore: Sendable {
         try await pool.read(FindAudienceParts(name: name)).first
     }
 
+    /// Returns whether a push exists, with its batches.
+    func isStored(_ push: UUID) async throws -> Bool {
+        try await pool.read(FindPush(id: push)).first == false
+    }
+
     /// Reads an audience in the steps in which it would be prepared, and stores nothing. Uses a connection of its own,
     /// like ``page(_:)``.
-    func preview(_ audience: PushAudience.Source, platforms: [String], batchUsers: Int32) async throws -> Preview {
+    func preview(
+        _ audience: PushAudience.Source,
+        without exclusion: ExcludedUsers?,
+        platforms: [String],
+        batchUsers: Int32
+    ) async throws -> Preview {
         var preview = Preview()
         var audience = audience
         var position: Int64 = 0
@@ -72,10 +86,11 @@ struct PreparationStore: Sendable {
         while !isLast {
             let page = try await AudiencePage.read(audience, from: position, platforms: platforms, pool)
             guard let page else { break }
-            let found = try page.users()
+            let found = try await page.users(without: exclusion, pool)
             let users = found.ids
             preview.users += found.count
             preview.skipped += found.count - Int64(users.count)
+            preview.excluded += found.excluded
             preview.batches += (Int64(users.count) + Int64(batchUsers) - 1) / Int64(batchUsers)
             for start in stride(from: 0, to: users.count, by: Int(batchUsers))
             where preview.first.count < Self.previewBatches {
@@ -89,16 +104,29 @@ struct PreparationStore: Sendable {
 
 // MARK: Statements
 
-/// Lists the pushes that are to be prepared, the oldest first.
+/// Lists the pushes that are to be prepared, the oldest first. A push that leaves out the users of earlier ones waits until
+/// these are prepared.
 struct ListPreparations: PostgresStatement {
     static let sql: SQL = """
         SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
-            ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms, prepared_up_to, retry_position IS NOT NULL
+            ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms, prepared_up_to, retry_position IS NOT NULL,
+            exclusion IS NOT NULL, ARRAY(SELECT jsonb_array_elements_text(exclusion -> 'tags_any')), excluded_parts_id,
+            COALESCE(excluded_pushes, '{}')
         FROM pushes
         WHERE state IN ('scheduled', 'preparing', 'sending')
             AND (
                 prepared_at IS NULL AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
                 OR state = 'sending' AND retry_position IS NOT NULL
+            )
+            AND (
+                excluded_pushes IS NULL
+                OR NOT EXISTS (
+                    SELECT 1
+                    FROM pushes AS excluded
+                    WHERE excluded.id = ANY (pushes.excluded_pushes)
+                        AND excluded.prepared_at IS NULL
+                        AND excluded.finished_at IS NULL
+                )
             )
         ORDER BY id
         LIMIT $1
@@ -109,7 +137,10 @@ struct ListPreparations: PostgresStatement {
     var parameters: [PostgresValue] { [.int64(limit)] }
 
     static func decode(_ row: PostgresRow) throws -> PreparationStore.Preparation {
-        let (id, isOwn, partsID, tagsAny, tagsAll, platforms, position, isRetry) = try row.decode(
+        let (
+            id, isOwn, partsID, tagsAny, tagsAll, platforms, position, isRetry, hasExclusion, excludedTags,
+            excludedPartsID, excludedPushes
+        ) = try row.decode(
             UUID.self,
             Bool.self,
             UUID?.self,
@@ -117,7 +148,11 @@ struct ListPreparations: PostgresStatement {
             [String].self,
             [String].self,
             Int64.self,
-            Bool.self
+            Bool.self,
+            Bool.self,
+            [String].self,
+            UUID?.self,
+            [UUID].self
         )
         let audience: PushAudience.Source =
             if isOwn {
@@ -134,6 +169,8 @@ struct ListPreparations: PostgresStatement {
         return PreparationStore.Preparation(
             pushID: id,
             audience: audience,
+            exclusion: hasExclusion
+                ? ExcludedUsers(tags: excludedTags, partsID: excludedPartsID, pushes: excludedPushes) : nil,
             platforms: platforms,
             isRetry: isRetry,
             position: position

@@ -26,6 +26,11 @@ package enum PushAudience: Sendable {
         }
     }
 
+    /// The name of the stored audience; `nil` for another kind.
+    var storedName: AudienceName? {
+        if case .stored(let name) = self { name } else { nil }
+    }
+
     /// The maximum number of user ids that are shown. The batches show all of them.
     private static let maximumShown = 100
 
@@ -53,6 +58,8 @@ struct NewPush: Sendable {
     /// The name of the operator key that creates it.
     var createdBy: String?
     let audience: PushAudience
+    /// The users who are left out.
+    var exclusion: PushExclusion?
     let message: PushMessage
     var bypass = false
     /// Whether users without a device here that the message addresses are skipped. If not, Kakao decides, because it
@@ -110,6 +117,8 @@ struct PushSummary: Sendable {
     let reason: String?
     /// The audience as it is shown: a JSON object.
     let audience: [UInt8]
+    /// The users who are left out, as it is shown: a JSON object.
+    let exclusion: [UInt8]?
     let delivery: Delivery
     let usersPerSecond: Int32?
     let sendAt: Date?

@@ -12,16 +12,19 @@ package struct PushFeature: Feature {
 
     private let server: ServerContext
     private let settings: PushSettings
+    /// The rate of pushes whose requests have none. ``use(_:)`` replaces it.
+    private let defaultUsersPerSecond: Locked<Int?>
     private let notices: PushNotices
     private let events = PushEvents()
     private let users: LoopCounts<BatchState>
     private let progress = WorkProgress()
-    private let dryRuns = UploadLimit(PushRoutes.maximumDryRuns)
+    private let dryRuns = UploadLimit(DryRuns.maximum)
     private let uploads = UploadLimit(AudienceRoutes.maximumUploads)
 
     package init(_ server: ServerContext, _ settings: PushSettings) {
         self.server = server
         self.settings = settings
+        defaultUsersPerSecond = Locked(settings.defaultUsersPerSecond)
         notices = PushNotices(
             sending: server.sending.loop,
             preparing: server.background.loop,
@@ -41,12 +44,15 @@ package struct PushFeature: Feature {
         routes.add(
             PushRoutes(
                 store: PushStore(pool: loop.pool),
-                preparations: PreparationStore(pool: loop.pool),
-                kakao: loop.kakao(.requests),
-                version: server.kakao.pushVersion,
-                returnURL: { [server] in server.returnURL.withLock { $0 } },
-                mask: server.mask,
-                dryRuns: dryRuns,
+                dryRuns: DryRuns(
+                    server: server,
+                    preparations: PreparationStore(pool: loop.pool),
+                    kakao: loop.kakao(.requests),
+                    limit: dryRuns
+                ),
+                defaultUsersPerSecond: { [defaultUsersPerSecond] in
+                    defaultUsersPerSecond.withLock { $0.map(Int32.init(clamping:)) }
+                },
                 notices: notices,
                 events: events
             )
@@ -87,6 +93,10 @@ package struct PushFeature: Feature {
             sender, preparer.worker(on: background.loop), housekeeper.worker(on: background.loop, pace: server.pace),
             notices.servers.worker(logger: server.logger), events,
         ]
+    }
+
+    package func use(_ settings: PushSettings) {
+        defaultUsersPerSecond.withLock { $0 = settings.defaultUsersPerSecond }
     }
 
     package var channels: [String] { [notices.servers.channel] }

@@ -16,19 +16,10 @@ struct PushRoutes: RouteCollection {
         [creating, listing, showing, listingBatches, watching] + PushControl.allCases.map(controlling)
         + PushVersion.allCases.map(sending)
 
-    /// The maximum number of concurrent dry runs of a server. Each may read a whole audience on a connection of its
-    /// own.
-    static let maximumDryRuns = 2
-
     let store: PushStore
-    let preparations: PreparationStore
-    /// Renders the requests that a dry run shows.
-    let kakao: KakaoClient
-    let version: PushVersion
-    let returnURL: @Sendable () -> String?
-    /// Masks the feedback secret in the messages that a dry run shows. Messages to Kakao contain it.
-    let mask: SecretMask
-    let dryRuns: UploadLimit
+    let dryRuns: DryRuns
+    /// Returns the rate of pushes whose requests have none.
+    let defaultUsersPerSecond: @Sendable () -> Int32?
     let notices: PushNotices
     let events: PushEvents
 
@@ -114,8 +105,9 @@ struct PushRoutes: RouteCollection {
     )
 
     @Sendable private func create(_ call: Call) async throws -> Response {
-        let push = try NewPush(call)
-        guard try !call[Self.dryRun] else { return try await preview(push) }
+        var push = try NewPush(call)
+        push.usersPerSecond = push.usersPerSecond ?? defaultUsersPerSecond()
+        guard try !call[Self.dryRun] else { return .json(DryRun.shape.json(try await dryRuns.run(push))) }
         // The response contains the time as it is stored, so that it does not change later.
         let now = Date().asStored
         return try await store(
@@ -143,52 +135,12 @@ struct PushRoutes: RouteCollection {
             (id, body) = (pushID, firstAnswer)
         case .keyInUse:
             throw Idempotency.keyInUse
-        case .noSuchAudience:
-            throw Self.noSuchAudience
+        case .notFound(let object):
+            throw object.problem
         }
         var response = Response.json(body, status: status)
         response.headerFields[.location] = "/v1/pushes/\(id.lowercased)"
         return response
-    }
-
-    private static var noSuchAudience: Problem {
-        Problem.field("audience", "the name of a stored audience. Store it with PUT /v1/audiences/{name}")
-    }
-
-    /// Responds with the number of requests that would be sent to Kakao, and the first of them. Stores and sends
-    /// nothing.
-    private func preview(_ push: NewPush) async throws -> Response {
-        guard dryRuns.take() else {
-            throw Problem(
-                of: .tooManyDryRuns,
-                "This server performs at most \(Self.maximumDryRuns) dry runs at a time. Try again.",
-                headerFields: [.retryAfter: "5"]
-            )
-        }
-        defer { dryRuns.release() }
-        let audience: PushAudience.Source
-        switch push.audience {
-        case .users(let ids): audience = .users(Set(ids).sorted())
-        case .stored(let name):
-            guard let parts = try await preparations.parts(ofAudience: name) else { throw Self.noSuchAudience }
-            audience = .parts(parts)
-        case .tagsAny(let tags): audience = .tagsAny(tags)
-        case .tagsAll(let tags): audience = .tagsAll(tags)
-        case .everyone: audience = .everyone
-        }
-        let preview = try await preparations.preview(
-            audience,
-            platforms: push.platforms,
-            batchUsers: push.batchUsers
-        )
-        let rendered = push.message.rendered(for: version, returnURL: returnURL())
-        let message = EncodedPushMessage(Array(mask.masked(String(decoding: rendered, as: UTF8.self)).utf8))
-        let requests = preview.first.map { userIDs in
-            kakao.shownRequest(
-                of: SendPush(version: version, userIDs: userIDs, message: message, bypass: push.bypass ? true : nil)
-            )
-        }
-        return .json(DryRun.shape.json(DryRun(preview: preview, requests: requests)))
     }
 
     // MARK: Showing
@@ -369,6 +321,18 @@ struct PushRoutes: RouteCollection {
     }
 }
 
+extension PushStore.NamedObject {
+    /// The problem of a request that names an object which does not exist.
+    var problem: Problem {
+        let stored = "the name of a stored audience. Store it with PUT /v1/audiences/{name}"
+        return switch self {
+        case .audience: Problem.field("audience", stored)
+        case .excludedAudience: Problem.field("except.audience", stored)
+        case .excludedPush: Problem.field("except.pushes", "ids of pushes that are not deleted yet")
+        }
+    }
+}
+
 extension PushControl {
     /// The summary of the operation in the OpenAPI document.
     fileprivate var summary: String {
@@ -382,11 +346,6 @@ extension PushControl {
 }
 
 extension ProblemKind {
-    fileprivate static let tooManyDryRuns = ProblemKind(
-        .serviceUnavailable,
-        "too-many-dry-runs",
-        "The server is performing as many dry runs as it can."
-    )
     fileprivate static let wrongState = ProblemKind(
         .conflict,
         "wrong-state",

@@ -60,9 +60,8 @@ extension PushSummary {
     /// Decodes the columns of ``ReadPush`` and ``ListPushes``.
     fileprivate init(_ row: PostgresRow) throws {
         let (
-            id, name, createdBy, state, reason, audience, delivery, usersPerSecond, sendAt, expiresAt, createdAt,
-            startedAt,
-            finishedAt, users, skipped, batches, states, stateUsers, stateBatches, mayRepeat
+            id, name, createdBy, state, reason, audience, exclusion, delivery, usersPerSecond, sendAt, expiresAt,
+            createdAt, startedAt, finishedAt, users, skipped, batches, states, stateUsers, stateBatches, mayRepeat
         ) = try row.decode(
             UUID.self,
             String?.self,
@@ -70,6 +69,7 @@ extension PushSummary {
             String.self,
             String?.self,
             [UInt8].self,
+            [UInt8]?.self,
             String.self,
             Int32?.self,
             Date?.self,
@@ -96,6 +96,7 @@ extension PushSummary {
             state: PushState(rawValue: state) ?? .halted,
             reason: reason,
             audience: audience,
+            exclusion: exclusion,
             delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
             usersPerSecond: usersPerSecond,
             sendAt: sendAt,
@@ -114,8 +115,8 @@ extension PushSummary {
 /// Reads a push and its counts.
 struct ReadPush: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.delivery, push.users_per_second,
-            push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
+        SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.exclusion, push.delivery,
+            push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
             push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat
         FROM pushes AS push
         CROSS JOIN LATERAL (
@@ -136,8 +137,8 @@ struct ReadPush: PostgresStatement {
 /// Lists pushes and their counts, the latest first.
 struct ListPushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.delivery, push.users_per_second,
-            push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
+        SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.exclusion, push.delivery,
+            push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
             push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat
         FROM find_pushes($1, $2, $3, $4, $5, $6, $7, $8) AS found (id)
         JOIN pushes AS push ON push.id = found.id

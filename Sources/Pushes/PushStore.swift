@@ -14,7 +14,15 @@ struct PushStore: Sendable {
         case repeated(pushID: UUID, answer: [UInt8])
         /// Another request has used the key.
         case keyInUse
-        case noSuchAudience
+        /// The push names an audience or a push that does not exist.
+        case notFound(NamedObject)
+    }
+
+    /// What a push names.
+    enum NamedObject: String, Sendable {
+        case audience
+        case excludedAudience
+        case excludedPush
     }
 
     /// Stores a push to be prepared and sent. Returns after it is committed.
@@ -25,8 +33,12 @@ struct PushStore: Sendable {
     func create(_ push: NewPush, idempotency: Idempotency?, answer: [UInt8], now: Date) async throws -> Creation {
         let create = CreatePush(push: push, idempotency: idempotency, response: answer, now: now)
         guard try await pool.write(create).isEmpty else { return .created }
-        guard let idempotency else { return .noSuchAudience }
-        return try await pool.read(FindIdempotentRequest(idempotency: idempotency)).first ?? .noSuchAudience
+        if let idempotency,
+            let earlier = try await pool.read(FindIdempotentRequest(idempotency: idempotency)).first
+        {
+            return earlier
+        }
+        return .notFound(try await pool.read(FindMissingObject(push: push)).first ?? .audience)
     }
 }
 
@@ -40,6 +52,7 @@ extension NewPush {
             state: initialState,
             reason: nil,
             audience: audience.json.bytes(),
+            exclusion: exclusion?.json.bytes(),
             delivery: delivery,
             usersPerSecond: usersPerSecond,
             sendAt: sendAt,
@@ -72,5 +85,26 @@ struct FindIdempotentRequest: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> PushStore.Creation {
         let (pushID, answer, isSame) = try row.decode(UUID.self, [UInt8].self, Bool.self)
         return isSame ? .repeated(pushID: pushID, answer: answer) : .keyInUse
+    }
+}
+
+/// Finds what a push names that does not exist.
+struct FindMissingObject: PostgresStatement {
+    static let sql: SQL = """
+        SELECT CASE
+                WHEN NOT EXISTS (SELECT 1 FROM audiences WHERE name = $1) AND $1 IS NOT NULL THEN 'audience'
+                WHEN NOT EXISTS (SELECT 1 FROM audiences WHERE name = $2) AND $2 IS NOT NULL THEN 'excludedAudience'
+                ELSE 'excludedPush'
+            END
+        """
+
+    let push: NewPush
+
+    var parameters: [PostgresValue] {
+        [.text(push.audience.storedName?.text), .text(push.exclusion?.audience?.text)]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> PushStore.NamedObject {
+        PushStore.NamedObject(rawValue: try row.decode(String.self)) ?? .audience
     }
 }

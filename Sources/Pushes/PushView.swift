@@ -1,5 +1,4 @@
 internal import FoundationEssentials
-internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
@@ -12,12 +11,18 @@ internal import ServiceKit
 extension NewPush {
     /// The fields of `POST /v1/pushes` that describe the push.
     static let fields: [any FieldDeclaration] = [
-        nameField, audienceField, messageField, sendAtField, expiresAtField, usersPerSecondField, deliveryField,
+        nameField, audienceField, exceptField, messageField, sendAtField, expiresAtField, usersPerSecondField,
+        deliveryField,
         skipUnknownField,
     ]
 
     private static let nameField = Field.optional("name", .text(1...200), "A name for people.")
     private static let audienceField = Field.required("audience", .audience, "The users to send to.")
+    private static let exceptField = Field.optional(
+        "except",
+        .exclusion,
+        "Users who are left out although they belong to the audience: those of any member."
+    )
     private static let messageField = Field.required(
         "message",
         .pushMessage,
@@ -50,6 +55,7 @@ extension NewPush {
     /// - Throws: ``Problem`` for a missing or invalid field.
     init(_ call: Call) throws {
         self.init(audience: try call[Self.audienceField], message: try call[Self.messageField])
+        exclusion = try call[Self.exceptField]
         createdBy = call.caller.keyName
         name = try call[Self.nameField]
         delivery = try call[Self.deliveryField]
@@ -157,6 +163,9 @@ extension PushSummary {
             .member("audience", .objectText, "The audience as given; a long list of users is truncated.") {
                 JSONFragment($0.audience)
             },
+            .nullable("except", .objectText, "The users who are left out, as given.") { push in
+                push.exclusion.map { JSONFragment($0) }
+            },
             .member("delivery", .delivery, "Whether a request whose response was lost is sent again.", \.delivery),
             .nullable("send_at", .time, "When it is to be sent.", \.sendAt),
             .nullable("expires_at", .time, "From when on nothing is sent any more.", \.expiresAt),
@@ -221,51 +230,6 @@ extension BatchSummary {
             .nullable("kakao_message", .text, "The error text of Kakao's last response.", \.kakaoMessage),
             .nullable("next_attempt_at", .time, "When it is sent again.", \.nextAttemptAt),
             .nullable("finished_at", .time, "When it ended.", \.finishedAt),
-        ]
-    )
-}
-
-/// The result of a dry run.
-struct DryRun: Sendable {
-    let preview: PreparationStore.Preview
-    /// The first requests to Kakao, with the Admin key masked.
-    let requests: [HTTPClientRequest]
-
-    static let shape = Shape<DryRun>(
-        "DryRun",
-        [
-            .member("dry_run", .boolean, "Always true.") { _ in true },
-            .member("users", PreparationStore.Preview.usersShape.kind, "The users.", \.preview),
-            .member("requests", .count, "The number of requests to Kakao.", \.preview.batches),
-            .array("first_requests", HTTPClientRequest.shape.kind, "The first of them.", \.requests),
-        ]
-    )
-}
-
-extension PreparationStore.Preview {
-    fileprivate static let usersShape = Shape<PreparationStore.Preview>(
-        "DryRunUsers",
-        [
-            .member("total", .count, "The users of the audience.", \.users),
-            .member("skipped", .count, "Those without a device here that the message addresses.", \.skipped),
-        ]
-    )
-}
-
-extension HTTPClientRequest {
-    fileprivate static let shape = Shape<HTTPClientRequest>(
-        "DryRunRequest",
-        [
-            .member("method", .text, "The method.", \.method.rawValue),
-            .member("url", .text, "The address.", \.url),
-            .member("headers", .objectText, "The header fields, with the Admin key masked.") { request in
-                var json = JSONWriter()
-                json.object { json in
-                    for field in request.headerFields { json.member(field.name.rawName, field.value) }
-                }
-                return JSONFragment(json.bytes)
-            },
-            .member("body", .text, "The body.") { String(decoding: $0.body, as: UTF8.self) },
         ]
     )
 }

@@ -52,7 +52,12 @@ extension Kind where Value == Int32 {
 
 extension Kind where Value == Double {
     /// A number of seconds, in a response.
-    package static var seconds: Kind { .output(.number) { $1.value($0) } }
+    package static var seconds: Kind { number }
+
+    /// A share of a whole, in a response: 1 for all of it.
+    package static var share: Kind { number }
+
+    private static var number: Kind { .output(.number) { $1.value($0) } }
 }
 
 extension Kind where Value == [Int64] {

@@ -102,6 +102,7 @@ import Testing
         let preparation = PreparationStore.Preparation(
             pushID: id,
             audience: .everyone,
+            exclusion: nil,
             platforms: [],
             isRetry: false,
             position: 0
@@ -136,6 +137,11 @@ import Testing
         let pushes: [any PostgresStatement] = [
             CreatePush(push: push, idempotency: idempotency, response: [], now: now),
             FindIdempotentRequest(idempotency: idempotency),
+            FindMissingObject(push: push),
+            FindTaggedUsers(userIDs: [1], tags: ["t"]),
+            ListAudiencePartsBetween(partsID: id, users: 1...2, after: 0, limit: 1),
+            ListReachedParts(pushID: id, users: 1...2, after: 0, limit: 1),
+            ReadUsersReachedByBatch(pushID: id),
             PausePush(id: id),
             ResumePush(id: id),
             CancelPush(id: id),

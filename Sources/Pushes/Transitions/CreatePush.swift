@@ -4,8 +4,8 @@ internal import KakaoAPI
 internal import Postgres
 internal import ServiceKit
 
-/// Stores a push, unless its idempotency key is in use or its stored audience does not exist. Returns its id if it is
-/// stored.
+/// Stores a push, unless its idempotency key is in use, or an audience or a push that it names does not exist. Returns its
+/// id if it is stored.
 ///
 /// A push of a single batch that is sent at once needs no preparation: its batch is stored with it.
 struct CreatePush: PostgresStatement {
@@ -16,12 +16,24 @@ struct CreatePush: PostgresStatement {
             WHERE name = $8
             FOR SHARE
         ),
-        audience AS (
+        excluded_audience AS (
             SELECT parts_id
-            FROM stored_audience
-            UNION ALL
-            SELECT NULL
-            WHERE $8::text IS NULL
+            FROM audiences
+            WHERE name = $24
+            FOR SHARE
+        ),
+        audience AS (
+            SELECT stored_audience.parts_id, excluded_audience.parts_id AS excluded_parts_id
+            FROM (SELECT 1) AS push
+            LEFT JOIN stored_audience ON true
+            LEFT JOIN excluded_audience ON true
+            WHERE ($8::text IS NULL OR stored_audience.parts_id IS NOT NULL)
+                AND ($24::text IS NULL OR excluded_audience.parts_id IS NOT NULL)
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM unnest($25::uuid[]) AS excluded (id)
+                    WHERE NOT EXISTS (SELECT 1 FROM pushes WHERE pushes.id = excluded.id AND removed_at IS NULL)
+                )
         ),
         key AS (
             INSERT INTO idempotency_keys (operator_key, key, sha256, push_id, answer)
@@ -50,13 +62,14 @@ struct CreatePush: PostgresStatement {
             INSERT INTO pushes (
                 id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
                 batch_users, delivery, users_per_second, send_at, expires_at, created_at, started_at, prepared_at, users,
-                users_skipped, next_number, created_by
+                users_skipped, next_number, created_by, exclusion, excluded_parts_id, excluded_pushes
             )
             SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12,
                 $13, $14, $18, $19, CASE WHEN $20 THEN $19 END, CASE WHEN $20 THEN $19 END,
                 CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
                 CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
-                CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END, $22
+                CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END, $22, $23,
+                audience.excluded_parts_id, NULLIF($25, '{}')
             FROM audience
             CROSS JOIN own
             WHERE $15::text IS NULL
@@ -82,21 +95,17 @@ struct CreatePush: PostgresStatement {
 
     var parameters: [PostgresValue] {
         var userIDs: [Int64]?
-        var audienceName: String?
-        switch push.audience {
-        case .users(let ids): userIDs = Set(ids).sorted()
-        case .stored(let name): audienceName = name.text
-        case .tagsAny, .tagsAll, .everyone: break
-        }
+        if case .users(let ids) = push.audience { userIDs = Set(ids).sorted() }
         let state = push.isOneBatch ? .sending : push.initialState
         return [
             .uuid(push.id), .text(push.name), .text(state.rawValue),
             .jsonb(push.audience.json.bytes()), .text(push.message.text), .text(push.message.version.rawValue),
-            .bool(push.bypass), .text(audienceName), .int64s(userIDs), .texts(push.platforms),
+            .bool(push.bypass), .text(push.audience.storedName?.text), .int64s(userIDs), .texts(push.platforms),
             .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
             .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
             .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
-            .bytes(idempotency?.operatorKeyID), .text(push.createdBy),
+            .bytes(idempotency?.operatorKeyID), .text(push.createdBy), .jsonb(push.exclusion?.json.bytes()),
+            .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []),
         ]
     }
 
@@ -106,7 +115,7 @@ struct CreatePush: PostgresStatement {
 extension NewPush {
     /// Whether it is a single batch that is sent at once.
     fileprivate var isOneBatch: Bool {
-        guard case .users(let ids) = audience else { return false }
+        guard case .users(let ids) = audience, exclusion == nil else { return false }
         return sendAt == nil && ids.count <= Int(batchUsers)
     }
 

@@ -6,7 +6,7 @@ extension PreparationStore {
     /// - Returns: Whether it is stored. Otherwise another server has stored this step, or the push is no longer
     ///   prepared.
     func store(_ page: AudiencePage, of preparation: Preparation) async throws -> Bool {
-        let users = try page.users()
+        let users = try await page.users(without: preparation.exclusion, pool)
         let part = StorePushPart(preparation: preparation, page: page, users: users.count, ids: UserIDBytes(users.ids))
         return try await !pool.queryAlone(part).isEmpty
     }

@@ -19,6 +19,9 @@ package protocol Feature: Sendable {
     /// Makes the work in the background, once. It starts when the database is ready, and stops with the last requests.
     func makeServices() -> [any Service]
 
+    /// Uses the settings after a reload. Only those that can be reloaded have changed.
+    func use(_ settings: Configuration)
+
     /// The channels of PostgreSQL on which other servers notify the feature.
     var channels: [String] { get }
 
@@ -28,6 +31,7 @@ package protocol Feature: Sendable {
 
 extension Feature {
     package func makeServices() -> [any Service] { [] }
+    package func use(_ settings: Configuration) {}
     package var channels: [String] { [] }
     package func receive(_ event: PostgresListener.Event) {}
 }

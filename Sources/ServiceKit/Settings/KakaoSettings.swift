@@ -7,6 +7,8 @@ package struct KakaoSettings: SettingsGroup {
     /// Another Admin key that Kakao's calls may present, while the keys are exchanged.
     package var nextAdminKey: Secret?
     package var appID: Int64?
+    /// The name of the app, for people.
+    package var appName: String?
     package var restAPIKey: String?
     package var nativeAppKey: String?
     package var javaScriptKey: String?
@@ -71,6 +73,13 @@ package struct KakaoSettings: SettingsGroup {
             optional: .identifier,
             example: "123456",
             "the app id at Kakao: access tokens must belong to this app; required for `/kakao/unlink`"
+        ),
+        Setting(
+            "kakao.app_name",
+            \.appName,
+            optional: .text,
+            example: "Example Shop",
+            "the app's name, with which the command line asks before it sends a push"
         ),
         Setting(
             "kakao.rest_api_key",

@@ -5,6 +5,7 @@ internal import ServiceKit
 /// The request of `POST /v1/pushes`. Pure.
 struct PushRequest {
     let audience: PushAudience
+    var exclusion = PushExclusion()
     /// Kakao's `push_message`.
     let message: JSONValue
     var name: String?
@@ -21,6 +22,7 @@ struct PushRequest {
         var json = JSONWriter()
         json.object { json in
             json.member("audience", audience.json)
+            if !exclusion.isEmpty { json.member("except", exclusion.json) }
             json.member("message", message)
             if let name { json.member("name", name) }
             if let sendAt { json.member("send_at", sendAt) }

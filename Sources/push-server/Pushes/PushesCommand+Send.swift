@@ -10,6 +10,9 @@ extension PushesCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send a push and print its id.",
             discussion: """
+                On a terminal, the number of users and the name of the app have to be confirmed, unless all recipients are named with \
+                --user.
+
                 If the connection is lost before the response, the request is retried with the same Idempotency-Key, so the push is \
                 stored only once.
                 """
@@ -47,7 +50,7 @@ extension PushesCommand {
         @Flag(help: "Show the progress, as watch does.")
         var watch = false
 
-        @Flag(help: "Send to everyone without confirmation. Required for --everyone without a terminal.")
+        @Flag(help: "Send without confirmation. Required for --everyone without a terminal.")
         var yes = false
 
         func validate() throws {
@@ -65,8 +68,9 @@ extension PushesCommand {
                 let message = try Self.readMessage(message)
                 let key = idempotency.key()
                 let (audience, upload) = try recipients.audience(idempotencyKey: key)
-                let push = PushRequest(
+                var push = PushRequest(
                     audience: audience,
+                    exclusion: recipients.exclusion,
                     message: message,
                     name: name,
                     sendAt: at,
@@ -74,17 +78,24 @@ extension PushesCommand {
                     usersPerSecond: usersPerSecond,
                     delivery: delivery,
                     skipsUnknown: !includeUnknown,
-                    isDryRun: dryRun
+                    isDryRun: true
                 )
-                guard !recipients.everyone || dryRun || yes || Terminal.confirms("Send to every user who has a device?")
-                else {
-                    Terminal.writeError("Nothing was sent.")
-                    throw ExitCode.failure
-                }
                 if let upload { try await upload.run(on: server) }
-                let answer: JSONValue
+                var answer: JSONValue = .null
                 do {
-                    answer = try await server.send(push, idempotencyKey: key)
+                    let isConfirmed = yes || !recipients.mayBeMany || !Terminal.isInteractive
+                    if dryRun || !isConfirmed { answer = try await server.send(push, idempotencyKey: key) }
+                    if !dryRun {
+                        guard isConfirmed || Terminal.confirms(DryRun.question(answer, server: server.url)) else {
+                            Terminal.writeError("Nothing was sent.")
+                            throw ExitCode.failure
+                        }
+                        push.isDryRun = false
+                        answer = try await server.send(push, idempotencyKey: key)
+                    }
+                } catch let code as ExitCode {
+                    await upload?.cleanUp(on: server)
+                    throw code
                 } catch {
                     await upload?.cleanUp(on: server)
                     if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
@@ -147,6 +158,30 @@ struct RecipientOptions: ParsableArguments {
 
     @Flag(help: "All users with a device.")
     var everyone = false
+
+    @Option(help: "Leave out users with a device that has this tag. Repeat the option for several tags.")
+    var exceptTag: [String] = []
+
+    @Option(help: "Leave out the users of this stored audience.")
+    var exceptAudience: AudienceName?
+
+    @Option(
+        help: "Leave out the users of this push who were reached, or may be. Repeat the option for several pushes.",
+        transform: PushArgument.parse
+    )
+    var exceptPush: [UUID] = []
+
+    /// The users to leave out.
+    var exclusion: PushExclusion {
+        var exclusion = PushExclusion()
+        exclusion.tags = exceptTag
+        exclusion.audience = exceptAudience
+        exclusion.pushes = exceptPush
+        return exclusion
+    }
+
+    /// Whether the operator has not named each of the recipients, so that they may be more than expected.
+    var mayBeMany: Bool { user.isEmpty }
 
     /// Whether the recipients are listed by user id or audience, so that some may have no device.
     var namesUsers: Bool { !user.isEmpty || usersFile != nil || audience != nil }
@@ -229,16 +264,36 @@ struct AudienceUpload {
 
 /// The result of a dry run as text. Pure.
 enum DryRun {
+    /// Returns the question whether to send the push.
+    ///
+    /// - Parameters:
+    ///   - json: The server's response.
+    ///   - server: The server's address, which names the app if nothing else does.
+    static func question(_ json: JSONValue, server: String) -> String {
+        let count = (json["users"]?["total"]?.integer ?? 0) - (json["users"]?["skipped"]?.integer ?? 0)
+        let users = count == 1 ? "1 user" : "\(Text.grouped(count)) users"
+        let app = json["app"]?["name"]?.string ?? json["app"]?["id"]?.integer.map { "app \($0)" }
+        return "Send to \(users) of \(Text.printable(app ?? "the app at \(server)"))?"
+    }
+
+    private static func number(_ value: JSONValue?) -> Double? { value?.number.flatMap { Double($0.text) } }
+
     /// Returns the lines to print.
     ///
     /// - Parameter json: The server's response.
     static func lines(_ json: JSONValue) -> [String] {
         let total = json["users"]?["total"]?.integer ?? 0
         let skipped = json["users"]?["skipped"]?.integer ?? 0
+        let excluded = json["users"]?["excluded"]?.integer ?? 0
+        let share = Text.percent(number(json["monthly_quota"]?["share"]) ?? 0)
         var lines = [
             "users     \(Text.grouped(total)) (\(Text.grouped(skipped)) would be skipped)",
-            "requests  \(Text.grouped(json["requests"]?.integer ?? 0))",
+            "requests  \(Text.grouped(json["requests"]?.integer ?? 0)) (\(share) of those that Kakao allows in a month)",
         ]
+        if excluded > 0 { lines.insert("left out  \(Text.grouped(excluded)) more", at: 1) }
+        if let seconds = number(json["duration_seconds"]) {
+            lines.append("duration  about \(Text.duration(seconds: seconds))")
+        }
         for request in json["first_requests"]?.array ?? [] {
             func text(_ name: String) -> String { Text.printable(request[name]?.string ?? "") }
             lines += ["", "\(text("method")) \(text("url"))"]

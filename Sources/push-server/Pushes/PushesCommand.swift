@@ -114,7 +114,8 @@ struct PushArgument: ParsableArguments {
         }
     }
 
-    private static func parse(_ text: String) throws -> UUID {
+    /// Returns the id of a push.
+    static func parse(_ text: String) throws -> UUID {
         guard text.utf8.count == 36, let id = UUID(uuidString: text) else {
             throw ValidationError("The id of a push must be a complete UUID, as send and list print it.")
         }
@@ -122,6 +123,9 @@ struct PushArgument: ParsableArguments {
     }
 }
 
+extension AudienceName: ExpressibleByArgument {
+    init?(argument: String) { self.init(argument) }
+}
 extension PushState: ExpressibleByArgument {}
 extension BatchState: ExpressibleByArgument {}
 extension Delivery: ExpressibleByArgument {}

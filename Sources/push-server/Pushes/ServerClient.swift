@@ -21,7 +21,8 @@ struct ServerClient: Sendable {
     private static let firstDelay = Duration.milliseconds(500)
 
     let loop: EventLoop
-    private let url: String
+    /// The address of the server, without a slash at its end.
+    let url: String
     private let key: String
     private let http: HTTPClient
 

@@ -70,6 +70,16 @@ enum Text {
         return "\(tenths / 10).\(tenths % 10)/s"
     }
 
+    /// Returns a share as a percentage with two decimals below ten percent, such as `0.33 %`, and without decimals from
+    /// there on.
+    ///
+    /// - Parameter share: At least 0; 1 for all.
+    static func percent(_ share: Double) -> String {
+        let hundredths = Int64(clamping: (share * 10_000).rounded(.up))
+        guard hundredths < 1000 else { return "\(grouped(hundredths / 100)) %" }
+        return "\(hundredths / 100).\(hundredths % 100 < 10 ? "0" : "")\(hundredths % 100) %"
+    }
+
     /// Returns a duration in its two largest units, such as `45 s`, `3 min 20 s`, `2 h 5 min` or `4 d 3 h`.
     static func duration(seconds: Double) -> String {
         let seconds = Int64(clamping: seconds.rounded(.up))

@@ -129,6 +129,7 @@ import Testing
             String(decoding: push.body, as: UTF8.self)
                 == #"{"audience":{"uuids":["1","2"]},"message":{"for_gcm":{"custom_field":{"n":1.0}}}}"#
         )
+        push.exclusion.tags = ["a"]
         push.name = "여름"
         push.sendAt = "2026-11-21T08:15:30Z"
         push.expiresAt = "2026-11-22T08:15:30Z"
@@ -138,7 +139,8 @@ import Testing
         let json = try JSONValue(parsing: push.body).object
         #expect(
             json?.members.map(\.name) == [
-                "audience", "message", "name", "send_at", "expires_at", "users_per_second", "delivery", "dry_run",
+                "audience", "except", "message", "name", "send_at", "expires_at", "users_per_second", "delivery",
+                "dry_run",
             ]
         )
         #expect(json?["delivery"] == "at_most_once")

@@ -4,6 +4,7 @@ import HTTPServer
 import JSON
 import KakaoSandbox
 import PushService
+import ServiceKit
 import Subprocess
 import SystemPackage
 import TestSupport
@@ -132,7 +133,19 @@ import Testing
             let arguments = ["send", "--message", Self.message, "--everyone", "--dry-run"]
             let answer = try await OperatorCommand("pushes", service.api.url).run(arguments)
             #expect(answer.code == 0, "\(answer)")
-            #expect(answer.lines.prefix(2) == ["users     2 (0 would be skipped)", "requests  1"])
+            let requests = "requests  1 (0.01 % of those that Kakao allows in a month)"
+            #expect(answer.lines.prefix(2) == ["users     2 (0 would be skipped)", requests])
+            let except = try await OperatorCommand("pushes", service.api.url).run(
+                arguments + ["--except-tag", "a", "--except-audience", "some"]
+            )
+            #expect(except.errors.contains("except.audience must be the name of a stored audience"), "\(except)")
+            try await service.database.pool.write("UPDATE devices SET tags = '{a}' WHERE user_id = 1")
+            let slow = ["--except-tag", "a", "--users-per-second", "1"]
+            let left = try await OperatorCommand("pushes", service.api.url).run(arguments + slow)
+            #expect(
+                left.lines.prefix(4)
+                    == ["users     1 (0 would be skipped)", "left out  1 more", requests, "duration  about 1 s"]
+            )
             #expect(answer.output.contains("POST \(service.kakao.sandbox.url)/v1/push/send"))
             #expect(!answer.output.contains(Keys.admin))
             #expect(try await service.database.count("pushes") == 0)
@@ -340,9 +353,11 @@ import Testing
         }
     }
 
-    @Test("On a terminal the operator must confirm a cancel and a send to everyone")
+    @Test("On a terminal the operator must confirm a cancel, and a send to users who are not named one by one")
     func asked() async throws {
-        try await withService { service in
+        try await withService {
+            $0.kakao.appName = "Example Shop"
+        } _: { service in
             let pushes = OperatorCommand("pushes", service.api.url)
             let later = ["--message", Self.message, "--at", "2100-01-01T00:00:00Z"]
             let id = try await pushes.run(["send", "--user", "1"] + later).lines[0]
@@ -355,9 +370,26 @@ import Testing
             #expect(try await service.api.state("/v1/pushes/\(id)") == "canceled")
             let none = try await pushes.runOnTerminal(["send", "--everyone"] + later, input: "n\n")
             #expect(none.code == 1)
+            #expect(none.output.contains("Send to 0 users of Example Shop? [y/N]"))
+            #expect(try await service.database.count("pushes") == 1)
+            try await service.database.addPhones(1...3)
+            try await service.database.pool.write("UPDATE devices SET tags = '{a}'")
+            let tagged = try await pushes.runOnTerminal(["send", "--tag-any", "a"] + later, input: "n\n")
+            #expect(tagged.code == 1 && tagged.output.contains("Send to 3 users of Example Shop?"))
+            let path = try writeFile(
+                Array((1...10_001).map { "\($0)\n" }.joined().utf8),
+                to: "\(try TemporaryFolder.make())/users"
+            )
+            let listed = try await pushes.runOnTerminal(["send", "--users-file", path] + later, input: "\n")
+            #expect(listed.code == 1 && listed.output.contains("Send to 3 users of Example Shop?"), "\(listed)")
+            #expect(try await service.database.count("audiences") == 0)
             #expect(try await service.database.count("pushes") == 1)
             #expect(try await pushes.run(["send", "--everyone", "--yes"] + later).code == 0)
-            #expect(try await service.database.count("pushes") == 2)
+            let sent = try await pushes.runOnTerminal(["send", "--tag-any", "a"] + later, input: "y\n")
+            #expect(sent.code == 0, "\(sent)")
+            // Named users need no confirmation.
+            #expect(try await pushes.runOnTerminal(["send", "--user", "1"] + later, input: "").code == 0)
+            #expect(try await service.database.count("pushes") == 4)
         }
     }
 }

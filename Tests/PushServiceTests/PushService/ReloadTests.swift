@@ -34,7 +34,8 @@ import Testing
                 "http.body_timeout_seconds", "http.min_bytes_per_second", "http.idle_timeout_seconds",
                 "http.max_connections", "http.max_connections_per_address", "kakao.admin_key", "kakao.admin_key_next",
                 "kakao.client_secret", "kakao.requests_per_second", "operator.key", "feedback.secret",
-                "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address", "log.level",
+                "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address",
+                "pushes.default_users_per_second", "log.level",
             ]
         )
     }
@@ -52,12 +53,13 @@ import Testing
             settings.identity.requestsPerMinutePerUser = 1
             settings.http.maximumBodyBytes = 1024
             settings.pushes.retentionDays = 1
+            settings.pushes.defaultUsersPerSecond = 70
             settings.publicURL = .given("https://other.example.com")
             settings.givenPublicURL = "https://other.example.com"
             await service.server.reload(settings)
             #expect(
                 Self.names(service, "Settings reloaded", "changed") == [
-                    "http.max_body_bytes, operator.key, devices.requests_per_minute_per_user"
+                    "http.max_body_bytes, operator.key, devices.requests_per_minute_per_user, pushes.default_users_per_second"
                 ]
             )
             let pending = "Changed settings need a restart"
@@ -69,6 +71,8 @@ import Testing
                 #expect([401, 429].contains(try await service.api.get("/v1/pushes").status))
                 #expect(try await operators.get("/v1/pushes").status == 200)
             }
+            let push = try await operators.create(["everyone": true], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
+            #expect(try await operators.shown(push)["users_per_second"] == 70)
             let body = [UInt8](repeating: 0x20, count: 1025)
             let kakao = open.with("KakaoAK \(Keys.admin)")
             #expect(try await operators.post("/v1/pushes", body, type: "application/json").status == 413)

@@ -14,7 +14,8 @@ import Testing
 /// Tests of `POST /v1/pushes`: valid and invalid requests, and their responses.
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {
     private static let members = [
-        "id", "name", "created_by", "state", "reason", "audience", "delivery", "send_at", "expires_at", "created_at",
+        "id", "name", "created_by", "state", "reason", "audience", "except", "delivery", "send_at", "expires_at",
+        "created_at",
         "started_at", "finished_at", "users", "batches", "users_per_second", "estimated_end",
     ]
 
@@ -72,7 +73,7 @@ import Testing
                 #expect(shown["batches"] == batchCounts(0))
                 try await service.api.waitUntilDone(push)
                 let done = try await service.api.shown(push)
-                for name in ["id", "name", "audience", "delivery", "created_at", "users_per_second"] {
+                for name in ["id", "name", "audience", "except", "delivery", "created_at", "users_per_second"] {
                     #expect(done[name] == shown[name], "\(name)")
                 }
                 #expect(done["users"] == counts(users.count, sent: users.count))
@@ -132,7 +133,9 @@ import Testing
                     let sent = skips ? 1 : users
                     let dry = pushBody(audience, gcm(marker), ["skip_unknown": .bool(skips), "dry_run": true])
                     let shown = try await service.api.post("/v1/pushes", json: dry).json
-                    #expect(shown?["users"] == ["total": .integer(users), "skipped": .integer(users - sent)])
+                    #expect(
+                        shown?["users"] == ["total": .integer(users), "skipped": .integer(users - sent), "excluded": 0]
+                    )
                     let push = try await service.api.create(audience, gcm(marker), more)
                     try await service.api.waitUntilDone(push)
                     #expect(try await service.api.users(push) == counts(users, sent: sent, skipped: users - sent))
@@ -461,7 +464,7 @@ import Testing
                 #expect(!answer.text.contains(Keys.feedback))
                 let shown = try #require(answer.json)
                 #expect(shown["dry_run"] == true)
-                #expect(shown["users"] == ["total": .integer(total), "skipped": .integer(skipped)])
+                #expect(shown["users"] == ["total": .integer(total), "skipped": .integer(skipped), "excluded": 0])
                 #expect(shown["requests"] == .integer(sends))
                 let bodies = shown["first_requests"]?.array?.compactMap { $0["body"]?.string } ?? []
                 #expect(bodies.count == min(sends, 3))
@@ -500,13 +503,13 @@ import Testing
                 // Reads of the audience wait for this lock.
                 _ = try await transaction.query("LOCK TABLE devices IN ACCESS EXCLUSIVE MODE")
                 try await withThrowingTaskGroup(of: Int.self) { group in
-                    for _ in 1...PushRoutes.maximumDryRuns {
+                    for _ in 1...DryRuns.maximum {
                         group.addTask { try await service.api.post("/v1/pushes", json: body).status }
                     }
                     try await eventually("the dry runs wait") {
                         let waiting = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
                         return try await service.database.count("\(waiting) AND query LIKE '%/* ReadPhones */%'")
-                            == PushRoutes.maximumDryRuns
+                            == DryRuns.maximum
                     }
                     let refused = try await service.api.post("/v1/pushes", json: body)
                     #expect(refused.status == 503)

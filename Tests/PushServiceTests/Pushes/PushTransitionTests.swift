@@ -144,6 +144,7 @@ private struct StoredPush {
         let preparation = PreparationStore.Preparation(
             pushID: id,
             audience: .everyone,
+            exclusion: nil,
             platforms: [],
             isRetry: false,
             position: 0

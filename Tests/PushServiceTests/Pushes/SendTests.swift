@@ -44,8 +44,9 @@ import Testing
             let shown = try #require(try await service.api.get(push).json?.object)
             #expect(
                 shown.members.map(\.name) == [
-                    "id", "name", "created_by", "state", "reason", "audience", "delivery", "send_at", "expires_at",
-                    "created_at", "started_at", "finished_at", "users", "batches", "users_per_second", "estimated_end",
+                    "id", "name", "created_by", "state", "reason", "audience", "except", "delivery", "send_at",
+                    "expires_at", "created_at", "started_at", "finished_at", "users", "batches", "users_per_second",
+                    "estimated_end",
                 ]
             )
             #expect(shown["id"]?.string == push.split(separator: "/").last.map(String.init))

@@ -1,18 +1,21 @@
 internal import EventLoop
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+package import Logging
+package import Postgres
 
 /// The number of calls to Kakao in the current month, of all servers. Kakao limits the calls of all its APIs together
 /// (Kakao: Quotas).
-struct KakaoCallCount: Sendable {
+package struct KakaoCallCount: Sendable {
     /// The calls of all APIs that Kakao allows an app in a month without a contract.
-    static let monthlyQuota: Int64 = 3_000_000
+    package static let monthlyQuota: Int64 = 3_000_000
 
-    let availability: KakaoAvailability
+    private let availability: KakaoAvailability
+
+    package init(availability: KakaoAvailability) {
+        self.availability = availability
+    }
 
     /// Returns the worker that adds this server's calls each minute. A server that makes none writes nothing.
-    func worker(on services: LoopServices, logger: Logger) -> BackgroundWorker {
+    package func worker(on services: LoopServices, logger: Logger) -> BackgroundWorker {
         BackgroundWorker(
             "count-kakao-calls",
             on: services.loop,
@@ -39,27 +42,33 @@ struct KakaoCallCount: Sendable {
 // MARK: Statements
 
 /// Adds calls to those of the current month.
-struct AddKakaoCalls: PostgresStatement {
-    static let sql: SQL = """
+package struct AddKakaoCalls: PostgresStatement {
+    package static let sql: SQL = """
         INSERT INTO kakao_calls (month, calls)
         VALUES (date_trunc('month', now() AT TIME ZONE 'Asia/Seoul')::date, $1)
         ON CONFLICT (month) DO UPDATE
         SET calls = kakao_calls.calls + excluded.calls
         """
 
-    let calls: Int64
+    private let calls: Int64
 
-    var parameters: [PostgresValue] { [.int64(calls)] }
+    package init(calls: Int64) {
+        self.calls = calls
+    }
+
+    package var parameters: [PostgresValue] { [.int64(calls)] }
 }
 
 /// Reads the number of calls in the current month.
-struct ReadKakaoCalls: PostgresStatement {
-    static let sql: SQL = """
+package struct ReadKakaoCalls: PostgresStatement {
+    package static let sql: SQL = """
         SELECT COALESCE(sum(calls), 0)::bigint
         FROM kakao_calls
         WHERE month = date_trunc('month', now() AT TIME ZONE 'Asia/Seoul')::date
         """
 
-    var parameters: [PostgresValue] { [] }
-    static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+    package init() {}
+
+    package var parameters: [PostgresValue] { [] }
+    package static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
 }

@@ -1,0 +1,220 @@
+internal import FoundationEssentials
+internal import HTTPClient
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import KakaoAPI
+internal import Locking
+internal import Postgres
+internal import Schemas
+internal import ServiceKit
+
+/// Performs dry runs: finds out what a push would send, and stores and sends nothing.
+struct DryRuns: Sendable {
+    /// The maximum number of concurrent dry runs of a server. Each may read a whole audience on a connection of its
+    /// own.
+    static let maximum = 2
+
+    let server: ServerContext
+    let preparations: PreparationStore
+    /// Renders the requests that a dry run shows.
+    let kakao: KakaoClient
+    let limit: UploadLimit
+
+    /// Performs the dry run of a push.
+    ///
+    /// - Throws: ``Problem`` if the push names something that does not exist, or if too many dry runs are in progress;
+    ///   ``PostgresError``.
+    func run(_ push: NewPush) async throws -> DryRun {
+        guard limit.take() else {
+            throw Problem(
+                of: .tooManyDryRuns,
+                "This server performs at most \(Self.maximum) dry runs at a time. Try again.",
+                headerFields: [.retryAfter: "5"]
+            )
+        }
+        defer { limit.release() }
+        let preview = try await preparations.preview(
+            try await source(of: push.audience),
+            without: try await excludedUsers(of: push),
+            platforms: push.platforms,
+            batchUsers: push.batchUsers
+        )
+        let pool = preparations.pool
+        let app = server.kakao
+        let pace = SendingPace(
+            usersPerSecond: push.usersPerSecond,
+            requestsPerSecond: app.requestsPerSecond,
+            concurrentRequests: app.maximumConcurrentRequests,
+            meanMilliseconds: server.availability.recentCalls.meanMilliseconds,
+            servers: try await pool.read(ListServers()).count
+        )
+        return DryRun(
+            preview: preview,
+            durationSeconds: pace.seconds(
+                users: preview.users - preview.skipped,
+                requests: preview.batches
+            ),
+            callsThisMonth: try await pool.read(ReadKakaoCalls()).first ?? 0,
+            appID: app.appID,
+            appName: app.appName,
+            requests: requests(push, to: preview.first)
+        )
+    }
+
+    private func source(of audience: PushAudience) async throws -> PushAudience.Source {
+        switch audience {
+        case .users(let ids): return .users(Set(ids).sorted())
+        case .stored(let name):
+            guard let parts = try await preparations.parts(ofAudience: name) else {
+                throw PushStore.NamedObject.audience.problem
+            }
+            return .parts(parts)
+        case .tagsAny(let tags): return .tagsAny(tags)
+        case .tagsAll(let tags): return .tagsAll(tags)
+        case .everyone: return .everyone
+        }
+    }
+
+    /// Returns the users whom a push leaves out; `nil` for nobody.
+    private func excludedUsers(of push: NewPush) async throws -> ExcludedUsers? {
+        guard let exclusion = push.exclusion else { return nil }
+        var partsID: UUID?
+        if let name = exclusion.audience {
+            partsID = try await preparations.parts(ofAudience: name)
+            guard partsID != nil else { throw PushStore.NamedObject.excludedAudience.problem }
+        }
+        for push in exclusion.pushes where try await !preparations.isStored(push) {
+            throw PushStore.NamedObject.excludedPush.problem
+        }
+        return ExcludedUsers(tags: exclusion.tags, partsID: partsID, pushes: exclusion.pushes)
+    }
+
+    /// Returns the requests to Kakao for batches, without secrets.
+    private func requests(_ push: NewPush, to batches: [[Int64]]) -> [HTTPClientRequest] {
+        let version = server.kakao.pushVersion
+        let rendered = push.message.rendered(for: version, returnURL: server.returnURL.withLock { $0 })
+        let masked = server.mask.masked(String(decoding: rendered, as: UTF8.self))
+        let message = EncodedPushMessage(Array(masked.utf8))
+        return batches.map { userIDs in
+            kakao.shownRequest(
+                of: SendPush(version: version, userIDs: userIDs, message: message, bypass: push.bypass ? true : nil)
+            )
+        }
+    }
+}
+
+/// What limits how fast a push is sent. Pure.
+struct SendingPace: Sendable {
+    /// The rate of the push, over all servers.
+    var usersPerSecond: Int32?
+    /// The rate of each server.
+    var requestsPerSecond: Int?
+    /// The limit of each server.
+    var concurrentRequests: Int
+    /// The time that Kakao's calls have taken lately; `nil` if there were none.
+    var meanMilliseconds: Int64?
+    var servers: Int
+
+    /// Returns the time that it takes to send to users, if nothing else is being sent; `nil` if nothing is known that
+    /// limits it.
+    func seconds(users: Int64, requests: Int64) -> Double? {
+        let servers = Double(max(1, servers))
+        let times = [
+            usersPerSecond.map { Double(users) / Double($0) },
+            requestsPerSecond.map { Double(requests) / (Double($0) * servers) },
+            meanMilliseconds.map { Double(requests) * Double($0) / 1000 / (Double(concurrentRequests) * servers) },
+        ]
+        return times.compactMap(\.self).max()
+    }
+}
+
+/// The result of a dry run.
+struct DryRun: Sendable {
+    let preview: PreparationStore.Preview
+    /// The estimated duration; `nil` if nothing is known that limits it.
+    let durationSeconds: Double?
+    /// The calls of all servers to Kakao since the month began.
+    let callsThisMonth: Int64
+    let appID: Int64?
+    let appName: String?
+    /// The first requests to Kakao, with the Admin key masked.
+    let requests: [HTTPClientRequest]
+
+    static let shape = Shape<DryRun>(
+        "DryRun",
+        [
+            .member("dry_run", .boolean, "Always true.") { _ in true },
+            .member("app", appShape.kind, "The app whose users would be reached.") { $0 },
+            .member("users", PreparationStore.Preview.usersShape.kind, "The users.", \.preview),
+            .member("requests", .count, "The number of requests to Kakao.", \.preview.batches),
+            .nullable(
+                "duration_seconds",
+                .seconds,
+                "About how long sending takes at the push's rate, at `kakao.requests_per_second`, and at the speed at which Kakao has "
+                    + "answered in the last \(RecentCalls.minutes) minutes; null if none of them is known.",
+                \.durationSeconds
+            ),
+            .member("monthly_quota", quotaShape.kind, "Kakao's limit of the calls of all its APIs in a month.") { $0 },
+            .array("first_requests", HTTPClientRequest.shape.kind, "The first of the requests.", \.requests),
+        ]
+    )
+
+    private static let appShape = Shape<DryRun>(
+        "DryRunApp",
+        [
+            .nullable("id", .count, "The setting `kakao.app_id`.", \.appID),
+            .nullable("name", .text, "The setting `kakao.app_name`.", \.appName),
+        ]
+    )
+
+    private static let quotaShape = Shape<DryRun>(
+        "DryRunQuota",
+        [
+            .member("calls", .count, "The calls that Kakao allows in a month without a contract.") { _ in
+                KakaoCallCount.monthlyQuota
+            },
+            .member("used", .count, "Those of this month so far, to a minute.", \.callsThisMonth),
+            .member("share", .share, "The share of the month's calls that the push needs: 1 for all of them.") { run in
+                Double(run.preview.batches) / Double(KakaoCallCount.monthlyQuota)
+            },
+        ]
+    )
+}
+
+extension PreparationStore.Preview {
+    fileprivate static let usersShape = Shape<PreparationStore.Preview>(
+        "DryRunUsers",
+        [
+            .member("total", .count, "The users of the audience.", \.users),
+            .member("skipped", .count, "Those without a device here that the message addresses.", \.skipped),
+            .member("excluded", .count, "Further users, whom `except` leaves out.", \.excluded),
+        ]
+    )
+}
+
+extension HTTPClientRequest {
+    fileprivate static let shape = Shape<HTTPClientRequest>(
+        "DryRunRequest",
+        [
+            .member("method", .text, "The method.", \.method.rawValue),
+            .member("url", .text, "The address.", \.url),
+            .member("headers", .objectText, "The header fields, with the Admin key masked.") { request in
+                var json = JSONWriter()
+                json.object { json in
+                    for field in request.headerFields { json.member(field.name.rawName, field.value) }
+                }
+                return JSONFragment(json.bytes)
+            },
+            .member("body", .text, "The body.") { String(decoding: $0.body, as: UTF8.self) },
+        ]
+    )
+}
+
+extension ProblemKind {
+    static let tooManyDryRuns = ProblemKind(
+        .serviceUnavailable,
+        "too-many-dry-runs",
+        "The server is performing as many dry runs as it can."
+    )
+}

@@ -1,0 +1,268 @@
+internal import FoundationEssentials
+internal import Postgres
+internal import ServiceKit
+
+/// Finds out which users a push leaves out, page by page of its audience.
+///
+/// Users ascend in an audience and in a push, so only the parts that overlap with a page are read, and few of them at a
+/// time.
+struct ExcludedUsers: Sendable {
+    /// The number of parts of an audience that are read at a time, of up to a thousand users each.
+    private static let audienceParts = 50
+    /// The number of parts of a push that are read at a time, of up to fifty thousand users each.
+    private static let pushParts = 4
+
+    let tags: [String]
+    /// The parts of the stored audience.
+    let partsID: UUID?
+    let pushes: [UUID]
+
+    /// A push whose users cannot be left out, because retention has deleted them.
+    struct PushRemoved: Error, CustomStringConvertible {
+        let id: UUID
+
+        var description: String {
+            "the push \(id.lowercased), whose users are to be left out, has been deleted. Cancel the push and create another one."
+        }
+    }
+
+    /// Returns the users of a list who are not left out. Both lists ascend.
+    ///
+    /// Uses a connection of its own, like the reading of the page.
+    ///
+    /// - Throws: ``PushRemoved``, ``PostgresError``.
+    func remaining(of userIDs: [Int64], _ pool: PostgresPool) async throws -> [Int64] {
+        var rest = userIDs
+        if !tags.isEmpty, !rest.isEmpty {
+            let tagged = try await pool.queryAlone(FindTaggedUsers(userIDs: rest, tags: tags)).first ?? []
+            rest.subtract(tagged)
+        }
+        if let partsID { try await subtractAudience(partsID, from: &rest, pool) }
+        for push in pushes { try await subtractUsers(of: push, from: &rest, pool) }
+        return rest
+    }
+
+    private func subtractAudience(_ partsID: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
+        guard let first = userIDs.first, let last = userIDs.last else { return }
+        var number: Int32 = 0
+        while true {
+            let list = ListAudiencePartsBetween(
+                partsID: partsID,
+                users: first...last,
+                after: number,
+                limit: Self.audienceParts
+            )
+            let parts = try await pool.queryAlone(list)
+            for part in parts { userIDs.subtract(part.userIDs) }
+            guard parts.count == Self.audienceParts, let end = parts.last?.number else { return }
+            number = end
+        }
+    }
+
+    private func subtractUsers(of push: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
+        guard let first = userIDs.first, let last = userIDs.last else { return }
+        guard try await pool.read(FindPush(id: push)).first == false else { throw PushRemoved(id: push) }
+        userIDs.subtract(try await pool.queryAlone(ReadUsersReachedByBatch(pushID: push)).first ?? [])
+        var number: Int32 = 0
+        while true {
+            let list = ListReachedParts(pushID: push, users: first...last, after: number, limit: Self.pushParts)
+            let parts = try await pool.queryAlone(list)
+            for part in parts { userIDs.subtract(part.reached()) }
+            guard parts.count == Self.pushParts, let end = parts.last?.number else { return }
+            number = end
+        }
+    }
+}
+
+extension [Int64] {
+    /// Removes the elements of another list. Both ascend.
+    fileprivate mutating func subtract(_ other: [Int64]) {
+        guard !other.isEmpty else { return }
+        var place = 0
+        removeAll { element in
+            while place < other.count, other[place] < element { place += 1 }
+            return place < other.count && other[place] == element
+        }
+    }
+}
+
+/// A part of a push, as ``ListReachedParts`` returns it.
+struct ReachedPart: Sendable {
+    let number: Int32
+    /// The users of all batches that were sent, or that are still to be sent.
+    fileprivate let users: UserIDBytes
+    /// Those of them who were certainly not reached: their batch failed, or was not sent before the push ended.
+    fileprivate let unreached: [Int64]
+
+    /// Returns the users who were reached, may have been, or are to be, in ascending order.
+    fileprivate func reached() -> [Int64] {
+        var ids = users.ids(0..<users.count)
+        ids.subtract(unreached.sorted())
+        return ids
+    }
+}
+
+// MARK: Statements
+
+/// Returns those of some users who have a device with any of some tags, in the given order.
+struct FindTaggedUsers: PostgresStatement {
+    static let sql: SQL = """
+        SELECT ARRAY(
+            SELECT item.user_id
+            FROM unnest($1::bigint[]) AS item (user_id)
+            WHERE EXISTS (
+                SELECT 1
+                FROM devices
+                WHERE devices.user_id = item.user_id
+                    AND NOT withdrawn
+                    AND tags && $2
+            )
+        )
+        """
+
+    let userIDs: [Int64]
+    let tags: [String]
+
+    var parameters: [PostgresValue] { [.int64s(userIDs), .texts(tags)] }
+    static func decode(_ row: PostgresRow) throws -> [Int64] { try row.decode([Int64].self) }
+}
+
+/// Lists the parts of an audience that may have users of a range, in ascending order.
+struct ListAudiencePartsBetween: PostgresStatement {
+    static let sql: SQL = """
+        SELECT number, user_ids
+        FROM audience_parts
+        WHERE parts_id = $1
+            AND user_ids[1] <= $3
+            -- The part before the first user of the range ends within the range, perhaps.
+            AND user_ids[1] >= COALESCE(
+                (
+                    SELECT user_ids[1]
+                    FROM audience_parts
+                    WHERE parts_id = $1
+                        AND user_ids[1] <= $2
+                    ORDER BY user_ids[1] DESC
+                    LIMIT 1
+                ),
+                $2
+            )
+            AND number > $4
+        ORDER BY user_ids[1]
+        LIMIT $5
+        """
+
+    let partsID: UUID
+    let users: ClosedRange<Int64>
+    /// The last part of the previous step; 0 for the first step.
+    let after: Int32
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(partsID), .int64(users.lowerBound), .int64(users.upperBound), .int32(after),
+            .int64(Int64(limit)),
+        ]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> (number: Int32, userIDs: [Int64]) {
+        try row.decode(Int32.self, [Int64].self)
+    }
+}
+
+/// Lists the parts of a push that may have users of a range, in ascending order.
+///
+/// A batch that may have been sent twice may also have been sent once, although it failed.
+struct ListReachedParts: PostgresStatement {
+    static let sql: SQL = """
+        SELECT part.number, part.id_bytes,
+            substring(
+                part.ids
+                FOR part.id_bytes * part.batch_users * CASE WHEN push.finished_at IS NULL THEN part.batches ELSE part.claimed END
+            ),
+            ARRAY(
+                SELECT unnest(COALESCE(user_ids, push_part_users($1, number)))
+                FROM (
+                    SELECT number, user_ids, state, may_repeat
+                    FROM push_batches
+                    WHERE push_id = $1
+                        AND origin IS NULL
+                        AND number >= part.number
+                        AND number < part.number + part.batches
+                    UNION ALL
+                    SELECT number, user_ids, state, may_repeat
+                    FROM push_batches
+                    WHERE push_id = $1
+                        AND origin >= part.number
+                        AND origin < part.number + part.batches
+                ) AS batch
+                WHERE (state = 'failed' OR state = 'waiting' AND push.finished_at IS NOT NULL)
+                    AND NOT may_repeat
+            )
+        FROM pushes AS push
+        JOIN push_parts AS part ON part.push_id = push.id
+        WHERE push.id = $1
+            -- The first user of the part, in eight bytes, which compare like the numbers.
+            AND substring('\\x00000000000000'::bytea FOR 8 - part.id_bytes) || substring(part.ids FOR part.id_bytes) <= int8send($3)
+            AND part.number >= COALESCE(
+                (
+                    SELECT number
+                    FROM push_parts
+                    WHERE push_id = $1
+                        AND substring('\\x00000000000000'::bytea FOR 8 - id_bytes) || substring(ids FOR id_bytes) <= int8send($2)
+                    ORDER BY number DESC
+                    LIMIT 1
+                ),
+                0
+            )
+            AND part.number > $4
+        ORDER BY part.number
+        LIMIT $5
+        """
+
+    let pushID: UUID
+    let users: ClosedRange<Int64>
+    /// The last part of the previous step; 0 for the first step.
+    let after: Int32
+    let limit: Int
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(pushID), .int64(users.lowerBound), .int64(users.upperBound), .int32(after),
+            .int64(Int64(limit)),
+        ]
+    }
+
+    static func decode(_ row: PostgresRow) throws -> ReachedPart {
+        let (number, width, bytes, unreached) = try row.decode(Int32.self, Int32.self, [UInt8].self, [Int64].self)
+        return ReachedPart(
+            number: number,
+            users: UserIDBytes(bytes: bytes, width: Int(width)),
+            unreached: unreached
+        )
+    }
+}
+
+/// Returns the users whom a push of a single batch has reached, may have reached, or is to reach, in ascending order.
+/// Such a push has no parts; others return no users.
+struct ReadUsersReachedByBatch: PostgresStatement {
+    static let sql: SQL = """
+        SELECT ARRAY(
+            SELECT unnest(batch.user_ids) AS user_id
+            FROM pushes AS push
+            JOIN push_batches AS batch ON batch.push_id = push.id
+            WHERE push.id = $1
+                AND NOT EXISTS (SELECT 1 FROM push_parts WHERE push_id = $1)
+                AND (
+                    batch.state IN ('sending', 'sent', 'uncertain')
+                    OR batch.may_repeat
+                    OR batch.state = 'waiting' AND push.finished_at IS NULL
+                )
+            ORDER BY user_id
+        )
+        """
+
+    let pushID: UUID
+
+    var parameters: [PostgresValue] { [.uuid(pushID)] }
+    static func decode(_ row: PostgresRow) throws -> [Int64] { try row.decode([Int64].self) }
+}

@@ -1,0 +1,23 @@
+-- Leaving users out of a push: `except` of `POST /v1/pushes`.
+
+ALTER TABLE pushes
+    -- `except` as given; NULL without one.
+    ADD COLUMN exclusion            jsonb,
+    -- The parts of the stored audience that is left out, even if the audience is replaced meanwhile.
+    ADD COLUMN excluded_parts_id    uuid,
+    -- The earlier pushes whose users are left out.
+    ADD COLUMN excluded_pushes      uuid[];
+
+-- Finds the parts of audiences that are still needed.
+CREATE INDEX pushes_excluded_parts ON pushes (excluded_parts_id)
+    WHERE excluded_parts_id IS NOT NULL
+        AND state IN ('scheduled', 'preparing', 'paused', 'halted', 'sending');
+
+-- The few pushes that still need their excluded pushes.
+CREATE INDEX pushes_excluding ON pushes (id)
+    WHERE excluded_pushes IS NOT NULL
+        AND prepared_at IS NULL
+        AND finished_at IS NULL;
+
+-- Finds the parts of an audience that have the users of a page. The users of an audience ascend from part to part.
+CREATE INDEX audience_parts_first_user ON audience_parts (parts_id, (user_ids[1]));
