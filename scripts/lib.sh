@@ -46,3 +46,24 @@ wait_until() {
         sleep 0.1
     done
 }
+
+# Sets promtool to the path of Prometheus's tool. If it is missing, it is taken from Debian's package prometheus into
+# .local/promtool: the package is not installed, because it would start a Prometheus.
+find_promtool() {
+    promtool=$(command -v promtool || echo .local/promtool)
+    [ -x "$promtool" ] || extract_promtool
+}
+
+extract_promtool() {
+    say "Downloading promtool"
+    local work
+    work=$(mktemp -d)
+    (
+        cd "$work"
+        apt-get download -qq prometheus 2>/dev/null || { as_root apt-get update -qq && apt-get download -qq prometheus; }
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract --file - ./usr/bin/promtool
+    )
+    mkdir -p .local
+    mv "$work/usr/bin/promtool" .local/promtool
+    rm -rf "$work"
+}

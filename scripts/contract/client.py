@@ -9,6 +9,7 @@ import time
 from kakao_push_server_client import AuthenticatedClient
 from kakao_push_server_client.api.devices import list_devices, put_device
 from kakao_push_server_client.api.pushes import create_push, get_push
+from kakao_push_server_client.api.sender import start_sender
 from kakao_push_server_client.models import (
     CreatePushRequest,
     Device,
@@ -26,6 +27,10 @@ device = put_device.sync("phone", client=client, body=registration)
 assert isinstance(device, Device), device
 devices = list_devices.sync(client=client, uuid=user)
 assert [item.device_id for item in devices.items] == ["phone"], devices
+
+# The requests of the fuzzer may have stopped it.
+sender = start_sender.sync(client=client)
+assert sender.state == "running", sender
 
 message = {"for_gcm": {"custom_field": {"title": "Hello"}}}
 request = CreatePushRequest(audience=UsersAudience(uuids=[user]), message=message, name="generated client")
