@@ -19,5 +19,24 @@ CREATE INDEX pushes_excluding ON pushes (id)
         AND prepared_at IS NULL
         AND finished_at IS NULL;
 
+-- Returns whether the users of all these pushes can be left out of a push that begins at a time: each push exists, with its
+-- users, and is not scheduled for later.
+CREATE FUNCTION pushes_are_excludable(ids uuid[], begins timestamptz) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT NOT EXISTS (
+        SELECT 1
+        FROM unnest(ids) AS excluded (id)
+        WHERE NOT EXISTS (
+            SELECT 1
+            FROM pushes
+            WHERE pushes.id = excluded.id
+                AND removed_at IS NULL
+                AND (state <> 'scheduled' OR send_at <= begins)
+        )
+    )
+$$;
+
 -- Finds the parts of an audience that have the users of a page. The users of an audience ascend from part to part.
 CREATE INDEX audience_parts_first_user ON audience_parts (parts_id, (user_ids[1]));

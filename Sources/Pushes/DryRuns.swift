@@ -16,6 +16,7 @@ struct DryRuns: Sendable {
     static let maximum = 2
 
     let server: ServerContext
+    let store: PushStore
     let preparations: PreparationStore
     /// Renders the requests that a dry run shows.
     let kakao: KakaoClient
@@ -34,6 +35,7 @@ struct DryRuns: Sendable {
             )
         }
         defer { limit.release() }
+        if let object = try await store.invalidObject(of: push) { throw object.problem }
         let preview = try await preparations.preview(
             try await source(of: push.audience),
             without: try await excludedUsers(of: push),
@@ -83,9 +85,6 @@ struct DryRuns: Sendable {
         if let name = exclusion.audience {
             partsID = try await preparations.parts(ofAudience: name)
             guard partsID != nil else { throw PushStore.NamedObject.excludedAudience.problem }
-        }
-        for push in exclusion.pushes where try await !preparations.isStored(push) {
-            throw PushStore.NamedObject.excludedPush.problem
         }
         return ExcludedUsers(tags: exclusion.tags, partsID: partsID, pushes: exclusion.pushes)
     }

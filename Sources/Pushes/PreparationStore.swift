@@ -66,11 +66,6 @@ struct PreparationStore: Sendable {
         try await pool.read(FindAudienceParts(name: name)).first
     }
 
-    /// Returns whether a push exists, with its batches.
-    func isStored(_ push: UUID) async throws -> Bool {
-        try await pool.read(FindPush(id: push)).first == false
-    }
-
     /// Reads an audience in the steps in which it would be prepared, and stores nothing. Uses a connection of its own,
     /// like ``page(_:)``.
     func preview(

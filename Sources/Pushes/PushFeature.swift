@@ -46,6 +46,7 @@ package struct PushFeature: Feature {
                 store: PushStore(pool: loop.pool),
                 dryRuns: DryRuns(
                     server: server,
+                    store: PushStore(pool: loop.pool),
                     preparations: PreparationStore(pool: loop.pool),
                     kakao: loop.kakao(.requests),
                     limit: dryRuns

@@ -135,7 +135,7 @@ struct PushRoutes: RouteCollection {
             (id, body) = (pushID, firstAnswer)
         case .keyInUse:
             throw Idempotency.keyInUse
-        case .notFound(let object):
+        case .invalid(let object):
             throw object.problem
         }
         var response = Response.json(body, status: status)
@@ -322,13 +322,17 @@ struct PushRoutes: RouteCollection {
 }
 
 extension PushStore.NamedObject {
-    /// The problem of a request that names an object which does not exist.
+    /// The problem of a request that names such an object.
     var problem: Problem {
         let stored = "the name of a stored audience. Store it with PUT /v1/audiences/{name}"
         return switch self {
         case .audience: Problem.field("audience", stored)
         case .excludedAudience: Problem.field("except.audience", stored)
-        case .excludedPush: Problem.field("except.pushes", "ids of pushes that are not deleted yet")
+        case .excludedPush:
+            Problem.field(
+                "except.pushes",
+                "ids of pushes that are not deleted, and are scheduled no later than this one"
+            )
         }
     }
 }

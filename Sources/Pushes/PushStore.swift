@@ -14,8 +14,8 @@ struct PushStore: Sendable {
         case repeated(pushID: UUID, answer: [UInt8])
         /// Another request has used the key.
         case keyInUse
-        /// The push names an audience or a push that does not exist.
-        case notFound(NamedObject)
+        /// The push names an audience or a push that it cannot be sent to or leave out.
+        case invalid(NamedObject)
     }
 
     /// What a push names.
@@ -38,7 +38,12 @@ struct PushStore: Sendable {
         {
             return earlier
         }
-        return .notFound(try await pool.read(FindMissingObject(push: push)).first ?? .audience)
+        return .invalid(try await invalidObject(of: push) ?? .audience)
+    }
+
+    /// Returns what a push names that does not exist, or that it cannot leave out; `nil` if there is nothing.
+    func invalidObject(of push: NewPush) async throws -> NamedObject? {
+        try await pool.read(FindInvalidObject(push: push)).first ?? nil
     }
 }
 
@@ -88,23 +93,26 @@ struct FindIdempotentRequest: PostgresStatement {
     }
 }
 
-/// Finds what a push names that does not exist.
-struct FindMissingObject: PostgresStatement {
+/// Finds what a push names that does not exist, or that it cannot leave out.
+struct FindInvalidObject: PostgresStatement {
     static let sql: SQL = """
         SELECT CASE
-                WHEN NOT EXISTS (SELECT 1 FROM audiences WHERE name = $1) AND $1 IS NOT NULL THEN 'audience'
-                WHEN NOT EXISTS (SELECT 1 FROM audiences WHERE name = $2) AND $2 IS NOT NULL THEN 'excludedAudience'
-                ELSE 'excludedPush'
+                WHEN $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM audiences WHERE name = $1) THEN 'audience'
+                WHEN $2::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM audiences WHERE name = $2) THEN 'excludedAudience'
+                WHEN NOT pushes_are_excludable($3, COALESCE($4, now())) THEN 'excludedPush'
             END
         """
 
     let push: NewPush
 
     var parameters: [PostgresValue] {
-        [.text(push.audience.storedName?.text), .text(push.exclusion?.audience?.text)]
+        [
+            .text(push.audience.storedName?.text), .text(push.exclusion?.audience?.text),
+            .uuids(push.exclusion?.pushes ?? []), .timestamp(push.sendAt),
+        ]
     }
 
-    static func decode(_ row: PostgresRow) throws -> PushStore.NamedObject {
-        PushStore.NamedObject(rawValue: try row.decode(String.self)) ?? .audience
+    static func decode(_ row: PostgresRow) throws -> PushStore.NamedObject? {
+        try row.decode(String?.self).flatMap(PushStore.NamedObject.init(rawValue:))
     }
 }

@@ -137,7 +137,7 @@ import Testing
         let pushes: [any PostgresStatement] = [
             CreatePush(push: push, idempotency: idempotency, response: [], now: now),
             FindIdempotentRequest(idempotency: idempotency),
-            FindMissingObject(push: push),
+            FindInvalidObject(push: push),
             FindTaggedUsers(userIDs: [1], tags: ["t"]),
             ListAudiencePartsBetween(partsID: id, users: 1...2, after: 0, limit: 1),
             ListReachedParts(pushID: id, users: 1...2, after: 0, limit: 1),

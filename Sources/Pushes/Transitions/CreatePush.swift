@@ -29,11 +29,7 @@ struct CreatePush: PostgresStatement {
             LEFT JOIN excluded_audience ON true
             WHERE ($8::text IS NULL OR stored_audience.parts_id IS NOT NULL)
                 AND ($24::text IS NULL OR excluded_audience.parts_id IS NOT NULL)
-                AND NOT EXISTS (
-                    SELECT 1
-                    FROM unnest($25::uuid[]) AS excluded (id)
-                    WHERE NOT EXISTS (SELECT 1 FROM pushes WHERE pushes.id = excluded.id AND removed_at IS NULL)
-                )
+                AND pushes_are_excludable($25, COALESCE($14, $19))
         ),
         key AS (
             INSERT INTO idempotency_keys (operator_key, key, sha256, push_id, answer)

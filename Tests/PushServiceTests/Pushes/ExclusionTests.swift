@@ -189,31 +189,37 @@ import Testing
     func waits() async throws {
         try await withService { service in
             try await service.database.addPhones(1...10)
-            let first = try await service.api.create(uuids(1...4), gcm("first"), ["send_at": "2099-01-01T00:00:00Z"])
-            let second = try await service.api.create(
-                ["everyone": true],
-                gcm(),
-                ["except": ["pushes": [Self.id(first)]]]
-            )
-            let other = try await service.api.create(["everyone": true], gcm("other"))
-            try await service.api.waitUntilDone(other)
-            #expect(try await service.api.state(second) == "preparing")
+            let later: JSONObject = ["send_at": "2099-01-01T00:00:00Z"]
+            /// Creates a push except another one, both scheduled, and makes it due.
+            func create(_ marker: String, except push: String) async throws -> String {
+                var more = later
+                more["except"] = ["pushes": [Self.id(push)]]
+                let created = try await service.api.create(["everyone": true], gcm(marker), more)
+                try await service.database.pool.write(
+                    "UPDATE pushes SET send_at = now() WHERE state = 'scheduled' AND exclusion IS NOT NULL"
+                )
+                // Any new push makes the servers look for pushes to prepare.
+                try await service.api.waitUntilDone(try await service.api.create(uuids([1]), gcm("other")))
+                #expect(try await service.api.state(created) == "scheduled")
+                return created
+            }
+            let first = try await service.api.create(uuids(1...4), gcm("first"), later)
+            let second = try await create("second", except: first)
             try await service.database.pool.write("UPDATE pushes SET send_at = now() WHERE state = 'scheduled'")
-            // Any change of a push makes the servers look for pushes to prepare.
-            try await service.api.waitUntilDone(try await service.api.create(uuids([1]), gcm("third")))
-            try await service.api.waitUntilDone(first)
-            try await service.api.waitUntilDone(second)
-            #expect(Self.reached(1...10, "m", service) == Set(5...10))
+            try await service.api.waitUntilDone(try await service.api.create(uuids([1]), gcm("other")))
+            for push in [first, second] { try await service.api.waitUntilDone(push) }
+            #expect(Self.reached(1...10, "second", service) == Set(5...10))
 
-            let never = try await service.api.create(uuids(1...4), gcm("n"), ["send_at": "2099-01-01T00:00:00Z"])
-            let fourth = try await service.api.create(
-                ["everyone": true],
-                gcm("4"),
-                ["except": ["pushes": [Self.id(never)]]]
-            )
+            let never = try await service.api.create(uuids(1...4), gcm("never"), later)
+            let third = try await create("third", except: never)
             #expect(try await service.api.control(never, "cancel") == 200)
-            try await service.api.waitUntilDone(fourth)
-            #expect(Self.reached(1...10, "4", service) == Set(1...10))
+            try await service.api.waitUntilDone(third)
+            #expect(Self.reached(1...10, "third", service) == Set(1...10))
+
+            // This one would wait until 2099.
+            let last = try await service.api.create(uuids(1...4), gcm("last"), later)
+            let body = pushBody(["everyone": true], gcm(), ["except": ["pushes": [Self.id(last)]]])
+            #expect(try await service.api.post("/v1/pushes", json: body).field == "except.pushes")
         }
     }
 
