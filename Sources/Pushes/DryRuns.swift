@@ -57,6 +57,7 @@ struct DryRuns: Sendable {
                 users: preview.users - preview.skipped,
                 requests: preview.batches
             ),
+            waitsFor: try await pool.read(ListUnsettledPushes(ids: push.exclusion?.pushes ?? [])),
             callsThisMonth: try await pool.read(ReadKakaoCalls()).first ?? 0,
             appID: app.appID,
             appName: app.appName,
@@ -133,6 +134,8 @@ struct DryRun: Sendable {
     let preview: PreparationStore.Preview
     /// The estimated duration; `nil` if nothing is known that limits it.
     let durationSeconds: Double?
+    /// The excluded pushes whose users are not all known yet.
+    let waitsFor: [UUID]
     /// The calls of all servers to Kakao since the month began.
     let callsThisMonth: Int64
     let appID: Int64?
@@ -146,6 +149,12 @@ struct DryRun: Sendable {
             .member("dry_run", .boolean, "Always true.") { _ in true },
             .member("app", appShape.kind, "The app whose users would be reached.") { $0 },
             .member("users", PreparationStore.Preview.usersShape.kind, "The users.", \.preview),
+            .array(
+                "waits_for",
+                .uuid,
+                "The pushes in `except` that the push would wait for. The numbers do not leave out all of their users yet.",
+                \.waitsFor
+            ),
             .member("requests", .count, "The number of requests to Kakao.", \.preview.batches),
             .nullable(
                 "duration_seconds",
@@ -216,4 +225,20 @@ extension ProblemKind {
         "too-many-dry-runs",
         "The server is performing as many dry runs as it can."
     )
+}
+
+// MARK: Statements
+
+/// Lists those pushes of which it is not known yet whom they reach.
+struct ListUnsettledPushes: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id
+        FROM unnest($1::uuid[]) AS excluded (id)
+        WHERE NOT push_is_settled(id)
+        """
+
+    let ids: [UUID]
+
+    var parameters: [PostgresValue] { [.uuids(ids)] }
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
 }

@@ -38,6 +38,11 @@ struct PreparationStore: Sendable {
         try await pool.read(ListPreparations(limit: Int64(limit)))
     }
 
+    /// Halts a push that cannot be prepared until an operator acts. Returns whether it was to be prepared.
+    func halt(_ pushID: UUID, reason: String) async throws -> Bool {
+        try await pool.write(HaltPreparation(pushID: pushID, reason: reason)) > 0
+    }
+
     /// Reads the users of the next step.
     func page(_ preparation: Preparation) async throws -> AudiencePage? {
         try await AudiencePage.read(
@@ -99,8 +104,8 @@ struct PreparationStore: Sendable {
 
 // MARK: Statements
 
-/// Lists the pushes that are to be prepared, the oldest first. A push that leaves out the users of earlier ones waits until
-/// these are prepared.
+/// Lists the pushes that are to be prepared, the oldest first. A push that leaves out the users of others waits until it
+/// is known who they are.
 struct ListPreparations: PostgresStatement {
     static let sql: SQL = """
         SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
@@ -113,16 +118,7 @@ struct ListPreparations: PostgresStatement {
                 prepared_at IS NULL AND (state = 'preparing' OR state = 'scheduled' AND send_at <= now())
                 OR state = 'sending' AND retry_position IS NOT NULL
             )
-            AND (
-                excluded_pushes IS NULL
-                OR NOT EXISTS (
-                    SELECT 1
-                    FROM pushes AS excluded
-                    WHERE excluded.id = ANY (pushes.excluded_pushes)
-                        AND excluded.prepared_at IS NULL
-                        AND excluded.finished_at IS NULL
-                )
-            )
+            AND (excluded_pushes IS NULL OR push_waits_for(excluded_pushes, prepared_at, finished_at) = '{}')
         ORDER BY id
         LIMIT $1
         """

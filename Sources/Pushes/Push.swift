@@ -119,6 +119,8 @@ struct PushSummary: Sendable {
     let audience: [UInt8]
     /// The users who are left out, as it is shown: a JSON object.
     let exclusion: [UInt8]?
+    /// The excluded pushes that it waits for.
+    let waitsFor: [UUID]
     let delivery: Delivery
     let usersPerSecond: Int32?
     let sendAt: Date?

@@ -1,4 +1,5 @@
 internal import EventLoop
+internal import FoundationEssentials
 internal import Logging
 internal import ServiceKit
 
@@ -40,6 +41,8 @@ struct PushPreparer: Sendable {
             for preparation in due where !worker.isStopping {
                 do {
                     if try await prepare(preparation, worker) { hasMoved = true }
+                } catch let removal as ExcludedUsers.PushRemoved {
+                    try await halt(preparation.pushID, reason: removal.description)
                 } catch {
                     // The other pushes do not wait for one that cannot be prepared.
                     logger.warning(
@@ -51,6 +54,12 @@ struct PushPreparer: Sendable {
             if !hasMoved { try await worker.loop.sleep(for: Self.retryInterval) }
             due = try await store.due(limit: Self.pushes)
         }
+    }
+
+    private func halt(_ id: UUID, reason: String) async throws {
+        guard try await store.halt(id, reason: reason) else { return }
+        logger.warning("Push halted", metadata: ["push": "\(id.lowercased)", "reason": "\(reason)"])
+        notices.pushChanged()
     }
 
     /// Performs some steps. Returns `false` if it stored none, because another server may be preparing the push.

@@ -61,7 +61,8 @@ extension PushSummary {
     fileprivate init(_ row: PostgresRow) throws {
         let (
             id, name, createdBy, state, reason, audience, exclusion, delivery, usersPerSecond, sendAt, expiresAt,
-            createdAt, startedAt, finishedAt, users, skipped, batches, states, stateUsers, stateBatches, mayRepeat
+            createdAt, startedAt, finishedAt, users, skipped, batches, states, stateUsers, stateBatches, mayRepeat,
+            waitsFor
         ) = try row.decode(
             UUID.self,
             String?.self,
@@ -83,7 +84,8 @@ extension PushSummary {
             [String].self,
             [Int64].self,
             [Int64].self,
-            Int64.self
+            Int64.self,
+            [UUID].self
         )
         var userCounts = PushCounts(total: users, skipped: skipped, mayRepeat: mayRepeat)
         userCounts.add(states, stateUsers)
@@ -97,6 +99,7 @@ extension PushSummary {
             reason: reason,
             audience: audience,
             exclusion: exclusion,
+            waitsFor: waitsFor,
             delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
             usersPerSecond: usersPerSecond,
             sendAt: sendAt,
@@ -117,7 +120,8 @@ struct ReadPush: PostgresStatement {
     static let sql: SQL = """
         SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.exclusion, push.delivery,
             push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
-            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat
+            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat,
+            push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at)
         FROM pushes AS push
         CROSS JOIN LATERAL (
             SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
@@ -139,7 +143,8 @@ struct ListPushes: PostgresStatement {
     static let sql: SQL = """
         SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.exclusion, push.delivery,
             push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
-            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat
+            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat,
+            push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at)
         FROM find_pushes($1, $2, $3, $4, $5, $6, $7, $8) AS found (id)
         JOIN pushes AS push ON push.id = found.id
         CROSS JOIN LATERAL (

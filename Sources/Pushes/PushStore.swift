@@ -58,6 +58,7 @@ extension NewPush {
             reason: nil,
             audience: audience.json.bytes(),
             exclusion: exclusion?.json.bytes(),
+            waitsFor: [],
             delivery: delivery,
             usersPerSecond: usersPerSecond,
             sendAt: sendAt,

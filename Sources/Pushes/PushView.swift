@@ -166,6 +166,12 @@ extension PushSummary {
             .nullable("except", .objectText, "The users who are left out, as given.") { push in
                 push.exclusion.map { JSONFragment($0) }
             },
+            .array(
+                "waits_for",
+                .uuid,
+                "The pushes whose users are left out, and which it waits for: they are being prepared, or have just ended.",
+                \.waitsFor
+            ),
             .member("delivery", .delivery, "Whether a request whose response was lost is sent again.", \.delivery),
             .nullable("send_at", .time, "When it is to be sent.", \.sendAt),
             .nullable("expires_at", .time, "From when on nothing is sent any more.", \.expiresAt),

@@ -138,6 +138,8 @@ import Testing
             CreatePush(push: push, idempotency: idempotency, response: [], now: now),
             FindIdempotentRequest(idempotency: idempotency),
             FindInvalidObject(push: push),
+            ListUnsettledPushes(ids: [id]),
+            HaltPreparation(pushID: id, reason: ""),
             FindTaggedUsers(userIDs: [1], tags: ["t"]),
             ListAudiencePartsBetween(partsID: id, users: 1...2, after: 0, limit: 1),
             ListReachedParts(pushID: id, users: 1...2, after: 0, limit: 1),

@@ -22,7 +22,7 @@ struct ExcludedUsers: Sendable {
         let id: UUID
 
         var description: String {
-            "the push \(id.lowercased), whose users are to be left out, has been deleted. Cancel the push and create another one."
+            "The push \(id.lowercased), whose users are to be left out, has been deleted. Cancel this push, and create another one."
         }
     }
 
@@ -61,16 +61,17 @@ struct ExcludedUsers: Sendable {
 
     private func subtractUsers(of push: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
         guard let first = userIDs.first, let last = userIDs.last else { return }
-        guard try await pool.read(FindPush(id: push)).first == false else { throw PushRemoved(id: push) }
         userIDs.subtract(try await pool.queryAlone(ReadUsersReachedByBatch(pushID: push)).first ?? [])
         var number: Int32 = 0
         while true {
             let list = ListReachedParts(pushID: push, users: first...last, after: number, limit: Self.pushParts)
             let parts = try await pool.queryAlone(list)
             for part in parts { userIDs.subtract(part.reached()) }
-            guard parts.count == Self.pushParts, let end = parts.last?.number else { return }
+            guard parts.count == Self.pushParts, let end = parts.last?.number else { break }
             number = end
         }
+        // Retention marks a push before it deletes any of it.
+        guard try await pool.read(FindPush(id: push)).first == false else { throw PushRemoved(id: push) }
     }
 }
 
@@ -91,7 +92,8 @@ struct ReachedPart: Sendable {
     let number: Int32
     /// The users of all batches that were sent, or that are still to be sent.
     fileprivate let users: UserIDBytes
-    /// Those of them who were certainly not reached: their batch failed, or was not sent before the push ended.
+    /// Those of them who were certainly not reached, and are not to be: their batch failed, or was not sent before the push
+    /// ended.
     fileprivate let unreached: [Int64]
 
     /// Returns the users who were reached, may have been, or are to be, in ascending order.
@@ -177,7 +179,7 @@ struct ListReachedParts: PostgresStatement {
         SELECT part.number, part.id_bytes,
             substring(
                 part.ids
-                FOR part.id_bytes * part.batch_users * CASE WHEN push.finished_at IS NULL THEN part.batches ELSE part.claimed END
+                FOR part.id_bytes * part.batch_users * CASE WHEN has_ended THEN part.claimed ELSE part.batches END
             ),
             ARRAY(
                 SELECT unnest(COALESCE(user_ids, push_part_users($1, number)))
@@ -195,10 +197,17 @@ struct ListReachedParts: PostgresStatement {
                         AND origin >= part.number
                         AND origin < part.number + part.batches
                 ) AS batch
-                WHERE (state = 'failed' OR state = 'waiting' AND push.finished_at IS NOT NULL)
+                WHERE CASE state
+                        -- Except those that are to be sent again, by an operator's retry that is being prepared.
+                        WHEN 'failed' THEN has_ended OR NOT COALESCE(number > retry_position AND number < retry_end, false)
+                        WHEN 'waiting' THEN has_ended
+                    END
                     AND NOT may_repeat
             )
         FROM pushes AS push
+        CROSS JOIN LATERAL (
+            SELECT finished_at IS NOT NULL OR COALESCE(expires_at <= now(), false) AS has_ended
+        ) AS times
         JOIN push_parts AS part ON part.push_id = push.id
         WHERE push.id = $1
             -- The first user of the part, in eight bytes, which compare like the numbers.
@@ -249,14 +258,18 @@ struct ReadUsersReachedByBatch: PostgresStatement {
         SELECT ARRAY(
             SELECT unnest(batch.user_ids) AS user_id
             FROM pushes AS push
+            CROSS JOIN LATERAL (
+                SELECT finished_at IS NOT NULL OR COALESCE(expires_at <= now(), false) AS has_ended
+            ) AS times
             JOIN push_batches AS batch ON batch.push_id = push.id
             WHERE push.id = $1
                 AND NOT EXISTS (SELECT 1 FROM push_parts WHERE push_id = $1)
-                AND (
-                    batch.state IN ('sending', 'sent', 'uncertain')
-                    OR batch.may_repeat
-                    OR batch.state = 'waiting' AND push.finished_at IS NULL
-                )
+                AND CASE batch.state
+                    WHEN 'failed' THEN batch.may_repeat
+                        OR NOT has_ended AND COALESCE(batch.number > retry_position AND batch.number < retry_end, false)
+                    WHEN 'waiting' THEN batch.may_repeat OR NOT has_ended
+                    ELSE true
+                END
             ORDER BY user_id
         )
         """

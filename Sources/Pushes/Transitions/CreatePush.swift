@@ -22,6 +22,13 @@ struct CreatePush: PostgresStatement {
             WHERE name = $24
             FOR SHARE
         ),
+        -- Retention deletes none of these before the push is stored.
+        excluded_push AS (
+            SELECT id
+            FROM pushes
+            WHERE id = ANY ($25)
+            FOR SHARE
+        ),
         audience AS (
             SELECT stored_audience.parts_id, excluded_audience.parts_id AS excluded_parts_id
             FROM (SELECT 1) AS push
@@ -29,6 +36,7 @@ struct CreatePush: PostgresStatement {
             LEFT JOIN excluded_audience ON true
             WHERE ($8::text IS NULL OR stored_audience.parts_id IS NOT NULL)
                 AND ($24::text IS NULL OR excluded_audience.parts_id IS NOT NULL)
+                AND (SELECT count(*) FROM excluded_push) >= 0
                 AND pushes_are_excludable($25, COALESCE($14, $19))
         ),
         key AS (

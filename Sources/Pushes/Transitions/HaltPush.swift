@@ -53,6 +53,23 @@ struct HaltPush: PostgresStatement {
     }
 }
 
+/// Halts a push that cannot be prepared.
+struct HaltPreparation: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE pushes
+        SET state = 'halted',
+            reason = $2
+        WHERE id = $1
+            AND prepared_at IS NULL
+            AND state = ANY ($3)
+        """
+
+    let pushID: UUID
+    let reason: String
+
+    var parameters: [PostgresValue] { [.uuid(pushID), .text(reason), .states(before: .halt)] }
+}
+
 /// Locks a push until the end of the transaction.
 struct LockPush: PostgresStatement {
     static let sql: SQL = """

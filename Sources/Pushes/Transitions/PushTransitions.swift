@@ -47,8 +47,7 @@ enum PushEvent: CaseIterable, Sendable {
         switch self {
         case .prepare, .completePreparation: [.scheduled, .preparing]
         case .finish: [.sending]
-        case .expire, .halt: [.preparing, .sending]
-        case .pause: [.scheduled, .preparing, .sending]
+        case .expire, .halt, .pause: [.scheduled, .preparing, .sending]
         case .resume: [.paused, .halted]
         case .cancel: [.scheduled, .preparing, .sending, .paused, .halted]
         case .retry: [.done]

@@ -38,7 +38,7 @@ struct PushUserRoutes: RouteCollection {
         case .notInPush(isPrepared: true):
             throw Problem(
                 of: .notFound,
-                "The user is not in the push: either skipped, or not in its audience. The server does not store which."
+                "The user is not in the push: skipped, left out, or not in its audience. The server does not store which."
             )
         case .notInPush(isPrepared: false):
             throw Problem(of: .notFound, "The user is not in the push so far. Its audience is still being prepared.")

@@ -43,9 +43,12 @@ final class OperatorKeys: Sendable {
     private let state = Locked(State())
     private let questions = SingleFlight<[UInt8], Result<Entry?, any Error>>(limit: maximumQuestions)
     private let delays = BadKeyDelays()
+    /// The delays of addresses that present keys where none is accepted: at the public port. Whoever calls it does not delay
+    /// operators at their own port.
+    private let publicDelays = BadKeyDelays()
 
     /// The number of cached keys and remembered addresses.
-    var count: Int { state.withLock { $0.entries.count } + delays.count }
+    var count: Int { state.withLock { $0.entries.count } + delays.count + publicDelays.count }
 
     /// Returns what a key allows; `nil` if the key is invalid.
     ///
@@ -86,7 +89,7 @@ final class OperatorKeys: Sendable {
     ) throws -> Grant? {
         let known = entry(digest)
         if let known, known.end > now { return use(known, digest) }
-        if known == nil { try checkWait(address(), at: now) }
+        if known == nil { try checkWait(address(), delays, at: now) }
         return nil
     }
 
@@ -94,11 +97,11 @@ final class OperatorKeys: Sendable {
     ///
     /// - Throws: ``Problem`` 429 while the address has to wait.
     func recordRejection(from address: SocketAddress.Network) throws {
-        try checkWait(address, at: .now)
-        delays.recordInvalidKey(from: address)
+        try checkWait(address, publicDelays, at: .now)
+        publicDelays.recordInvalidKey(from: address)
     }
 
-    private func checkWait(_ address: SocketAddress.Network, at now: MonotonicTime) throws {
+    private func checkWait(_ address: SocketAddress.Network, _ delays: BadKeyDelays, at now: MonotonicTime) throws {
         guard let wait = delays.wait(address, at: now) else { return }
         throw Problem.tooManyRequests(
             kind: ProblemKind.tooManyBadKeys.name,

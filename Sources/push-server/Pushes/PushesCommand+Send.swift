@@ -290,6 +290,11 @@ enum DryRun {
             "users     \(Text.grouped(total)) (\(Text.grouped(skipped)) would be skipped)",
             "requests  \(Text.grouped(json["requests"]?.integer ?? 0)) (\(share) of those that Kakao allows in a month)",
         ]
+        for push in json["waits_for"]?.array ?? [] {
+            lines.append(
+                "waits for \(Text.printable(push.string ?? "")), not all of whose users are left out of these numbers"
+            )
+        }
         if excluded > 0 { lines.insert("left out  \(Text.grouped(excluded)) more", at: 1) }
         if let seconds = number(json["duration_seconds"]) {
             lines.append("duration  about \(Text.duration(seconds: seconds))")

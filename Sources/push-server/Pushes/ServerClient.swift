@@ -358,6 +358,9 @@ extension CallFailure {
     fileprivate init(_ response: HTTPClientResponse, _ url: String) {
         kind = (502...504).contains(response.status) ? .unavailable : .refused
         let detail = (try? JSONValue(parsing: response.body))?["detail"]?.string
-        description = detail.map(Text.printable) ?? "\(url) responded with \(response.status). Is it a push-server?"
+        let problem = detail.map(Text.printable) ?? "\(url) responded with \(response.status). Is it a push-server?"
+        // A server with a port for operators offers none of their paths at the other one.
+        let isUnknownPath = response.status == 404 && detail == "There is nothing at this path."
+        description = isUnknownPath ? "\(problem) If \(url) is not the server's http.operator_port, use that." : problem
     }
 }

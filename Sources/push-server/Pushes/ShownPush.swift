@@ -63,6 +63,10 @@ struct ShownPush: Equatable {
         if let key = json["created_by"]?.string { rows.append(["created_by", Text.printable(key)]) }
         if let reason { rows.append(["reason", reason]) }
         rows.append(["audience", Self.audience(json["audience"])])
+        if let exclusion = json["except"]?.object {
+            rows.append(["except", Text.printable(JSONValue.object(exclusion).description)])
+        }
+        for push in json["waits_for"]?.array ?? [] { rows.append(["waits_for", Text.printable(push.string ?? "")]) }
         for text in texts {
             if let value = json[text]?.string { rows.append([text, Text.printable(value)]) }
         }

@@ -3,7 +3,8 @@ import HTTPClient
 
 /// Creates a client on a loop of its own for a test, and shuts both down afterwards.
 func withClient<Result>(
-    _ settings: HTTPClientSettings = HTTPClientSettings(),
+    // Longer than a busy machine takes for any request.
+    _ settings: HTTPClientSettings = HTTPClientSettings(totalTimeout: .seconds(60)),
     _ body: (HTTPClient, EventLoop) async throws -> Result
 ) async throws -> Result {
     let group = try EventLoopGroup(count: 1)

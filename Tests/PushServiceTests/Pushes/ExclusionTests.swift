@@ -33,6 +33,23 @@ import Testing
         return Set(times.filter { $0.1 > 0 }.map(\.0))
     }
 
+    /// Makes the servers look for pushes to prepare, as any new push does.
+    private static func nudge(_ service: TestService) async throws {
+        try await service.api.waitUntilDone(try await service.api.create(uuids([1]), gcm("nudge")))
+    }
+
+    /// Lets the time pass in which a push that has ended may still have claims that are not committed.
+    private static func letTimePass(_ service: TestService) async throws {
+        try await service.database.pool.write(
+            """
+            UPDATE pushes
+            SET finished_at = finished_at - interval '11 s',
+                expires_at = CASE WHEN expires_at < now() THEN expires_at - interval '11 s' ELSE expires_at END
+            """
+        )
+        try await nudge(service)
+    }
+
     // MARK: Who is left out
 
     @Test(
@@ -145,7 +162,10 @@ import Testing
                 gcm("m"),
                 ["except": ["pushes": [Self.id(first)]]]
             )
+            #expect(try await service.api.shown(second)["waits_for"] == [Self.id(first)])
+            try await Self.letTimePass(service)
             try await service.api.waitUntilDone(second)
+            #expect(try await service.api.shown(second)["waits_for"] == [])
             #expect(try await service.api.users(second) == counts(Int(count - sent), sent: Int(count - sent)))
             #expect(service.kakao.reachedOnce(1...count))
         }
@@ -198,21 +218,22 @@ import Testing
                 try await service.database.pool.write(
                     "UPDATE pushes SET send_at = now() WHERE state = 'scheduled' AND exclusion IS NOT NULL"
                 )
-                // Any new push makes the servers look for pushes to prepare.
-                try await service.api.waitUntilDone(try await service.api.create(uuids([1]), gcm("other")))
+                try await Self.nudge(service)
+                #expect(try await service.api.shown(created)["waits_for"] == [Self.id(push)])
                 #expect(try await service.api.state(created) == "scheduled")
                 return created
             }
             let first = try await service.api.create(uuids(1...4), gcm("first"), later)
             let second = try await create("second", except: first)
             try await service.database.pool.write("UPDATE pushes SET send_at = now() WHERE state = 'scheduled'")
-            try await service.api.waitUntilDone(try await service.api.create(uuids([1]), gcm("other")))
+            try await Self.nudge(service)
             for push in [first, second] { try await service.api.waitUntilDone(push) }
             #expect(Self.reached(1...10, "second", service) == Set(5...10))
 
             let never = try await service.api.create(uuids(1...4), gcm("never"), later)
             let third = try await create("third", except: never)
             #expect(try await service.api.control(never, "cancel") == 200)
+            try await Self.letTimePass(service)
             try await service.api.waitUntilDone(third)
             #expect(Self.reached(1...10, "third", service) == Set(1...10))
 
@@ -241,7 +262,7 @@ import Testing
             #expect(try await AudienceStore(pool: pool).removeUnusedParts(limit: 100) == 0)
             #expect(try await HousekeepingStore(pool: pool).expiredPush(retentionDays: 30) == nil)
             try await pool.write("UPDATE pushes SET send_at = now() WHERE state = 'scheduled'")
-            try await service.api.waitUntilDone(try await service.api.create(uuids([1]), gcm("third")))
+            try await Self.nudge(service)
             try await service.api.waitUntilDone(second)
             #expect(Self.reached(1...10, "m", service) == Set(6...10))
             #expect(try await AudienceStore(pool: pool).removeUnusedParts(limit: 100) == 1)
@@ -269,10 +290,113 @@ import Testing
             let second = try await service.api.create(["everyone": true], gcm(), more)
             try await service.database.pool.write("UPDATE pushes SET removed_at = now() WHERE state = 'done'")
             try await service.database.pool.write("UPDATE pushes SET send_at = now() WHERE state = 'scheduled'")
-            _ = try await service.api.create(uuids([1]), gcm("third"))
-            let line = await service.log.line { $0.message == "Audience preparation failed" }
-            #expect(line.metadata["error"]?.contains("has been deleted") == true)
-            #expect(try await service.api.control(second, "cancel") == 200)
+            try await Self.nudge(service)
+            try await service.api.waitFor("halted", second)
+            #expect(try await service.api.shown(second)["reason"]?.string?.contains("has been deleted") == true)
+            #expect(Self.reached(1...10, "m", service) == [])
+        }
+    }
+
+    @Test(
+        "Requests in flight at the end of an excluded push count only once their outcome is known",
+        arguments: [300, 80]
+    )
+    func inFlight(count: Int64) async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...count)
+            // Kakao answers late, and rejects each request for now.
+            service.kakao.fail("send", .latency) { $0.milliseconds = 1500 }
+            service.kakao.fail("send", status: 503)
+            let audience: JSONValue = count == 80 ? uuids(1...80) : ["everyone": true]
+            let first = try await service.api.create(audience, gcm("m"))
+            try await eventually("a request is in flight") { service.kakao.requests("send") > 0 }
+            #expect(try await service.api.control(first, "cancel") == 200)
+            let second = try await service.api.create(
+                ["everyone": true],
+                gcm("m"),
+                ["except": ["pushes": [Self.id(first)]]]
+            )
+            try await service.database.pool.write("UPDATE pushes SET finished_at = finished_at - interval '11 s'")
+            try await eventually("no request is in flight") {
+                let claims = try await service.database.count("push_claims WHERE lease IS NOT NULL")
+                let batches = try await service.database.count("push_batches WHERE state = 'sending'")
+                return claims + batches == 0
+            }
+            service.kakao.sandbox.removeFaults()
+            try await Self.nudge(service)
+            try await service.api.waitUntilDone(second)
+            #expect(try await service.api.users(second) == counts(Int(count), sent: Int(count)))
+            #expect(service.kakao.reachedOnce(1...count))
+        }
+    }
+
+    @Test(
+        "What an excluded push has not sent before its expires_at is not left out, although it is not marked as expired"
+    )
+    func expired() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...300)
+            let first = try await service.api.create(["everyone": true], gcm("m"), ["send_at": time(in: 3600)])
+            let small = try await service.api.create(uuids(1...50), gcm("m"), ["send_at": time(in: 3600)])
+            for push in [first, small] { #expect(try await service.api.control(push, "pause") == 200) }
+            try await service.database.pool.write("UPDATE pushes SET expires_at = now() - interval '11 s'")
+            let second = try await service.api.create(
+                ["everyone": true],
+                gcm("m"),
+                ["except": ["pushes": [Self.id(first), Self.id(small)]]]
+            )
+            try await service.api.waitUntilDone(second)
+            #expect(service.kakao.reachedOnce(1...300))
+        }
+    }
+
+    @Test("Failed users of an excluded push whom a retry is about to reach are left out", arguments: [300, 80])
+    func retried(count: Int64) async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...count)
+            service.kakao.fail("send", status: 403)
+            let first = try await service.api.create(count == 80 ? uuids(1...80) : ["everyone": true], gcm("first"))
+            try await service.api.waitUntilDone(first)
+            #expect(try await service.api.users(first)?["failed"] == .integer(Int(count)))
+            service.kakao.sandbox.removeFaults()
+            // The state between the steps of a retry.
+            try await service.database.pool.write(
+                "UPDATE pushes SET state = 'paused', finished_at = NULL, retry_position = 0, retry_end = next_number"
+            )
+            let second = try await service.api.create(
+                ["everyone": true],
+                gcm("m"),
+                ["except": ["pushes": [Self.id(first)]]]
+            )
+            try await service.api.waitUntilDone(second)
+            #expect(try await service.api.users(second) == counts(0))
+            #expect(try await service.api.control(first, "resume") == 200)
+            try await service.api.waitUntilDone(first)
+            #expect(Self.reached(1...count, "first", service) == Set(1...count))
+        }
+    }
+
+    @Test("A push that waits for another one expires")
+    func expiresWaiting() async throws {
+        try await withService { service in
+            try await service.database.addPhones(1...10)
+            let first = try await service.api.create(uuids(1...4), gcm("first"), ["send_at": time(in: 3600)])
+            let second = try await service.api.create(
+                ["everyone": true],
+                gcm("m"),
+                ["except": ["pushes": [Self.id(first)]], "send_at": time(in: 3600), "expires_at": time(in: 7200)]
+            )
+            let dry = pushBody(
+                ["everyone": true],
+                gcm(),
+                ["except": ["pushes": [Self.id(first)]], "send_at": time(in: 3600), "dry_run": true]
+            )
+            #expect(try await service.api.post("/v1/pushes", json: dry).json?["waits_for"] == [Self.id(first)])
+            try await service.database.pool.write(
+                "UPDATE pushes SET send_at = now(), expires_at = now() + interval '1 s' WHERE exclusion IS NOT NULL"
+            )
+            try await Self.nudge(service)
+            try await service.api.waitFor("expired", second)
             #expect(Self.reached(1...10, "m", service) == [])
         }
     }
