@@ -29,6 +29,9 @@ package struct JSONNumber: Equatable, Sendable {
         text = value.description
     }
 
+    /// The nearest `Double`; infinity if the number is too large.
+    package var double: Double? { Double(text) }
+
     /// The integer, if the number has neither fraction nor exponent (not `1.0` or `1e3`) and fits. `-0` is 0.
     package var int64: Int64? {
         var digits = text.utf8[...]

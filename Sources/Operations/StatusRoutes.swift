@@ -56,7 +56,7 @@ struct StatusRoutes: RouteCollection {
     }
 }
 
-/// What all servers of a database have in common.
+/// The part of the status that is the same on all servers that share a database.
 private struct SharedStatus: Sendable {
     let servers: [ListServers.Row]
     /// The calls to Kakao in this month.

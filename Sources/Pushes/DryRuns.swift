@@ -79,7 +79,7 @@ struct DryRuns: Sendable {
         }
     }
 
-    /// Returns the users whom a push leaves out; `nil` for nobody.
+    /// Returns how to find the users whom a push leaves out; `nil` if it leaves nobody out.
     private func excludedUsers(of push: NewPush) async throws -> ExcludedUsers? {
         guard let exclusion = push.exclusion else { return nil }
         var partsID: UUID?
@@ -104,7 +104,7 @@ struct DryRuns: Sendable {
     }
 }
 
-/// What limits how fast a push is sent. Pure.
+/// The limits of the speed at which a push is sent. Pure.
 struct SendingPace: Sendable {
     /// The rate of the push, over all servers.
     var usersPerSecond: Int32?
@@ -196,7 +196,12 @@ extension PreparationStore.Preview {
         [
             .member("total", .count, "The users of the audience.", \.users),
             .member("skipped", .count, "Those without a device here that the message addresses.", \.skipped),
-            .member("excluded", .count, "Further users, whom `except` leaves out.", \.excluded),
+            .member(
+                "excluded",
+                .count,
+                "The users whom `except` leaves out. The other numbers do not include them.",
+                \.excluded
+            ),
         ]
     )
 }
@@ -229,7 +234,7 @@ extension ProblemKind {
 
 // MARK: Statements
 
-/// Lists those pushes of which it is not known yet whom they reach.
+/// Lists those of some pushes that are still being prepared, or have just ended: whom they reach is not known yet.
 struct ListUnsettledPushes: PostgresStatement {
     static let sql: SQL = """
         SELECT id

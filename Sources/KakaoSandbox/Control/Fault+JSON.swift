@@ -58,7 +58,7 @@ extension Fault {
 
     private static func fraction(_ name: String, _ input: ControlInput) throws(Problem) -> Double? {
         guard let value = input.value(name) else { return nil }
-        guard let number = value.number.flatMap({ Double($0.text) }), (0...1).contains(number) else {
+        guard let number = value.number?.double, (0...1).contains(number) else {
             throw ControlInput.problem(name, "must be a number from 0 to 1", allowed: "0 to 1")
         }
         return number

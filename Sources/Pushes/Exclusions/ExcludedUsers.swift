@@ -38,41 +38,58 @@ struct ExcludedUsers: Sendable {
             rest.subtract(tagged)
         }
         if let partsID { try await subtractAudience(partsID, from: &rest, pool) }
-        for push in pushes { try await subtractUsers(of: push, from: &rest, pool) }
+        for push in pushes where !rest.isEmpty { try await subtractUsers(of: push, from: &rest, pool) }
         return rest
     }
 
     private func subtractAudience(_ partsID: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
-        guard let first = userIDs.first, let last = userIDs.last else { return }
-        var number: Int32 = 0
-        while true {
-            let list = ListAudiencePartsBetween(
-                partsID: partsID,
-                users: first...last,
-                after: number,
-                limit: Self.audienceParts
+        try await Self.subtractParts(from: &userIDs, atATime: Self.audienceParts) { users, number in
+            try await pool.queryAlone(
+                ListAudiencePartsBetween(
+                    partsID: partsID,
+                    users: users,
+                    after: number,
+                    limit: Self.audienceParts
+                )
             )
-            let parts = try await pool.queryAlone(list)
-            for part in parts { userIDs.subtract(part.userIDs) }
-            guard parts.count == Self.audienceParts, let end = parts.last?.number else { return }
-            number = end
         }
     }
 
     private func subtractUsers(of push: UUID, from userIDs: inout [Int64], _ pool: PostgresPool) async throws {
-        guard let first = userIDs.first, let last = userIDs.last else { return }
         userIDs.subtract(try await pool.queryAlone(ReadUsersReachedByBatch(pushID: push)).first ?? [])
-        var number: Int32 = 0
-        while true {
-            let list = ListReachedParts(pushID: push, users: first...last, after: number, limit: Self.pushParts)
-            let parts = try await pool.queryAlone(list)
-            for part in parts { userIDs.subtract(part.reached()) }
-            guard parts.count == Self.pushParts, let end = parts.last?.number else { break }
-            number = end
+        try await Self.subtractParts(from: &userIDs, atATime: Self.pushParts) { users, number in
+            try await pool.queryAlone(
+                ListReachedParts(pushID: push, users: users, after: number, limit: Self.pushParts)
+            )
         }
         // Retention marks a push before it deletes any of it.
         guard try await pool.read(FindPush(id: push)).first == false else { throw PushRemoved(id: push) }
     }
+
+    /// Removes the users of all parts that may have some of them.
+    ///
+    /// - Parameter list: Returns up to `limit` parts for a range of users, after the part with a number.
+    private static func subtractParts(
+        from userIDs: inout [Int64],
+        atATime limit: Int,
+        _ list: (ClosedRange<Int64>, Int32) async throws -> [ExcludedPart]
+    ) async throws {
+        guard let first = userIDs.first, let last = userIDs.last else { return }
+        var number: Int32 = 0
+        while true {
+            let parts = try await list(first...last, number)
+            for part in parts { userIDs.subtract(part.userIDs) }
+            guard parts.count == limit, let end = parts.last?.number else { return }
+            number = end
+        }
+    }
+}
+
+/// Users whom a push leaves out: a part of an audience or of an earlier push.
+struct ExcludedPart: Sendable {
+    let number: Int32
+    /// In ascending order.
+    let userIDs: [Int64]
 }
 
 extension [Int64] {
@@ -84,23 +101,6 @@ extension [Int64] {
             while place < other.count, other[place] < element { place += 1 }
             return place < other.count && other[place] == element
         }
-    }
-}
-
-/// A part of a push, as ``ListReachedParts`` returns it.
-struct ReachedPart: Sendable {
-    let number: Int32
-    /// The users of all batches that were sent, or that are still to be sent.
-    fileprivate let users: UserIDBytes
-    /// Those of them who were certainly not reached, and are not to be: their batch failed, or was not sent before the push
-    /// ended.
-    fileprivate let unreached: [Int64]
-
-    /// Returns the users who were reached, may have been, or are to be, in ascending order.
-    fileprivate func reached() -> [Int64] {
-        var ids = users.ids(0..<users.count)
-        ids.subtract(unreached.sorted())
-        return ids
     }
 }
 
@@ -166,12 +166,14 @@ struct ListAudiencePartsBetween: PostgresStatement {
         ]
     }
 
-    static func decode(_ row: PostgresRow) throws -> (number: Int32, userIDs: [Int64]) {
-        try row.decode(Int32.self, [Int64].self)
+    static func decode(_ row: PostgresRow) throws -> ExcludedPart {
+        let (number, userIDs) = try row.decode(Int32.self, [Int64].self)
+        return ExcludedPart(number: number, userIDs: userIDs)
     }
 }
 
-/// Lists the parts of a push that may have users of a range, in ascending order.
+/// Lists the parts of a push that may have users of a range, in ascending order, without the users who were certainly not
+/// reached and are not to be: their batch failed, or was not sent before the push ended.
 ///
 /// A batch that may have been sent twice may also have been sent once, although it failed.
 struct ListReachedParts: PostgresStatement {
@@ -241,18 +243,17 @@ struct ListReachedParts: PostgresStatement {
         ]
     }
 
-    static func decode(_ row: PostgresRow) throws -> ReachedPart {
+    static func decode(_ row: PostgresRow) throws -> ExcludedPart {
         let (number, width, bytes, unreached) = try row.decode(Int32.self, Int32.self, [UInt8].self, [Int64].self)
-        return ReachedPart(
-            number: number,
-            users: UserIDBytes(bytes: bytes, width: Int(width)),
-            unreached: unreached
-        )
+        let users = UserIDBytes(bytes: bytes, width: Int(width))
+        var reached = users.ids(0..<users.count)
+        reached.subtract(unreached.sorted())
+        return ExcludedPart(number: number, userIDs: reached)
     }
 }
 
-/// Returns the users whom a push of a single batch has reached, may have reached, or is to reach, in ascending order.
-/// Such a push has no parts; others return no users.
+/// Returns the users of a push that has only one batch, in ascending order, without those who were certainly not reached and
+/// are not to be. Such a push has no parts; for a push with parts, no users are returned.
 struct ReadUsersReachedByBatch: PostgresStatement {
     static let sql: SQL = """
         SELECT ARRAY(

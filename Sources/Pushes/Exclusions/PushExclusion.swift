@@ -3,7 +3,7 @@ package import JSON
 internal import Schemas
 internal import ServiceKit
 
-/// The users whom a push leaves out: `except` of `POST /v1/pushes`.
+/// The member `except` of `POST /v1/pushes`: which users do not get the push although they belong to its audience.
 package struct PushExclusion: Sendable, Equatable {
     /// The maximum number of tags.
     package static let maximumTags = 50
@@ -14,7 +14,7 @@ package struct PushExclusion: Sendable, Equatable {
     package var tags: [String] = []
     /// The users of a stored audience.
     package var audience: AudienceName?
-    /// The users whom these pushes have reached, may have reached, or are still to reach.
+    /// The users of these earlier pushes, without those to whom the pushes certainly did not send and will not send.
     package var pushes: [UUID] = []
 
     package init() {}
@@ -46,7 +46,7 @@ extension Kind where Value == PushExclusion {
             (
                 "pushes",
                 pushes.input.described(
-                    "The users whom these pushes have reached, may have reached, or are still to reach."
+                    "The users of these earlier pushes, without those to whom the pushes certainly did not send and will not send."
                 ), false
             ),
         ])

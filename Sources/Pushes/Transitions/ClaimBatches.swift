@@ -22,10 +22,10 @@ extension BatchStore {
 ///
 /// The rows are locked, so that they stay in their places (`ctid`) until they are updated by place, whatever plan
 /// PostgreSQL chooses. The lease is locked too: a server that reclaims its batches waits for this claim and then finds
-/// them; so does an operator who stops the sender (`SenderControl`). While a push is under probe (``SplitBatch``), only parts of the rejected batch are claimed. Batches that were
-/// not tried before come from one part of a push. The part is found by its key and not by its place, since another
-/// server may have claimed batches of it since this statement began. Up to 100 of these batches share a row of
-/// `push_claims`, so that rows are few and short.
+/// them; so does an operator who stops the sender (`SenderControl`). While a push is under probe (``SplitBatch``), only
+/// parts of the rejected batch are claimed. Batches that were not tried before come from one part of a push. The part is
+/// found by its key and not by its place, since another server may have claimed batches of it since this statement began.
+/// Up to 100 of these batches share a row of `push_claims`, so that rows are few and short.
 struct ClaimBatches: PostgresStatement {
     /// The maximum number of batches that share a row of `push_claims`.
     static let sharing: Int32 = 100

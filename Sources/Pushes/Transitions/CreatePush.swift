@@ -22,11 +22,14 @@ struct CreatePush: PostgresStatement {
             WHERE name = $24
             FOR SHARE
         ),
-        -- Retention deletes none of these before the push is stored.
+        -- The pushes whose users can be left out, as in `pushes_are_excludable`. Locked, so that retention takes none of
+        -- them before this push is stored.
         excluded_push AS (
             SELECT id
             FROM pushes
             WHERE id = ANY ($25)
+                AND removed_at IS NULL
+                AND (state <> 'scheduled' OR send_at <= COALESCE($14, $19))
             FOR SHARE
         ),
         audience AS (
@@ -36,8 +39,11 @@ struct CreatePush: PostgresStatement {
             LEFT JOIN excluded_audience ON true
             WHERE ($8::text IS NULL OR stored_audience.parts_id IS NOT NULL)
                 AND ($24::text IS NULL OR excluded_audience.parts_id IS NOT NULL)
-                AND (SELECT count(*) FROM excluded_push) >= 0
-                AND pushes_are_excludable($25, COALESCE($14, $19))
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM unnest($25) AS given (id)
+                    WHERE given.id NOT IN (SELECT id FROM excluded_push)
+                )
         ),
         key AS (
             INSERT INTO idempotency_keys (operator_key, key, sha256, push_id, answer)

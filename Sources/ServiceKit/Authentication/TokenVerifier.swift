@@ -111,7 +111,7 @@ package struct TokenVerifier: Sendable {
 
     /// Returns the seconds since 1970 of a claim, rounded down. The claim may have a fraction (RFC 7519 §2).
     package static func seconds(_ value: JSONValue) -> Int64? {
-        value.integer ?? value.number.flatMap { Double($0.text) }.flatMap { Int64(exactly: $0.rounded(.down)) }
+        value.integer ?? value.number?.double.flatMap { Int64(exactly: $0.rounded(.down)) }
     }
 
     /// Returns a user's id from a string or a number; `nil` unless it is a positive integer.

@@ -4,7 +4,7 @@ internal import EventLoop
 final class LoopValue<Value: Sendable>: Sendable {
     /// The copy of one loop.
     final class Copy: @unchecked Sendable {
-        // `stored` is accessed on the loop only, which all methods check.
+        // The loop owns `stored`: only code that runs on the loop accesses it, which all methods check.
 
         fileprivate let loop: EventLoop
         private var stored: Value

@@ -119,7 +119,7 @@ enum ShownStatus {
         }
     }
 
-    private static func seconds(_ value: JSONValue?) -> Double { value?.number.flatMap { Double($0.text) } ?? 0 }
+    private static func seconds(_ value: JSONValue?) -> Double { value?.number?.double ?? 0 }
 
     private static func text(_ value: JSONValue?) -> String { Text.printable(value?.string ?? "") }
 }

@@ -68,7 +68,7 @@ extension PushesCommand {
                 let message = try Self.readMessage(message)
                 let key = idempotency.key()
                 let (audience, upload) = try recipients.audience(idempotencyKey: key)
-                var push = PushRequest(
+                let push = PushRequest(
                     audience: audience,
                     exclusion: recipients.exclusion,
                     message: message,
@@ -78,27 +78,14 @@ extension PushesCommand {
                     usersPerSecond: usersPerSecond,
                     delivery: delivery,
                     skipsUnknown: !includeUnknown,
-                    isDryRun: true
+                    isDryRun: dryRun
                 )
                 if let upload { try await upload.run(on: server) }
-                var answer: JSONValue = .null
+                let answer: JSONValue
                 do {
-                    let isConfirmed = yes || !recipients.mayBeMany || !Terminal.isInteractive
-                    if dryRun || !isConfirmed { answer = try await server.send(push, idempotencyKey: key) }
-                    if !dryRun {
-                        guard isConfirmed || Terminal.confirms(DryRun.question(answer, server: server.url)) else {
-                            Terminal.writeError("Nothing was sent.")
-                            throw ExitCode.failure
-                        }
-                        push.isDryRun = false
-                        answer = try await server.send(push, idempotencyKey: key)
-                    }
-                } catch let code as ExitCode {
-                    await upload?.cleanUp(on: server)
-                    throw code
+                    answer = try await send(push, idempotencyKey: key, to: server)
                 } catch {
                     await upload?.cleanUp(on: server)
-                    if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
                     throw error
                 }
                 await upload?.cleanUp(on: server)
@@ -107,6 +94,32 @@ extension PushesCommand {
                 } else {
                     try await report(ShownPush(answer), server)
                 }
+            }
+        }
+
+        /// Sends the push, or performs the dry run, and returns the response. Asks the operator first if the recipients may be
+        /// more than expected.
+        ///
+        /// - Throws: `ExitCode` if the operator declines.
+        private func send(
+            _ push: PushRequest,
+            idempotencyKey key: String,
+            to server: ServerClient
+        ) async throws -> JSONValue {
+            if !dryRun, !yes, recipients.mayBeMany, Terminal.isInteractive {
+                var preview = push
+                preview.isDryRun = true
+                let answer = try await server.send(preview, idempotencyKey: key)
+                guard Terminal.confirms(DryRun.question(answer, server: server.url)) else {
+                    Terminal.writeError("Nothing was sent.")
+                    throw ExitCode.failure
+                }
+            }
+            do {
+                return try await server.send(push, idempotencyKey: key)
+            } catch {
+                if !dryRun { IdempotencyOptions.adviseRetry(after: error, key: key) }
+                throw error
             }
         }
 
@@ -276,8 +289,6 @@ enum DryRun {
         return "Send to \(users) of \(Text.printable(app ?? "the app at \(server)"))?"
     }
 
-    private static func number(_ value: JSONValue?) -> Double? { value?.number.flatMap { Double($0.text) } }
-
     /// Returns the lines to print.
     ///
     /// - Parameter json: The server's response.
@@ -285,7 +296,7 @@ enum DryRun {
         let total = json["users"]?["total"]?.integer ?? 0
         let skipped = json["users"]?["skipped"]?.integer ?? 0
         let excluded = json["users"]?["excluded"]?.integer ?? 0
-        let share = Text.percent(number(json["monthly_quota"]?["share"]) ?? 0)
+        let share = Text.percent(json["monthly_quota"]?["share"]?.number?.double ?? 0)
         var lines = [
             "users     \(Text.grouped(total)) (\(Text.grouped(skipped)) would be skipped)",
             "requests  \(Text.grouped(json["requests"]?.integer ?? 0)) (\(share) of those that Kakao allows in a month)",
@@ -296,7 +307,7 @@ enum DryRun {
             )
         }
         if excluded > 0 { lines.insert("left out  \(Text.grouped(excluded)) more", at: 1) }
-        if let seconds = number(json["duration_seconds"]) {
+        if let seconds = json["duration_seconds"]?.number?.double {
             lines.append("duration  about \(Text.duration(seconds: seconds))")
         }
         for request in json["first_requests"]?.array ?? [] {
