@@ -33,7 +33,7 @@ extension BatchSender {
                     message: push.message,
                     bypass: push.push.bypass ? true : nil
                 ),
-                startingBefore: lease.sendingEnd
+                startingBefore: min(lease.sendingEnd, push.hoursEnd ?? .max)
             )
             return .sent
         } catch {

@@ -283,6 +283,9 @@ actor BatchSender: Service {
             }
             push.idleUntil = 0
             push.expiry = timeLeft.map { start + $0.wholeMilliseconds }
+            push.hoursEnd = active.hoursLeft[id].map { start + $0.wholeMilliseconds }
+            // It is no longer listed then.
+            if let end = push.hoursEnd { nextRefresh = min(nextRefresh, end) }
             if !active.unprepared.contains(id) { push.isPrepared = true }
             // Another server may have stored the last result, or an operator may have resumed a push with nothing left
             // to send.
@@ -430,7 +433,7 @@ actor BatchSender: Service {
             var index = 0
             for other in ready.indices.dropFirst() where ready[other].inFlight < ready[index].inFlight { index = other }
             let push = ready[index]
-            if push.isExpired(at: now) {
+            if push.isExpired(at: now) || push.isOutsideHours(at: now) {
                 release(push)
                 signal.send()
                 continue

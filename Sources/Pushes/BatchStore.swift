@@ -13,8 +13,11 @@ final class BatchStore: Sendable {
     let slot: Int32
     let results: StatementCoalescer<RecordBatchResults>
     let settlements: StatementCoalescer<SettleBatches>
+    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
+    let hours: PostgresValue
 
-    init(pool: PostgresPool) {
+    init(pool: PostgresPool, _ settings: PushSettings = PushSettings()) {
+        hours = settings.advertisingHours.parameter(in: settings.timeZone)
         let slot = Int32.random(in: 0..<64)
         self.pool = pool
         self.slot = slot
@@ -36,6 +39,8 @@ final class BatchStore: Sendable {
     struct ActivePushes: Sendable {
         /// The pushes, with the time until each expires by the database's clock; `nil` if it does not expire.
         var timeLeft: [UUID: Duration?] = [:]
+        /// The time until the hours for advertising end, for each push that is advertising.
+        var hoursLeft: [UUID: Duration] = [:]
         /// The pushes that were not known.
         var new: [Active] = []
         /// The pushes of which more batches are being prepared.
@@ -49,12 +54,13 @@ final class BatchStore: Sendable {
     /// - Parameter known: Pushes whose messages are not read again.
     func active(besides known: [UUID]) async throws -> ActivePushes {
         var active = ActivePushes()
-        for push in try await pool.read(ListActivePushes(known: known)) {
+        for push in try await pool.read(ListActivePushes(known: known, hours: hours)) {
             if let startsIn = push.startsIn, startsIn > 0 {
                 active.nextStart = min(active.nextStart ?? .seconds(10), .seconds(startsIn))
                 continue
             }
             active.timeLeft[push.id] = .some(push.expiresIn.map { .seconds($0) })
+            active.hoursLeft[push.id] = push.hoursEndIn.map { .seconds($0) }
             if !push.isPrepared { active.unprepared.insert(push.id) }
             if let new = push.new { active.new.append(new) }
         }
@@ -71,10 +77,16 @@ struct ListActivePushes: PostgresStatement {
         SELECT id, NOT id = ANY ($1), CASE WHEN NOT id = ANY ($1) THEN message ELSE '' END, message_version, bypass,
             name, delivery, users_per_second, EXTRACT(epoch FROM expires_at - now())::float8,
             prepared_at IS NOT NULL AND retry_position IS NULL,
-            CASE WHEN state = 'scheduled' THEN EXTRACT(epoch FROM send_at - now())::float8 END
+            EXTRACT(epoch FROM GREATEST(CASE WHEN state = 'scheduled' THEN send_at END, begins) - now())::float8,
+            EXTRACT(epoch FROM ends - now())::float8
         FROM pushes
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN kind = 'advertising' THEN advertising_begins($2) END AS begins,
+                CASE WHEN kind = 'advertising' THEN advertising_ends($2) END AS ends
+        ) AS hours
         WHERE state IN ('scheduled', 'preparing', 'sending')
             AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')
+            AND (begins IS NULL OR begins <= now() + interval '10 s')
             AND EXISTS (SELECT 1 FROM sender WHERE stopped_at IS NULL)
         ORDER BY id
         LIMIT 5000
@@ -82,8 +94,9 @@ struct ListActivePushes: PostgresStatement {
 
     /// Pushes whose messages are not read.
     let known: [UUID]
+    let hours: PostgresValue
 
-    var parameters: [PostgresValue] { [.uuids(known)] }
+    var parameters: [PostgresValue] { [.uuids(known), hours] }
 
     struct Row: Sendable {
         let id: UUID
@@ -92,13 +105,16 @@ struct ListActivePushes: PostgresStatement {
         /// Seconds.
         let expiresIn: Double?
         let isPrepared: Bool
-        /// Seconds; `nil` for a push that has started.
+        /// Seconds; `nil` for a push that may be sent now.
         let startsIn: Double?
+        /// Seconds; `nil` for a push that is not advertising.
+        let hoursEndIn: Double?
     }
 
     static func decode(_ row: PostgresRow) throws -> Row {
         let (
-            id, isNew, message, version, bypass, name, delivery, usersPerSecond, expiresIn, isPrepared, startsIn
+            id, isNew, message, version, bypass, name, delivery, usersPerSecond, expiresIn, isPrepared, startsIn,
+            hoursEndIn
         ) = try row.decode(
             UUID.self,
             Bool.self,
@@ -110,6 +126,7 @@ struct ListActivePushes: PostgresStatement {
             Int32?.self,
             Double?.self,
             Bool.self,
+            Double?.self,
             Double?.self
         )
         let push = BatchStore.Active(
@@ -125,7 +142,8 @@ struct ListActivePushes: PostgresStatement {
             new: isNew ? push : nil,
             expiresIn: expiresIn,
             isPrepared: isPrepared,
-            startsIn: startsIn
+            startsIn: startsIn,
+            hoursEndIn: hoursEndIn
         )
     }
 }

@@ -81,13 +81,19 @@ struct DryRuns: Sendable {
 
     /// Returns how to find the users whom a push leaves out; `nil` if it leaves nobody out.
     private func excludedUsers(of push: NewPush) async throws -> ExcludedUsers? {
-        guard let exclusion = push.exclusion else { return nil }
+        guard push.exclusion != nil || push.consentTag != nil else { return nil }
+        let exclusion = push.exclusion ?? PushExclusion()
         var partsID: UUID?
         if let name = exclusion.audience {
             partsID = try await preparations.parts(ofAudience: name)
             guard partsID != nil else { throw PushStore.NamedObject.excludedAudience.problem }
         }
-        return ExcludedUsers(tags: exclusion.tags, partsID: partsID, pushes: exclusion.pushes)
+        return ExcludedUsers(
+            tags: exclusion.tags,
+            partsID: partsID,
+            pushes: exclusion.pushes,
+            consent: push.consentTag.map { ExcludedUsers.Consent(tag: $0, platforms: push.platforms) }
+        )
     }
 
     /// Returns the requests to Kakao for batches, without secrets.

@@ -24,6 +24,8 @@ final class OutgoingPush {
     var idleUntil: UInt64 = 0
     /// The time from which on nothing is sent: `expires_at`, converted from the database's clock.
     var expiry: UInt64?
+    /// The time from which on nothing is sent until the hours for advertising begin again; `nil` if it is no advertising.
+    var hoursEnd: UInt64?
     /// The earliest retry of a batch that this server knows of.
     private var nextRetry = UInt64.max
     var isPrepared = false
@@ -71,6 +73,9 @@ final class OutgoingPush {
     var isHeld: Bool { unsplit > 0 && isMessageInDoubt }
 
     func isExpired(at now: UInt64) -> Bool { expiry.map { now >= $0 } ?? false }
+
+    /// Whether the hours for advertising have ended.
+    func isOutsideHours(at now: UInt64) -> Bool { hoursEnd.map { now >= $0 } ?? false }
 
     /// Records that a batch may be retried at `time`.
     func recordRetry(at time: UInt64) {

@@ -111,7 +111,7 @@ struct ListPreparations: PostgresStatement {
         SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
             ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_all')), platforms, prepared_up_to, retry_position IS NOT NULL,
             exclusion IS NOT NULL, ARRAY(SELECT jsonb_array_elements_text(exclusion -> 'tags_any')), excluded_parts_id,
-            COALESCE(excluded_pushes, '{}')
+            COALESCE(excluded_pushes, '{}'), consent_tag
         FROM pushes
         WHERE state IN ('scheduled', 'preparing', 'sending')
             AND (
@@ -130,7 +130,7 @@ struct ListPreparations: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> PreparationStore.Preparation {
         let (
             id, isOwn, partsID, tagsAny, tagsAll, platforms, position, isRetry, hasExclusion, excludedTags,
-            excludedPartsID, excludedPushes
+            excludedPartsID, excludedPushes, consentTag
         ) = try row.decode(
             UUID.self,
             Bool.self,
@@ -143,7 +143,8 @@ struct ListPreparations: PostgresStatement {
             Bool.self,
             [String].self,
             UUID?.self,
-            [UUID].self
+            [UUID].self,
+            String?.self
         )
         let audience: PushAudience.Source =
             if isOwn {
@@ -160,8 +161,13 @@ struct ListPreparations: PostgresStatement {
         return PreparationStore.Preparation(
             pushID: id,
             audience: audience,
-            exclusion: hasExclusion
-                ? ExcludedUsers(tags: excludedTags, partsID: excludedPartsID, pushes: excludedPushes) : nil,
+            exclusion: hasExclusion || consentTag != nil
+                ? ExcludedUsers(
+                    tags: excludedTags,
+                    partsID: excludedPartsID,
+                    pushes: excludedPushes,
+                    consent: consentTag.map { ExcludedUsers.Consent(tag: $0, platforms: platforms) }
+                ) : nil,
             platforms: platforms,
             isRetry: isRetry,
             position: position

@@ -58,6 +58,10 @@ struct NewPush: Sendable {
     /// The name of the operator key that creates it.
     var createdBy: String?
     let audience: PushAudience
+    /// `nil` if the request did not say.
+    var kind: PushKind?
+    /// The tag that all of a user's devices need; `nil` if none is needed.
+    var consentTag: String?
     /// The users who are left out.
     var exclusion: PushExclusion?
     let message: PushMessage
@@ -113,6 +117,7 @@ struct PushSummary: Sendable {
     let name: String?
     /// The name of the operator key that created it; `nil` for a push of an earlier version.
     let createdBy: String?
+    let kind: PushKind?
     let state: PushState
     let reason: String?
     /// The audience as it is shown: a JSON object.
@@ -121,6 +126,8 @@ struct PushSummary: Sendable {
     let exclusion: [UInt8]?
     /// The excluded pushes that it waits for.
     let waitsFor: [UUID]
+    /// The time until which advertising has to wait; `nil` if the push does not wait for it.
+    let waitsUntil: Date?
     let delivery: Delivery
     let usersPerSecond: Int32?
     let sendAt: Date?

@@ -34,7 +34,9 @@ package struct PushFeature: Feature {
         let monitoring = PushMonitoring(
             users: users,
             progress: progress,
-            queue: CachedQuery(server.sending.pool, PushQueue.read)
+            queue: CachedQuery(server.sending.pool) { [settings] pool in
+                try await PushQueue.read(pool, settings.advertisingHours.parameter(in: settings.timeZone))
+            }
         )
         server.monitoring.register(monitoring.report)
         server.senderControl.onChange(notices.pushChanged)
@@ -43,14 +45,15 @@ package struct PushFeature: Feature {
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         routes.add(
             PushRoutes(
-                store: PushStore(pool: loop.pool),
+                store: PushStore(pool: loop.pool, settings),
                 dryRuns: DryRuns(
                     server: server,
-                    store: PushStore(pool: loop.pool),
+                    store: PushStore(pool: loop.pool, settings),
                     preparations: PreparationStore(pool: loop.pool),
                     kakao: loop.kakao(.requests),
                     limit: dryRuns
                 ),
+                settings: settings,
                 defaultUsersPerSecond: { [defaultUsersPerSecond] in
                     defaultUsersPerSecond.withLock { $0.map(Int32.init(clamping:)) }
                 },
@@ -66,7 +69,7 @@ package struct PushFeature: Feature {
         let (sending, background) = (server.sending, server.background)
         let sender = BatchSender(
             loop: sending.loop,
-            store: BatchStore(pool: sending.pool),
+            store: BatchStore(pool: sending.pool, settings),
             kakao: sending.kakao(.pushes),
             version: server.kakao.pushVersion,
             availability: server.availability,

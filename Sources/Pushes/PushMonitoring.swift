@@ -13,8 +13,8 @@ struct PushQueue: Sendable {
     /// The number of unfinished pushes in each state.
     let pushes: [PushState: Int64]
 
-    static func read(_ pool: PostgresPool) async throws -> PushQueue {
-        guard let depth = try await pool.read(ReadPushQueue(limit: Backlog.limit)).first else {
+    static func read(_ pool: PostgresPool, _ hours: PostgresValue) async throws -> PushQueue {
+        guard let depth = try await pool.read(ReadPushQueue(limit: Backlog.limit, hours: hours)).first else {
             throw PostgresError(.decoding)
         }
         var pushes: [PushState: Int64] = [:]
@@ -94,13 +94,19 @@ struct PushMonitoring: Sendable {
 
 // MARK: Statements
 
-/// Counts waiting and sending batches, each up to a limit, and computes for how many seconds the oldest waiting batch
+/// Counts waiting and sending batches, without those of advertising outside the hours for it, each up to a limit, and computes for how many seconds the oldest waiting batch
 /// has been due.
 ///
 /// Reads only partial indexes, which contain no finished batches. Rows of single batches are read only
 /// up to the limit; parts and claims hold many batches each.
 struct ReadPushQueue: PostgresStatement {
     static let sql: SQL = """
+        WITH unfinished AS MATERIALIZED (
+            SELECT id
+            FROM pushes
+            WHERE state IN ('scheduled', 'preparing', 'sending')
+                AND (kind IS DISTINCT FROM 'advertising' OR advertising_ends($2) IS NOT NULL)
+        )
         SELECT
             LEAST(
                 $1,
@@ -108,18 +114,16 @@ struct ReadPushQueue: PostgresStatement {
                     SELECT count(*)
                     FROM (
                         SELECT
-                        FROM pushes
-                        JOIN push_batches AS batch ON batch.push_id = pushes.id
-                        WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
-                            AND batch.state = 'waiting'
+                        FROM unfinished AS push
+                        JOIN push_batches AS batch ON batch.push_id = push.id
+                        WHERE batch.state = 'waiting'
                         LIMIT $1
                     ) AS again
                 ) + (
                     SELECT COALESCE(sum(part.batches - part.claimed), 0)
-                    FROM pushes
-                    JOIN push_parts AS part ON part.push_id = pushes.id
-                    WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
-                        AND part.claimed < part.batches
+                    FROM unfinished AS push
+                    JOIN push_parts AS part ON part.push_id = push.id
+                    WHERE part.claimed < part.batches
                 )
             ),
             LEAST(
@@ -140,12 +144,12 @@ struct ReadPushQueue: PostgresStatement {
             ),
             (
                 SELECT greatest(0, extract(epoch FROM now() - min(first.next_attempt_at)))::float8
-                FROM pushes
+                FROM unfinished AS push
                 CROSS JOIN LATERAL (
                     (
                         SELECT next_attempt_at
                         FROM push_batches
-                        WHERE push_id = pushes.id
+                        WHERE push_id = push.id
                             AND state = 'waiting'
                         ORDER BY next_attempt_at
                         LIMIT 1
@@ -154,19 +158,19 @@ struct ReadPushQueue: PostgresStatement {
                     (
                         SELECT created_at
                         FROM push_parts
-                        WHERE push_id = pushes.id
+                        WHERE push_id = push.id
                             AND claimed < batches
                         ORDER BY number
                         LIMIT 1
                     )
                 ) AS first
-                WHERE pushes.state IN ('scheduled', 'preparing', 'sending')
             )
         """
 
     let limit: Int64
+    let hours: PostgresValue
 
-    var parameters: [PostgresValue] { [.int64(limit)] }
+    var parameters: [PostgresValue] { [.int64(limit), hours] }
     static func decode(
         _ row: PostgresRow
     ) throws -> (waitingBatches: Int64, sendingBatches: Int64, oldestWaitingSeconds: Double) {

@@ -18,6 +18,7 @@ struct PushRoutes: RouteCollection {
 
     let store: PushStore
     let dryRuns: DryRuns
+    let settings: PushSettings
     /// Returns the rate of pushes whose requests have none.
     let defaultUsersPerSecond: @Sendable () -> Int32?
     let notices: PushNotices
@@ -43,6 +44,12 @@ struct PushRoutes: RouteCollection {
         "Whether the message contains its push token, which need not be registered."
     )
 
+    private static let kind = Field.optional(
+        "kind",
+        Kind<PushKind>.choice,
+        "Whether the push is advertising: not a parameter of Kakao, but of this server."
+    )
+
     private static func sending(_ version: PushVersion) -> Operation<PushRoutes> {
         Operation(
             OperationDeclaration(
@@ -52,7 +59,7 @@ struct PushRoutes: RouteCollection {
                 .operator(.send),
                 "Sends a message to up to a hundred users.",
                 headers: [Idempotency.field],
-                body: .fields([uuids, pushMessage, bypass]),
+                body: .fields([uuids, pushMessage, bypass, kind]),
                 unknownFields: .ignored,
                 answers: [
                     .empty(.ok, "The push is stored, and is sent even if the server stops.", headers: [.location])
@@ -71,6 +78,8 @@ struct PushRoutes: RouteCollection {
         )
         push.createdBy = call.caller.keyName
         push.bypass = try call[Self.bypass]
+        push.kind = try call[Self.kind]
+        try push.checkKind(settings)
         // Kakao may have tokens that were never registered here. As in Kakao's API, users without a token are ignored.
         push.skipsUnknown = false
         return try await store(push, call, answer: [], status: .ok, now: Date())
@@ -105,7 +114,7 @@ struct PushRoutes: RouteCollection {
     )
 
     @Sendable private func create(_ call: Call) async throws -> Response {
-        var push = try NewPush(call)
+        var push = try NewPush(call, settings)
         push.usersPerSecond = push.usersPerSecond ?? defaultUsersPerSecond()
         guard try !call[Self.dryRun] else { return .json(DryRun.shape.json(try await dryRuns.run(push))) }
         // The response contains the time as it is stored, so that it does not change later.

@@ -5,6 +5,12 @@ package struct PushSettings: SettingsGroup {
     package var retentionDays = 30
     /// The rate of pushes whose requests have none.
     package var defaultUsersPerSecond: Int?
+    /// Whether each request has to say whether its push is advertising.
+    package var requiresKind = false
+    package var advertisingHours = AdvertisingHours()
+    package var timeZone = "Asia/Seoul"
+    /// The tag that all of a user's devices need for advertising.
+    package var advertisingTag: String?
     /// The intervals of the delivery, which tests shorten.
     package var intervals = WorkIntervals()
 
@@ -23,6 +29,26 @@ package struct PushSettings: SettingsGroup {
             optional: .integer(1...1_000_000),
             reloadable: true,
             "the rate of a push whose request has no `users_per_second`, so that the apps of all users do not call at once"
+        ),
+        Setting(
+            "pushes.require_kind",
+            \.requiresKind,
+            .boolean,
+            "whether each request has to say whether its push is `advertising` or `informational` ([advertising](korea.md))"
+        ),
+        Setting(
+            "pushes.advertising_hours",
+            \.advertisingHours,
+            .hours,
+            "the hours in which advertising is sent; outside of them it waits. The default is the law of Korea"
+        ),
+        Setting("pushes.time_zone", \.timeZone, .timeZone, "the time zone of these hours"),
+        Setting(
+            "pushes.advertising_tag",
+            \.advertisingTag,
+            optional: .text,
+            example: "marketing-consent",
+            "the tag of devices whose users have consented to advertising, which is sent to no others"
         ),
     ]
 }

@@ -6,7 +6,7 @@ internal import ServiceKit
 extension PushStore {
     /// Returns a push and its counts; `nil` if there is no such push.
     func summary(_ id: UUID) async throws -> PushSummary? {
-        try await pool.read(ReadPush(id: id)).first
+        try await pool.read(ReadPush(id: id, hours: hours)).first
     }
 
     /// The pushes to list.
@@ -27,7 +27,7 @@ extension PushStore {
 
     /// Returns up to `limit` pushes that pass `filter`, the latest first.
     func list(_ filter: Filter, limit: Int) async throws -> [PushSummary] {
-        try await pool.read(ListPushes(filter: filter, limit: limit))
+        try await pool.read(ListPushes(filter: filter, limit: limit, hours: hours))
     }
 
     /// Returns up to `limit` batches of a push in the order of their numbers; `nil` if there is no such push.
@@ -60,11 +60,12 @@ extension PushSummary {
     /// Decodes the columns of ``ReadPush`` and ``ListPushes``.
     fileprivate init(_ row: PostgresRow) throws {
         let (
-            id, name, createdBy, state, reason, audience, exclusion, delivery, usersPerSecond, sendAt, expiresAt,
+            id, name, createdBy, kind, state, reason, audience, exclusion, delivery, usersPerSecond, sendAt, expiresAt,
             createdAt, startedAt, finishedAt, users, skipped, batches, states, stateUsers, stateBatches, mayRepeat,
-            waitsFor
+            waitsFor, waitsUntil
         ) = try row.decode(
             UUID.self,
+            String?.self,
             String?.self,
             String?.self,
             String.self,
@@ -85,7 +86,8 @@ extension PushSummary {
             [Int64].self,
             [Int64].self,
             Int64.self,
-            [UUID].self
+            [UUID].self,
+            Date?.self
         )
         var userCounts = PushCounts(total: users, skipped: skipped, mayRepeat: mayRepeat)
         userCounts.add(states, stateUsers)
@@ -95,11 +97,13 @@ extension PushSummary {
             id: id,
             name: name,
             createdBy: createdBy,
+            kind: kind.flatMap(PushKind.init(rawValue:)),
             state: PushState(rawValue: state) ?? .halted,
             reason: reason,
             audience: audience,
             exclusion: exclusion,
             waitsFor: waitsFor,
+            waitsUntil: waitsUntil,
             delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
             usersPerSecond: usersPerSecond,
             sendAt: sendAt,
@@ -118,10 +122,14 @@ extension PushSummary {
 /// Reads a push and its counts.
 struct ReadPush: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.exclusion, push.delivery,
+        SELECT push.id, push.name, push.created_by, push.kind, push.state, push.reason, push.audience, push.exclusion, push.delivery,
             push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
             push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat,
-            push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at)
+            push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
+            CASE
+                WHEN push.kind = 'advertising' AND push.state IN ('scheduled', 'preparing', 'sending')
+                    THEN advertising_begins($2)
+            END
         FROM pushes AS push
         CROSS JOIN LATERAL (
             SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
@@ -133,18 +141,23 @@ struct ReadPush: PostgresStatement {
         """
 
     let id: UUID
+    let hours: PostgresValue
 
-    var parameters: [PostgresValue] { [.uuid(id)] }
+    var parameters: [PostgresValue] { [.uuid(id), hours] }
     static func decode(_ row: PostgresRow) throws -> PushSummary { try PushSummary(row) }
 }
 
 /// Lists pushes and their counts, the latest first.
 struct ListPushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.created_by, push.state, push.reason, push.audience, push.exclusion, push.delivery,
+        SELECT push.id, push.name, push.created_by, push.kind, push.state, push.reason, push.audience, push.exclusion, push.delivery,
             push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
             push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat,
-            push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at)
+            push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
+            CASE
+                WHEN push.kind = 'advertising' AND push.state IN ('scheduled', 'preparing', 'sending')
+                    THEN advertising_begins($9)
+            END
         FROM find_pushes($1, $2, $3, $4, $5, $6, $7, $8) AS found (id)
         JOIN pushes AS push ON push.id = found.id
         CROSS JOIN LATERAL (
@@ -158,11 +171,13 @@ struct ListPushes: PostgresStatement {
 
     let filter: PushStore.Filter
     let limit: Int
+    let hours: PostgresValue
 
     var parameters: [PostgresValue] {
         [
             .text(filter.state?.rawValue), .text(filter.name), .text(filter.createdBy), .timestamp(filter.since),
             .timestamp(filter.until), .bool(filter.isUnfinished), .uuid(filter.before), .int64(Int64(limit)),
+            hours,
         ]
     }
     static func decode(_ row: PostgresRow) throws -> PushSummary { try PushSummary(row) }

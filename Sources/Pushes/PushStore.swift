@@ -7,6 +7,13 @@ internal import ServiceKit
 /// Creates, controls and shows pushes in PostgreSQL.
 struct PushStore: Sendable {
     let pool: PostgresPool
+    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
+    let hours: PostgresValue
+
+    init(pool: PostgresPool, _ settings: PushSettings = PushSettings()) {
+        self.pool = pool
+        hours = settings.advertisingHours.parameter(in: settings.timeZone)
+    }
 
     enum Creation: Sendable {
         case created
@@ -54,11 +61,13 @@ extension NewPush {
             id: id,
             name: name,
             createdBy: createdBy,
+            kind: kind,
             state: initialState,
             reason: nil,
             audience: audience.json.bytes(),
             exclusion: exclusion?.json.bytes(),
             waitsFor: [],
+            waitsUntil: nil,
             delivery: delivery,
             usersPerSecond: usersPerSecond,
             sendAt: sendAt,

@@ -11,12 +11,19 @@ internal import ServiceKit
 extension NewPush {
     /// The fields of `POST /v1/pushes` that describe the push.
     static let fields: [any FieldDeclaration] = [
-        nameField, audienceField, exceptField, messageField, sendAtField, expiresAtField, usersPerSecondField,
+        nameField, kindField, audienceField, exceptField, messageField, sendAtField, expiresAtField,
+        usersPerSecondField,
         deliveryField,
         skipUnknownField,
     ]
 
     private static let nameField = Field.optional("name", .text(1...200), "A name for people.")
+    private static let kindField = Field.optional(
+        "kind",
+        Kind<PushKind>.choice,
+        "Whether the push is advertising, which waits outside the hours for it, needs the mark (광고) in its texts, and is sent only to "
+            + "users who have consented."
+    )
     private static let audienceField = Field.required("audience", .audience, "The users to send to.")
     private static let exceptField = Field.optional(
         "except",
@@ -53,8 +60,10 @@ extension NewPush {
     /// Reads the body of `POST /v1/pushes`.
     ///
     /// - Throws: ``Problem`` for a missing or invalid field.
-    init(_ call: Call) throws {
+    init(_ call: Call, _ settings: PushSettings) throws {
         self.init(audience: try call[Self.audienceField], message: try call[Self.messageField])
+        kind = try call[Self.kindField]
+        try checkKind(settings)
         exclusion = try call[Self.exceptField]
         createdBy = call.caller.keyName
         name = try call[Self.nameField]
@@ -69,6 +78,25 @@ extension NewPush {
         if let expiresAt, expiresAt <= sendAt ?? Date() {
             throw Problem.field("expires_at", sendAt == nil ? "in the future" : "after send_at")
         }
+    }
+}
+
+extension NewPush {
+    /// Applies the rules for advertising.
+    ///
+    /// - Throws: ``Problem`` for a missing kind, or for advertising without its mark.
+    mutating func checkKind(_ settings: PushSettings) throws {
+        guard kind != nil || !settings.requiresKind else {
+            throw Problem.field("kind", "advertising or informational, as the setting pushes.require_kind demands")
+        }
+        guard kind == .advertising else { return }
+        guard message.isMarkedAsAdvertising else {
+            throw Problem.field(
+                "message",
+                "a message with \(PushMessage.advertisingMark) in for_apns.message and in a text of custom_field, since the push is advertising"
+            )
+        }
+        consentTag = settings.advertisingTag
     }
 }
 
@@ -158,6 +186,7 @@ extension PushSummary {
             .member("id", .uuid, "The id of the push.", \.id),
             .nullable("name", .text, "Its name for people.", \.name),
             .nullable("created_by", .text, "The name of the operator key that created it.", \.createdBy),
+            .nullable("kind", Kind<PushKind>.choice, "Whether it is advertising.", \.kind),
             .member("state", .pushState, "Its state.", \.state),
             .nullable("reason", .text, "Why it is halted, in Kakao's words.", \.reason),
             .member("audience", .objectText, "The audience as given; a long list of users is truncated.") {
@@ -171,6 +200,12 @@ extension PushSummary {
                 .uuid,
                 "The pushes whose users are left out, and which it waits for: they are being prepared, or have just ended.",
                 \.waitsFor
+            ),
+            .nullable(
+                "waits_until",
+                .time,
+                "When advertising may be sent again, if it waits for that: `pushes.advertising_hours`.",
+                \.waitsUntil
             ),
             .member("delivery", .delivery, "Whether a request whose response was lost is sent again.", \.delivery),
             .nullable("send_at", .time, "When it is to be sent.", \.sendAt),

@@ -12,10 +12,19 @@ struct ExcludedUsers: Sendable {
     /// The number of parts of a push that are read at a time, of up to fifty thousand users each.
     private static let pushParts = 4
 
+    /// The tag that all of a user's devices need.
+    struct Consent: Sendable {
+        let tag: String
+        /// The push types of the devices; empty for all.
+        let platforms: [String]
+    }
+
     let tags: [String]
     /// The parts of the stored audience.
     let partsID: UUID?
     let pushes: [UUID]
+    /// Leaves out all users who have not consented; `nil` if no consent is needed.
+    let consent: Consent?
 
     /// A push whose users cannot be left out, because retention has deleted them.
     struct PushRemoved: Error, CustomStringConvertible {
@@ -36,6 +45,10 @@ struct ExcludedUsers: Sendable {
         if !tags.isEmpty, !rest.isEmpty {
             let tagged = try await pool.queryAlone(FindTaggedUsers(userIDs: rest, tags: tags)).first ?? []
             rest.subtract(tagged)
+        }
+        if let consent, !rest.isEmpty {
+            let find = FindConsentingUsers(userIDs: rest, consent: consent)
+            rest = try await pool.queryAlone(find).first ?? []
         }
         if let partsID { try await subtractAudience(partsID, from: &rest, pool) }
         for push in pushes where !rest.isEmpty { try await subtractUsers(of: push, from: &rest, pool) }
@@ -126,6 +139,29 @@ struct FindTaggedUsers: PostgresStatement {
     let tags: [String]
 
     var parameters: [PostgresValue] { [.int64s(userIDs), .texts(tags)] }
+    static func decode(_ row: PostgresRow) throws -> [Int64] { try row.decode([Int64].self) }
+}
+
+/// Returns those of some users who have a device, and consent on all of them that a push addresses, in the given order.
+struct FindConsentingUsers: PostgresStatement {
+    static let sql: SQL = """
+        SELECT ARRAY(
+            SELECT item.user_id
+            FROM unnest($1::bigint[]) AS item (user_id)
+            WHERE (
+                SELECT bool_and(tags @> ARRAY[$2])
+                FROM devices
+                WHERE devices.user_id = item.user_id
+                    AND NOT withdrawn
+                    AND (cardinality($3) = 0 OR push_type = ANY ($3))
+            )
+        )
+        """
+
+    let userIDs: [Int64]
+    let consent: ExcludedUsers.Consent
+
+    var parameters: [PostgresValue] { [.int64s(userIDs), .text(consent.tag), .texts(consent.platforms)] }
     static func decode(_ row: PostgresRow) throws -> [Int64] { try row.decode([Int64].self) }
 }
 

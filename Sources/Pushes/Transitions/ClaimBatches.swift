@@ -14,7 +14,7 @@ extension BatchStore {
     /// - Returns: Up to twice as many batches as wanted: as many that were tried before, and as many that were not. For
     ///   a push with a rate limit, at most as many as wanted, and as many as the rate allows for all servers together.
     func claim(_ shares: [Share], lease: UUID) async throws -> ClaimedBatches {
-        ClaimedBatches(try await pool.write(ClaimBatches(shares: shares, lease: lease)), lease: lease)
+        ClaimedBatches(try await pool.write(ClaimBatches(shares: shares, lease: lease, hours: hours)), lease: lease)
     }
 }
 
@@ -80,6 +80,7 @@ struct ClaimBatches: PostgresStatement {
             LEFT JOIN rated ON rated.id = push.id
             WHERE push.state IN ('preparing', 'sending')
                 AND (push.expires_at IS NULL OR push.expires_at > now())
+                AND (push.kind IS DISTINCT FROM 'advertising' OR advertising_ends($5) IS NOT NULL)
                 AND (push.users_per_second IS NULL OR rated.id IS NOT NULL)
         ),
         due AS (
@@ -206,11 +207,13 @@ struct ClaimBatches: PostgresStatement {
 
     let shares: [BatchStore.Share]
     let lease: UUID
+    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
+    let hours: PostgresValue
 
     var parameters: [PostgresValue] {
         [
             .uuids(shares.map(\.pushID)), .int32s(shares.map { Int32(clamping: $0.batches) }), .uuid(lease),
-            .int32(Self.sharing),
+            .int32(Self.sharing), hours,
         ]
     }
 

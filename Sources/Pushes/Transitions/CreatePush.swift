@@ -72,14 +72,15 @@ struct CreatePush: PostgresStatement {
             INSERT INTO pushes (
                 id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
                 batch_users, delivery, users_per_second, send_at, expires_at, created_at, started_at, prepared_at, users,
-                users_skipped, next_number, created_by, exclusion, excluded_parts_id, excluded_pushes
+                users_skipped, next_number, created_by, exclusion, excluded_parts_id, excluded_pushes,
+                kind, consent_tag
             )
             SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12,
                 $13, $14, $18, $19, CASE WHEN $20 THEN $19 END, CASE WHEN $20 THEN $19 END,
                 CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
                 CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
                 CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END, $22, $23,
-                audience.excluded_parts_id, NULLIF($25, '{}')
+                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27
             FROM audience
             CROSS JOIN own
             WHERE $15::text IS NULL
@@ -115,7 +116,8 @@ struct CreatePush: PostgresStatement {
             .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
             .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
             .bytes(idempotency?.operatorKeyID), .text(push.createdBy), .jsonb(push.exclusion?.json.bytes()),
-            .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []),
+            .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []), .text(push.kind?.rawValue),
+            .text(push.consentTag),
         ]
     }
 
@@ -125,7 +127,7 @@ struct CreatePush: PostgresStatement {
 extension NewPush {
     /// Whether it is a single batch that is sent at once.
     fileprivate var isOneBatch: Bool {
-        guard case .users(let ids) = audience, exclusion == nil else { return false }
+        guard case .users(let ids) = audience, exclusion == nil, consentTag == nil else { return false }
         return sendAt == nil && ids.count <= Int(batchUsers)
     }
 

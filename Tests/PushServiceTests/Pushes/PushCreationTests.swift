@@ -14,7 +14,8 @@ import Testing
 /// Tests of `POST /v1/pushes`: valid and invalid requests, and their responses.
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {
     private static let members = [
-        "id", "name", "created_by", "state", "reason", "audience", "except", "waits_for", "delivery", "send_at",
+        "id", "name", "created_by", "kind", "state", "reason", "audience", "except", "waits_for", "waits_until",
+        "delivery", "send_at",
         "expires_at",
         "created_at",
         "started_at", "finished_at", "users", "batches", "users_per_second", "estimated_end",

@@ -44,7 +44,8 @@ import Testing
             let shown = try #require(try await service.api.get(push).json?.object)
             #expect(
                 shown.members.map(\.name) == [
-                    "id", "name", "created_by", "state", "reason", "audience", "except", "waits_for", "delivery",
+                    "id", "name", "created_by", "kind", "state", "reason", "audience", "except", "waits_for",
+                    "waits_until", "delivery",
                     "send_at",
                     "expires_at", "created_at", "started_at", "finished_at", "users", "batches", "users_per_second",
                     "estimated_end",

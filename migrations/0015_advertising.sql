@@ -1,0 +1,42 @@
+-- Advertising: which pushes are advertising, and when they may be sent.
+
+ALTER TABLE pushes
+    -- NULL if the request did not say.
+    ADD COLUMN kind         text    CHECK (kind IN ('advertising', 'informational')),
+    -- The tag that all of a user's devices need for advertising; NULL if none is needed.
+    ADD COLUMN consent_tag  text;
+
+-- Returns the end of the present hours for advertising; NULL outside of them.
+--
+-- `hours` has a time zone and the times of its days at which advertising may begin and has to end, such as
+-- {Asia/Seoul,08:00,21:00}. If the end is not after the beginning, it is on the next day.
+CREATE FUNCTION advertising_ends(hours text[]) RETURNS timestamptz
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT CASE
+            WHEN begins < ends AND now >= day + begins AND now < day + ends THEN day + ends
+            WHEN begins >= ends AND now >= day + begins THEN day + interval '1 day' + ends
+            WHEN begins >= ends AND now < day + ends THEN day + ends
+        END AT TIME ZONE hours[1]
+    FROM (
+        SELECT now, date_trunc('day', now) AS day, hours[2]::interval AS begins, hours[3]::interval AS ends
+        FROM (SELECT clock_timestamp() AT TIME ZONE hours[1] AS now) AS clock
+    ) AS local
+$$;
+
+-- Returns the beginning of the next hours for advertising; NULL within such hours.
+CREATE FUNCTION advertising_begins(hours text[]) RETURNS timestamptz
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT CASE
+            WHEN now < day + begins THEN day + begins
+            ELSE day + interval '1 day' + begins
+        END AT TIME ZONE hours[1]
+    FROM (
+        SELECT now, date_trunc('day', now) AS day, hours[2]::interval AS begins
+        FROM (SELECT clock_timestamp() AT TIME ZONE hours[1] AS now) AS clock
+    ) AS local
+    WHERE advertising_ends(hours) IS NULL
+$$;
