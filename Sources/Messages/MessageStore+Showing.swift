@@ -74,7 +74,7 @@ struct FindIdempotentMessage: PostgresStatement {
     let idempotency: Idempotency
 
     var parameters: [PostgresValue] {
-        [.bytes(idempotency.operatorKeyID), .text(idempotency.key), .bytes(idempotency.digest)]
+        [.bytes(idempotency.operatorKey), .text(idempotency.key), .bytes(idempotency.digest)]
     }
 
     static func decode(_ row: PostgresRow) throws -> MessageStore.Creation {

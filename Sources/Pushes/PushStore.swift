@@ -94,7 +94,7 @@ struct FindIdempotentRequest: PostgresStatement {
     let idempotency: Idempotency
 
     var parameters: [PostgresValue] {
-        [.bytes(idempotency.operatorKeyID), .text(idempotency.key), .bytes(idempotency.digest)]
+        [.bytes(idempotency.operatorKey), .text(idempotency.key), .bytes(idempotency.digest)]
     }
 
     static func decode(_ row: PostgresRow) throws -> PushStore.Creation {

@@ -53,7 +53,7 @@ struct KeysCommand: AsyncParsableCommand {
         func run() async throws {
             try await withKeyStore(options) { store in
                 let rows =
-                    [["name", "scopes", "created", "last used", "validity"]] + (try await store.list()).map(Self.row)
+                    [["id", "name", "scopes", "created", "last used", "validity"]] + (try await store.list()).map(Self.row)
                 for line in Text.table(rows) { Terminal.writeLine(line) }
             }
         }
@@ -62,7 +62,7 @@ struct KeysCommand: AsyncParsableCommand {
             let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
             let made = key.createdAt.ISO8601Format()
             let lastUsed = key.lastUsedAt?.ISO8601Format() ?? "never"
-            return [Text.printable(key.name), scopes, made, lastUsed, standing(key)]
+            return [key.id.lowercased, Text.printable(key.name), scopes, made, lastUsed, standing(key)]
         }
 
         private static func standing(_ key: OperatorKey) -> String {
@@ -74,19 +74,30 @@ struct KeysCommand: AsyncParsableCommand {
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Revoke all keys of a name. Every server rejects them within a second."
+            abstract: "Revoke a key, or all keys of a name. Every server rejects them within a second."
         )
 
         @OptionGroup var options: SettingsOptions
 
+        @Option(help: "The id of the key to revoke, as push-server keys list shows it.", transform: parseID)
+        var id: UUID?
+
         @Option(help: "The name of the keys to revoke.")
-        var name: String
+        var name: String?
+
+        func validate() throws {
+            guard (id == nil) != (name == nil) else { throw ValidationError("Give either --id or --name.") }
+        }
 
         @concurrent
         func run() async throws {
             try await withKeyStore(options) { store in
-                let count = try await store.revoke(name: name)
-                guard count > 0 else { throw ValidationError("There is no unrevoked key named \(name).") }
+                var count = 0
+                if let id { count = try await store.revoke(id: id) ? 1 : 0 }
+                if let name { count = try await store.revoke(name: name) }
+                guard count > 0 else {
+                    throw ValidationError("There is no unrevoked key with this \(id == nil ? "name" : "id").")
+                }
                 print("revoked \(count)")
             }
         }
@@ -100,6 +111,11 @@ private func parseScope(_ text: String) throws -> Scope {
         throw ValidationError("Unknown scope \(text). Allowed: \(scopeNames).")
     }
     return scope
+}
+
+private func parseID(_ text: String) throws -> UUID {
+    guard let id = UUID(uuidString: text) else { throw ValidationError("\(text) is not the id of a key.") }
+    return id
 }
 
 /// Runs `body` with the store of operator keys, over a connection to the database for this command.

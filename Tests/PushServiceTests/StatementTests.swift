@@ -96,7 +96,7 @@ import Testing
         let push = NewPush(audience: .users([1]), message: PushMessage(text: "{}", version: .v1))
         let idempotency = Idempotency(
             key: "k",
-            operatorKeyID: [],
+            operatorKey: [],
             digest: [UInt8](repeating: 0, count: 32)
         )
         let preparation = PreparationStore.Preparation(
@@ -246,7 +246,7 @@ import Testing
                 expiresAt: nil
             ),
             ListOperatorKeys(),
-            RevokeOperatorKeys(name: ""),
+            RevokeOperatorKeys(id: nil, name: ""),
             ReadPushQueue(limit: 1, hours: AdvertisingHours().parameter(in: "Asia/Seoul")),
             CountPendingDevices(limit: 1),
             CountUnfinishedPushes(),

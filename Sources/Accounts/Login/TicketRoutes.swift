@@ -108,7 +108,7 @@ struct TicketRoutes: RouteCollection {
         )
         guard let results, let exchange else { throw Problem.accountsDisabled }
         guard case .operator(let operatorKey) = call.caller else { preconditionFailure("only operators are admitted") }
-        let request = Self.digest(of: code, operatorKey.id)
+        let request = Self.digest(of: code, operatorKey.digest)
         let loop = call.request.loop
         let deadline = MonotonicTime.now + Self.wait
         while true {

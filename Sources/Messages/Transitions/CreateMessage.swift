@@ -51,7 +51,7 @@ struct CreateMessage: PostgresStatement {
             .text(content.template), .int64(content.templateID),
             .text(content.arguments.map { JSONValue.object($0).description }), .text(content.url),
             .text(message.delivery.rawValue), .text(message.whenOverQuota.rawValue), .timestamp(message.sendAt),
-            .timestamp(message.expiresAt), .timestamp(now), .bytes(idempotency?.operatorKeyID),
+            .timestamp(message.expiresAt), .timestamp(now), .bytes(idempotency?.operatorKey),
             .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response), .int64s(receivers.userIDs),
             .texts(receivers.uuids),
         ]

@@ -115,7 +115,7 @@ struct CreatePush: PostgresStatement {
             .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
             .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
             .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
-            .bytes(idempotency?.operatorKeyID), .text(push.createdBy), .jsonb(push.exclusion?.json.bytes()),
+            .bytes(idempotency?.operatorKey), .text(push.createdBy), .jsonb(push.exclusion?.json.bytes()),
             .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []), .text(push.kind?.rawValue),
             .text(push.consentTag),
         ]

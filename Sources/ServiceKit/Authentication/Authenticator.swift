@@ -136,7 +136,7 @@ struct Authenticator: Authorizer {
             return nil
         }
         @Sendable func admit(_ grant: OperatorKeys.Grant) throws {
-            request.principal = Caller.operator(KeyIdentity(id: digest, name: grant.name))
+            request.principal = Caller.operator(KeyIdentity(id: grant.id, name: grant.name, digest: digest))
             try scopes.check(grant.scopes)
         }
         if let known = try operators.knownGrant(ofKeyWith: digest, from: request.clientAddress.network) {

@@ -4,6 +4,8 @@ package import Postgres
 
 /// The stored data of an operator's or a backend's key. The key itself was shown once and is not stored.
 package struct OperatorKey: Sendable {
+    /// The id by which records name the key.
+    package let id: UUID
     package let name: String
     package let scopes: Set<Scope>
     package let createdAt: Date
@@ -58,9 +60,14 @@ package struct OperatorKeyStore: Sendable {
         try await pool.read(ListOperatorKeys())
     }
 
-    /// Revokes the keys with a name at once. Returns their number.
+    /// Revokes the key with an id at once. Returns whether there was such a key that was not revoked yet.
+    package func revoke(id: UUID) async throws -> Bool {
+        try await pool.write(RevokeOperatorKeys(id: id, name: nil)) > 0
+    }
+
+    /// Revokes all keys with a name at once. Returns their number.
     package func revoke(name: String) async throws -> Int {
-        try await pool.write(RevokeOperatorKeys(name: name))
+        try await pool.write(RevokeOperatorKeys(id: nil, name: name))
     }
 }
 
@@ -76,7 +83,7 @@ extension Set<Scope> {
 /// Finds the name and the scopes of a valid key, and for how long the server may cache them: at most a second.
 struct FindValidOperatorKey: PostgresStatement {
     static let sql: SQL = """
-        SELECT name, scopes,
+        SELECT id, name, scopes,
             extract(epoch FROM LEAST(expires_at, now() + interval '1 second') - now())::float8
         FROM operator_keys
         WHERE sha256 = $1
@@ -88,8 +95,8 @@ struct FindValidOperatorKey: PostgresStatement {
 
     var parameters: [PostgresValue] { [.bytes(sha256)] }
     static func decode(_ row: PostgresRow) throws -> (grant: OperatorKeys.Grant, remaining: Duration) {
-        let (name, scopes, seconds) = try row.decode(String.self, [String].self, Double.self)
-        return (OperatorKeys.Grant(name: name, scopes: Set(names: scopes)), .seconds(seconds))
+        let (id, name, scopes, seconds) = try row.decode(UUID.self, String.self, [String].self, Double.self)
+        return (OperatorKeys.Grant(id: id, name: name, scopes: Set(names: scopes)), .seconds(seconds))
     }
 }
 
@@ -128,15 +135,16 @@ struct InsertOperatorKey: PostgresStatement {
 /// Lists all keys, the oldest first.
 struct ListOperatorKeys: PostgresStatement {
     static let sql: SQL = """
-        SELECT name, scopes, created_at, expires_at, revoked_at, last_used_at
+        SELECT id, name, scopes, created_at, expires_at, revoked_at, last_used_at
         FROM operator_keys
         ORDER BY created_at, name
         """
 
     static func decode(_ row: PostgresRow) throws -> OperatorKey {
-        let (name, scopes, createdAt, expiresAt, revokedAt, lastUsedAt) =
-            try row.decode(String.self, [String].self, Date.self, Date?.self, Date?.self, Date?.self)
+        let (id, name, scopes, createdAt, expiresAt, revokedAt, lastUsedAt) =
+            try row.decode(UUID.self, String.self, [String].self, Date.self, Date?.self, Date?.self, Date?.self)
         return OperatorKey(
+            id: id,
             name: name,
             scopes: Set(names: scopes),
             createdAt: createdAt,
@@ -147,16 +155,17 @@ struct ListOperatorKeys: PostgresStatement {
     }
 }
 
-/// Revokes the keys with a name that are not revoked yet.
+/// Revokes the key with an id, or those with a name, if they are not revoked yet.
 struct RevokeOperatorKeys: PostgresStatement {
     static let sql: SQL = """
         UPDATE operator_keys
         SET revoked_at = now()
-        WHERE name = $1
+        WHERE (id = $1 OR name = $2)
             AND revoked_at IS NULL
         """
 
-    let name: String
+    let id: UUID?
+    let name: String?
 
-    var parameters: [PostgresValue] { [.text(name)] }
+    var parameters: [PostgresValue] { [.uuid(id), .text(name)] }
 }

@@ -22,6 +22,7 @@ final class OperatorKeys: Sendable {
 
     /// What a valid key allows.
     struct Grant: Sendable, Equatable {
+        let id: UUID
         let name: String
         let scopes: Set<Scope>
     }

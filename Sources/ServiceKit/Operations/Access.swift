@@ -1,4 +1,5 @@
 package import EventLoop
+package import FoundationEssentials
 package import HTTPServer
 
 /// The callers that an operation admits. The server checks it on the request's head, before it reads any of the body.
@@ -67,16 +68,19 @@ extension Caller {
 /// An operator key, as logs and records name it.
 package struct KeyIdentity: Sendable, Equatable {
     /// The key in the settings, whose value may change.
-    package static let setting = KeyIdentity(id: [], name: "operator.key")
+    package static let setting = KeyIdentity(id: nil, name: "operator.key", digest: [])
 
-    /// The SHA-256 of the key; empty for the key in the settings.
-    package let id: [UInt8]
-    /// The name that the key was created with.
+    /// The id that the key was created with; `nil` for the key in the settings.
+    package let id: UUID?
+    /// The name that the key was created with, which other keys may have too.
     package let name: String
+    /// The SHA-256 of the key; empty for the key in the settings.
+    package let digest: [UInt8]
 
-    package init(id: [UInt8], name: String) {
+    package init(id: UUID?, name: String, digest: [UInt8]) {
         self.id = id
         self.name = name
+        self.digest = digest
     }
 }
 

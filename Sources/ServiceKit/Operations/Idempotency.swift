@@ -6,14 +6,14 @@ internal import Schemas
 /// The idempotency of a request with the header `Idempotency-Key`, which is carried out once, however often it is repeated.
 package struct Idempotency: Sendable {
     package let key: String
-    /// The operator key's id: see ``Authenticator/operatorKeyID(of:)``. Operators choose idempotency keys independently.
-    package let operatorKeyID: [UInt8]
+    /// The digest of the operator key: ``KeyIdentity/digest``. Operators choose idempotency keys independently.
+    package let operatorKey: [UInt8]
     /// The SHA-256 of the request. The same key with another digest is an error.
     package let digest: [UInt8]
 
-    package init(key: String, operatorKeyID: [UInt8], digest: [UInt8]) {
+    package init(key: String, operatorKey: [UInt8], digest: [UInt8]) {
         self.key = key
-        self.operatorKeyID = operatorKeyID
+        self.operatorKey = operatorKey
         self.digest = digest
     }
 
@@ -22,13 +22,13 @@ package struct Idempotency: Sendable {
     /// - Throws: ``Problem`` 400 for an invalid key.
     package init?(_ call: Call) throws {
         guard let key = try call[Self.field] else { return nil }
-        var keyID: [UInt8] = []
-        if case .operator(let key) = call.caller { keyID = key.id }
+        var operatorKey: [UInt8] = []
+        if case .operator(let key) = call.caller { operatorKey = key.digest }
         // The digest includes path and query, because equal bodies at different paths are different requests.
         let query = call.request.head.query.isEmpty ? [] : Array("?".utf8) + call.request.head.query + Array("\n".utf8)
         self.init(
             key: key,
-            operatorKeyID: keyID,
+            operatorKey: operatorKey,
             digest: SHA256Digest.of(Array("\(call.request.path)\n".utf8) + query + call.request.body)
         )
     }

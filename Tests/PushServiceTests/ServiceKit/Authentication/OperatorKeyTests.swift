@@ -41,7 +41,10 @@ import Testing
             try await RunningServer.with(service.settings) { other in
                 for api in [service.api, other] { #expect(try await Self.call(api, key).status == 200) }
                 let store = OperatorKeyStore(pool: service.database.pool)
-                #expect(try await store.revoke(name: "made") == 1)
+                let made = try #require(try await store.list().first)
+                #expect(made.name == "made")
+                #expect(try await store.revoke(id: made.id))
+                #expect(try await !store.revoke(id: made.id))
                 for api in [service.api, other] {
                     try await eventually("the key is rejected") { try await Self.call(api, key).status == 401 }
                 }
