@@ -67,7 +67,8 @@ struct AccountRoutes: RouteCollection {
             "Returns an account.",
             path: [userID],
             answers: [.json(.ok, Account.shape, "The account.")],
-            problems: [.notFound]
+            problems: [.notFound],
+            auditing: .lookup { .user(try $0[userID]) }
         ),
         handler: read
     )
@@ -131,7 +132,8 @@ struct AccountRoutes: RouteCollection {
             ]),
             maximumBodyBytes: RequestSize.small,
             answers: [.empty(.noContent, "The tokens are stored.")],
-            problems: [.tokenMismatch, .unlinkPending, .notConfigured, .badGateway, .kakaoUnavailable]
+            problems: [.tokenMismatch, .unlinkPending, .notConfigured, .badGateway, .kakaoUnavailable],
+            auditing: .handler
         ),
         handler: importTokens
     )
@@ -179,7 +181,7 @@ struct AccountRoutes: RouteCollection {
             // Kakao does not say whose refresh token it is before it is used.
             isVerified: false
         )
-        guard try await store.storeImport(login, vault) else {
+        guard try await store.storeImport(login, vault, recording: call.auditRecord(of: .user(userID))) else {
             throw Problem(of: .unlinkPending, "The user is being unlinked. Only a login links the user again.")
         }
         return Response(.noContent)
@@ -212,7 +214,8 @@ struct AccountRoutes: RouteCollection {
             body: .fields([]),
             maximumBodyBytes: RequestSize.small,
             answers: [.json(.ok, AccessToken.shape, "The access token. No cache may keep it.")],
-            problems: [.accountLoginRequired, .refreshedByApp, .notConfigured, .kakaoUnavailable]
+            problems: [.accountLoginRequired, .refreshedByApp, .notConfigured, .kakaoUnavailable],
+            auditing: .lookup { .user(try $0[userID]) }
         ),
         handler: lend
     )
@@ -242,7 +245,8 @@ struct AccountRoutes: RouteCollection {
                 .empty(.noContent, "The user is unlinked, or was never linked."),
                 .pending,
             ],
-            problems: [.refusedByKakao, .badGateway]
+            problems: [.refusedByKakao, .badGateway],
+            auditing: .ahead { .user(try $0[userID]) }
         ),
         handler: delete
     )

@@ -30,7 +30,8 @@ struct UserEndRoutes: RouteCollection {
             unknownFields: .ignored,
             maximumBodyBytes: RequestSize.small,
             answers: [.json(.ok, schema, "The user.")] + answers,
-            problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .loginRequired]
+            problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .loginRequired],
+            auditing: .ahead { .user(try $0.kakaoTarget().userID) }
         )
     }
 

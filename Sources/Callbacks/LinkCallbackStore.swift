@@ -34,7 +34,7 @@ final class LinkCallbackStore: Sendable {
     ///
     /// There is no index for this, so all callbacks are read, in steps.
     func remove(userID: Int64, fromArgument argument: String) async throws {
-        var after: UUID? = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        var after: UUID? = .zero
         while let last = after {
             let statement = RemoveUserFromLinkCallbacks(
                 userID: userID,

@@ -41,6 +41,8 @@ struct Device: Sendable {
     /// The time at which Kakao deletes the token; `nil` for never, and before Kakao has confirmed the device.
     let expiresAt: Date?
     let failures: Int
+    /// The name of the operator key that last registered the device; `nil` for its app.
+    let changedBy: String?
 }
 
 extension PushType {
@@ -106,6 +108,12 @@ extension Device {
             .nullable("expires_at", .time, "When Kakao deletes the token; null for never or unknown.", \.expiresAt),
             .member("created_at", .time, "When the device was first registered.", \.createdAt),
             .member("updated_at", .time, "When the device was last registered.", \.updatedAt),
+            .nullable(
+                "changed_by",
+                .text,
+                "The name of the operator key that last registered it; null for its app.",
+                \.changedBy
+            ),
         ]
     )
 }

@@ -32,9 +32,14 @@ extension DeviceRegistrar {
 
     /// Compares the devices of a user with Kakao's list, and marks those that differ as pending.
     ///
+    /// - Parameter record: The record for the audit log.
     /// - Throws: ``Problem`` if Kakao does not list the tokens; ``PostgresError``.
-    func reconcileDevices(ofUser userID: Int64) async throws -> [DeviceDifference] {
-        let differences = try await store.reconcile(userID: userID, listed: tokensAtKakao(ofUsers: [userID]))
+    func reconcileDevices(
+        ofUser userID: Int64,
+        recording record: AuditRecord?
+    ) async throws -> [DeviceDifference] {
+        let listed = try await tokensAtKakao(ofUsers: [userID])
+        let differences = try await store.reconcile(userID: userID, listed: listed, recording: record)
         if !differences.isEmpty { signal.send() }
         return differences
     }

@@ -73,8 +73,12 @@ struct DeviceRegistrar: Sendable {
     }
 
     /// Withdraws a device. Returns whether Kakao has deregistered it; if not, the deregistration is pending.
-    func withdraw(_ key: DeviceKey) async throws -> Bool {
-        guard let device = try await store.withdraw(key), case .deregistered = try await synchronize(device) else {
+    ///
+    /// - Parameter keyName: The name of the operator key; `nil` for a withdrawal by the app.
+    func withdraw(_ key: DeviceKey, by keyName: String?) async throws -> Bool {
+        guard let device = try await store.withdraw(key, by: keyName),
+            case .deregistered = try await synchronize(device)
+        else {
             return false
         }
         return true

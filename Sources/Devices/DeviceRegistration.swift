@@ -17,6 +17,8 @@ struct DeviceRegistration: Sendable {
     /// The time at which the access token of the app's user was verified; `nil` for a registration by an operator. A
     /// user who has unlinked the app since then cannot register.
     var authorizedAt: MonotonicTime?
+    /// The name of the operator key; `nil` for a registration by the app.
+    var keyName: String?
 }
 
 extension DeviceRegistration {
@@ -50,7 +52,8 @@ extension DeviceRegistration {
             timezone: try call[Self.timezone],
             appVersion: try call[Self.appVersion],
             tags: try call[Self.tags],
-            authorizedAt: call.caller.authorizedAt
+            authorizedAt: call.caller.authorizedAt,
+            keyName: call.caller.keyName
         )
     }
 }

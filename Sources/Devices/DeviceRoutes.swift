@@ -28,7 +28,8 @@ struct DeviceRoutes: RouteCollection {
             .device,
             "Lists the devices of a user.",
             query: [Call.uuid] + Page<DeviceCursor>.fields,
-            answers: [.page(of: Device.shape, "The devices, sorted by their ids.")]
+            answers: [.page(of: Device.shape, "The devices, sorted by their ids.")],
+            auditing: .lookup { .user(try $0.userID()) }
         ),
         handler: list
     )
@@ -126,7 +127,7 @@ struct DeviceRoutes: RouteCollection {
         var isForgotten = true
         for pushType in pushTypes {
             let key = DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType)
-            if try await !registrar.withdraw(key) { isForgotten = false }
+            if try await !registrar.withdraw(key, by: call.caller.keyName) { isForgotten = false }
         }
         return isForgotten ? Response(.noContent) : .pending
     }

@@ -178,7 +178,7 @@ struct ListPushTokens: PostgresStatement {
 struct ListDevices: PostgresStatement {
     static let sql: SQL = """
         SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
-            kakao_revision = revision, expires_at, failures
+            kakao_revision = revision, expires_at, failures, changed_by
         FROM devices
         WHERE user_id = $1
             AND ($2::text IS NULL OR (device_id, push_type) > ($2, $3::text))
@@ -202,7 +202,7 @@ struct ListDevices: PostgresStatement {
 struct FindDevices: PostgresStatement {
     static let sql: SQL = """
         SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, created_at, updated_at,
-            kakao_revision = revision, expires_at, failures
+            kakao_revision = revision, expires_at, failures, changed_by
         FROM devices
         WHERE user_id = $1
             AND device_id = $2
@@ -220,7 +220,7 @@ extension Device {
     fileprivate init(_ row: PostgresRow) throws {
         let (
             userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
-            isConfirmed, expiresAt, failures
+            isConfirmed, expiresAt, failures, changedBy
         ) = try row.decode(
             Int64.self,
             String.self,
@@ -234,7 +234,8 @@ extension Device {
             Date.self,
             Bool.self,
             Date?.self,
-            Int32.self
+            Int32.self,
+            String?.self
         )
         self.init(
             key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
@@ -247,7 +248,8 @@ extension Device {
             updatedAt: updatedAt,
             isConfirmed: isConfirmed,
             expiresAt: expiresAt,
-            failures: Int(failures)
+            failures: Int(failures),
+            changedBy: changedBy
         )
     }
 }

@@ -74,7 +74,8 @@ struct KakaoDeviceRoutes: RouteCollection {
                 unknownFields: .ignored,
                 maximumBodyBytes: RequestSize.small,
                 answers: [.tokens(version)],
-                problems: [.kakaoUnavailable, .badGateway]
+                problems: [.kakaoUnavailable, .badGateway],
+                auditing: .lookup { .users(try userIDs($0)) }
             )
         ) { routes in { try await routes.tokens($0, version) } }
     }
@@ -154,7 +155,7 @@ struct KakaoDeviceRoutes: RouteCollection {
 
     /// Withdraws a device. Responds 200 with an empty body, or 202 if the call to Kakao is pending.
     private func deregister(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
-        let isForgotten = try await registrar.withdraw(Self.key(call, pushType))
+        let isForgotten = try await registrar.withdraw(Self.key(call, pushType), by: call.caller.keyName)
         return isForgotten ? .json([]) : .pending
     }
 

@@ -24,7 +24,8 @@ struct UserRoutes: RouteCollection {
             "Lists the devices of a user.",
             path: [uuid],
             query: Page<DeviceCursor>.fields,
-            answers: [.page(of: Device.shape, "The devices, sorted by their ids.")]
+            answers: [.page(of: Device.shape, "The devices, sorted by their ids.")],
+            auditing: .lookup { .user(try $0[uuid]) }
         ),
         handler: list
     )
@@ -45,7 +46,8 @@ struct UserRoutes: RouteCollection {
             .operator(.devices),
             "Deletes all data of a user, and the user's devices at Kakao.",
             path: [uuid],
-            answers: [.empty(.noContent, "The data is deleted."), .pending]
+            answers: [.empty(.noContent, "The data is deleted."), .pending],
+            auditing: .ahead { .user(try $0[uuid]) }
         ),
         handler: delete
     )
@@ -70,7 +72,8 @@ struct UserRoutes: RouteCollection {
                 .json(.ok, Reconciliation.shape, "Nothing differs."),
                 .json(.accepted, Reconciliation.shape, "The differences, which are being resolved."),
             ],
-            problems: [.kakaoUnavailable, .badGateway]
+            problems: [.kakaoUnavailable, .badGateway],
+            auditing: .handler
         ),
         handler: reconcile
     )
@@ -79,7 +82,10 @@ struct UserRoutes: RouteCollection {
     /// differences, which are being resolved.
     @Sendable private func reconcile(_ call: Call) async throws -> Response {
         let userID = try call[Self.uuid]
-        let differences = try await registrar.reconcileDevices(ofUser: userID)
+        let differences = try await registrar.reconcileDevices(
+            ofUser: userID,
+            recording: call.auditRecord(of: .user(userID))
+        )
         return .json(
             Reconciliation.shape.json(Reconciliation(userID: userID, differences: differences)),
             status: differences.isEmpty ? .ok : .accepted

@@ -56,6 +56,8 @@ struct NewMessage: Sendable {
     var whenOverQuota = OverQuota.wait
     var sendAt: Date?
     var expiresAt: Date?
+    /// The name of the operator key.
+    var createdBy: String?
 }
 
 /// The state of a message in the database.

@@ -50,7 +50,8 @@ struct MessageRoutes: RouteCollection {
     )
 
     @Sendable private func create(_ call: Call) async throws -> Response {
-        let message = try NewMessage(call)
+        var message = try NewMessage(call)
+        message.createdBy = call.caller.keyName
         let isDryRun = try call[Self.dryRun]
         let idempotency = try Idempotency(call)
         let findings = try await message.content.resolved(images).findings(TemplateLinter())
@@ -159,13 +160,15 @@ struct MessageRoutes: RouteCollection {
             "Ends a message. Receivers to whom it has not been sent are skipped.",
             path: [id],
             answers: [.json(.ok, MessageSummary.shape, "The message.")],
-            problems: [.notFound, .messageEnded]
+            problems: [.notFound, .messageEnded],
+            auditing: .handler
         ),
         handler: cancel
     )
 
     @Sendable private func cancel(_ call: Call) async throws -> Response {
-        let isCanceled = try await store.cancel(try call.identifier(Self.id, orThrow: Self.notFound))
+        let id = try call.identifier(Self.id, orThrow: Self.notFound)
+        let isCanceled = try await store.cancel(id, recording: call.auditRecord(of: .object(id.lowercased)))
         let message = try await message(call)
         // A repetition of a request whose response was lost has no further effect.
         guard isCanceled || message.state == .canceled else {
@@ -195,6 +198,7 @@ extension NewMessage {
             sendAt: sendAt,
             expiresAt: expiresAt,
             createdAt: createdAt,
+            createdBy: createdBy,
             finishedAt: nil,
             receivers: [.pending: Int64(receivers.count)],
             findings: findings

@@ -30,8 +30,10 @@ extension MessageStore {
     }
 
     /// Ends a message. Returns whether it was active.
-    func cancel(_ id: UUID) async throws -> Bool {
-        try await (pool.write(CancelMessage(id: id)) as [Bool]).first ?? false
+    ///
+    /// - Parameter record: The record for the audit log.
+    func cancel(_ id: UUID, recording record: AuditRecord?) async throws -> Bool {
+        try await (pool.write(CancelMessage(id: id), recording: record) as [Bool]).first ?? false
     }
 
     /// Returns a message; `nil` if there is none.
@@ -87,7 +89,7 @@ struct FindIdempotentMessage: PostgresStatement {
 struct ReadMessage: PostgresStatement {
     static let sql: SQL = """
         SELECT id, sender, CASE WHEN state <> 'active' THEN state WHEN send_at > now() THEN 'scheduled' ELSE 'sending' END,
-            delivery, when_over_quota, send_at, expires_at, created_at, finished_at, counts.states, counts.receivers
+            delivery, when_over_quota, send_at, expires_at, created_at, created_by, finished_at, counts.states, counts.receivers
         FROM messages AS message
         CROSS JOIN LATERAL (
             SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(receivers), '{}') AS receivers
@@ -111,7 +113,7 @@ struct ReadMessage: PostgresStatement {
 struct ListMessages: PostgresStatement {
     static let sql: SQL = """
         SELECT id, sender, CASE WHEN state <> 'active' THEN state WHEN send_at > now() THEN 'scheduled' ELSE 'sending' END,
-            delivery, when_over_quota, send_at, expires_at, created_at, finished_at, counts.states, counts.receivers
+            delivery, when_over_quota, send_at, expires_at, created_at, created_by, finished_at, counts.states, counts.receivers
         FROM messages AS message
         CROSS JOIN LATERAL (
             SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(receivers), '{}') AS receivers
@@ -152,8 +154,8 @@ struct ListMessages: PostgresStatement {
 extension MessageSummary {
     fileprivate init(_ row: PostgresRow) throws {
         let (
-            id, sender, state, delivery, whenOverQuota, sendAt, expiresAt, createdAt, finishedAt, states,
-            counts
+            id, sender, state, delivery, whenOverQuota, sendAt, expiresAt, createdAt, createdBy, finishedAt,
+            states, counts
         ) = try row.decode(
             UUID.self,
             Int64.self,
@@ -163,6 +165,7 @@ extension MessageSummary {
             Date?.self,
             Date?.self,
             Date.self,
+            String?.self,
             Date?.self,
             [String].self,
             [Int64].self
@@ -176,6 +179,7 @@ extension MessageSummary {
             sendAt: sendAt,
             expiresAt: expiresAt,
             createdAt: createdAt,
+            createdBy: createdBy,
             finishedAt: finishedAt,
             receivers: zip(states, counts).reduce(into: [:]) { counts, item in
                 if let state = ReceiverState(rawValue: item.0) { counts[state] = item.1 }

@@ -108,6 +108,8 @@ struct MessageSummary: Sendable {
     let sendAt: Date?
     let expiresAt: Date?
     let createdAt: Date
+    /// The name of the operator key; `nil` for a message of an earlier version of the server.
+    let createdBy: String?
     let finishedAt: Date?
     /// The number of receivers in each state.
     let receivers: [ReceiverState: Int64]
@@ -125,6 +127,7 @@ struct MessageSummary: Sendable {
             .nullable("send_at", .time, "When it is to be sent.", \.sendAt),
             .nullable("expires_at", .time, "From when on nothing is sent any more.", \.expiresAt),
             .member("created_at", .time, "When it was created.", \.createdAt),
+            .nullable("created_by", .text, "The name of the operator key that created it.", \.createdBy),
             .nullable("finished_at", .time, "When it ended.", \.finishedAt),
             .member("receivers", counts.kind, "Its receivers by state.", \.self),
             .optional(

@@ -1,10 +1,12 @@
+internal import Postgres
 package import ServiceKit
 package import ServiceLifecycle
 
-/// Health, status, metrics, the switch of the sender, and the OpenAPI document.
+/// Health, status, metrics, the switch of the sender, the audit log, and the OpenAPI document.
 package struct OperationsFeature: Feature {
     package static let collections: [any RouteCollection.Type] = [
-        StatusRoutes.self, SenderRoutes.self, MetricsRoutes.self, HealthRoutes.self, OpenAPIRoutes.self,
+        StatusRoutes.self, SenderRoutes.self, AuditRoutes.self, MetricsRoutes.self, HealthRoutes.self,
+        OpenAPIRoutes.self,
     ]
 
     /// The paths of frequent, unimportant requests.
@@ -12,12 +14,17 @@ package struct OperationsFeature: Feature {
     /// The paths that do not need the database.
     package static let openPaths = HealthRoutes.paths + [MetricsRoutes.path, StatusRoutes.path, OpenAPIRoutes.path]
 
+    /// The number of records that one statement deletes.
+    private static let rows = 1000
+
     private let server: ServerContext
+    private let settings: AuditSettings
     private let status: StatusRoutes
     private let document: OpenAPIRoutes
 
-    package init(_ server: ServerContext, _ settings: NoSettings) {
+    package init(_ server: ServerContext, _ settings: AuditSettings) {
         self.server = server
+        self.settings = settings
         status = StatusRoutes(server: server)
         document = OpenAPIRoutes(server.document)
         let sender = SenderMonitoring(availability: server.availability, control: server.senderControl)
@@ -38,9 +45,25 @@ package struct OperationsFeature: Feature {
         routes.add(MetricsRoutes(server))
         routes.add(status)
         routes.add(SenderRoutes(server: server))
+        routes.add(AuditRoutes(pool: loop.pool))
     }
 
     package func makeServices() -> [any Service] {
-        [KakaoCallCount(availability: server.availability).worker(on: server.background, logger: server.logger)]
+        let (background, settings) = (server.background, settings)
+        return [
+            KakaoCallCount(availability: server.availability).worker(on: background, logger: server.logger),
+            BackgroundWorker.cleanup(
+                "remove-old-audit-records",
+                on: background.loop,
+                pace: server.pace,
+                logger: server.logger
+            ) { worker in
+                try await worker.delete(inStepsOf: Self.rows) {
+                    try await background.pool.write(
+                        DeleteOldAuditRecords(retentionDays: settings.retentionDays, limit: Self.rows)
+                    )
+                }
+            },
+        ]
     }
 }

@@ -25,7 +25,8 @@ struct SenderRoutes: RouteCollection {
             .operator(.operate),
             "Stops all pushes and KakaoTalk messages, on all servers, until the sender is started.",
             body: .fields([reason]),
-            answers: [.json(.ok, SenderStatus.shape, "The sender.")]
+            answers: [.json(.ok, SenderStatus.shape, "The sender.")],
+            auditing: .handler
         ),
         handler: stop
     )
@@ -33,7 +34,11 @@ struct SenderRoutes: RouteCollection {
     @Sendable private func stop(_ call: Call) async throws -> Response {
         let reason = try call[Self.reason]
         let name = call.caller.keyName ?? ""
-        let stop = try await server.senderControl.stop(reason: reason, by: name)
+        let stop = try await server.senderControl.stop(
+            reason: reason,
+            by: name,
+            recording: call.auditRecord(of: .server, reason: reason)
+        )
         server.logger.notice("Sender stopped", metadata: ["reason": "\(reason)", "key": "\(name)"])
         return response(stop)
     }
@@ -45,13 +50,14 @@ struct SenderRoutes: RouteCollection {
             "/v1/sender/start",
             .operator(.operate),
             "Starts a sender that was stopped: pushes and messages continue where they stopped.",
-            answers: [.json(.ok, SenderStatus.shape, "The sender.")]
+            answers: [.json(.ok, SenderStatus.shape, "The sender.")],
+            auditing: .handler
         ),
         handler: start
     )
 
     @Sendable private func start(_ call: Call) async throws -> Response {
-        let stop = try await server.senderControl.start()
+        let stop = try await server.senderControl.start(recording: call.auditRecord(of: .server))
         server.logger.notice("Sender started", metadata: ["key": "\(call.caller.keyName ?? "")"])
         return response(stop)
     }

@@ -18,7 +18,7 @@ let features = [
     ListedFeature(MessageFeature.self, \.messages),
     ListedFeature(CallbackFeature.self, \.callbacks),
     ListedFeature(IdentityFeature.self),
-    ListedFeature(OperationsFeature.self),
+    ListedFeature(OperationsFeature.self, \.audit),
 ]
 
 /// A feature, and where its settings are.

@@ -30,7 +30,8 @@ struct HTTPServers: Sendable {
         let routes = context.loops.map { loop in
             var routes = Routes(
                 context.identity.authenticator(loop),
-                public: operatorSettings == nil ? nil : context.identity.authenticator(loop, admitsOperators: false)
+                public: operatorSettings == nil ? nil : context.identity.authenticator(loop, admitsOperators: false),
+                recordingIn: loop.audit
             )
             for feature in features { feature.addRoutes(to: &routes, loop) }
             return (loop: loop.loop, routes: routes)

@@ -126,7 +126,11 @@ struct ServingService: Service {
     }
 
     private func stopSender() async throws {
-        try await context.senderControl.stop(reason: "The server was started with --stopped.", by: "serve --stopped")
+        try await context.senderControl.stop(
+            reason: "The server was started with --stopped.",
+            by: "serve --stopped",
+            recording: AuditRecord(command: "serve --stopped")
+        )
         logger.notice("Sender stopped: push-server sender start continues")
     }
 

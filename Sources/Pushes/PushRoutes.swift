@@ -298,7 +298,8 @@ struct PushRoutes: RouteCollection {
                 path: [id],
                 body: control == .retry ? .fields([uncertain]) : .none,
                 answers: [.json(.ok, PushSummary.shape, "The push.")],
-                problems: [.notFound, .wrongState]
+                problems: [.notFound, .wrongState],
+                auditing: .handler
             )
         ) { routes in { try await routes.control($0, control) } }
     }
@@ -306,7 +307,13 @@ struct PushRoutes: RouteCollection {
     private func control(_ call: Call, _ control: PushControl) async throws -> Response {
         let id = try Self.id(call)
         let retriesUncertain = control == .retry ? try call[Self.uncertain] : false
-        guard try await !store.control(id, control, retriesUncertain: retriesUncertain) else {
+        let isChanged = try await store.control(
+            id,
+            control,
+            retriesUncertain: retriesUncertain,
+            recording: call.auditRecord(of: .object(id.lowercased))
+        )
+        guard !isChanged else {
             notices.pushChanged()
             return try await summary(id)
         }

@@ -21,6 +21,7 @@ struct KakaoRelayRoutes: RouteCollection {
 
     let settings: RelaySettings
     let kakao: KakaoClient
+    let audit: AuditLog
     let images: ImageSettings
     /// The limit of concurrent uploads, whose files are in memory.
     let uploads: UploadLimit
@@ -57,7 +58,8 @@ struct KakaoRelayRoutes: RouteCollection {
                 unknownFields: .ignored,
                 maximumBodyBytes: RequestSize.small,
                 answers: [operation.answer.declaration],
-                problems: operation.problems
+                problems: operation.problems,
+                auditing: operation.auditing
             )
             let isOffered = { @Sendable (routes: KakaoRelayRoutes) in
                 !operation.needsAppKey || routes.kakao.settings.app != nil
@@ -95,6 +97,20 @@ struct KakaoRelayRoutes: RouteCollection {
             try Problem.requireAccepted(TemplateLinter().findings(in: Array(template.anyText.utf8)))
         }
         let target = try Self.target(of: call, operation)
+        guard operation.isChange else { return try await relay(call, operation, request, to: target, uploads) }
+        let subject: AuditSubject = target.userID.map { .user($0) } ?? .server
+        return try await audit.recording(call, of: subject) {
+            try await relay(call, operation, request, to: target, uploads)
+        }
+    }
+
+    private func relay<KakaoCall>(
+        _ call: Call,
+        _ operation: KakaoOperation<KakaoCall>,
+        _ request: KakaoCall,
+        to target: Target,
+        _ uploads: [KakaoUpload]
+    ) async throws -> Response {
         do {
             var response = try await send(request, of: target, uploads, on: call)
             if operation.isPaged { response.body = PageAddresses.replacing(in: response.body, publicURL()) }
@@ -263,6 +279,19 @@ extension KakaoOperation {
 
     fileprivate var targetFields: [any FieldDeclaration] {
         isOfUser ? KakaoTarget.fields : []
+    }
+
+    /// Whether the call changes something at Kakao. Calls that only read can be made with GET.
+    fileprivate var isChange: Bool { !methods.contains(.get) }
+
+    /// A change is recorded by its handler, since the user may be named in a form with files.
+    fileprivate var auditing: Auditing {
+        if isChange { return .handler }
+        if isOfUser { return .lookup { .user(try $0.kakaoTarget().userID) } }
+        guard Call.self is RetrieveAppUsers.Type else { return .none }
+        return .lookup { call in
+            .users((try? RetrieveAppUsers.operation.parameters.read(call.fields))?.targetIDs ?? [])
+        }
     }
 
     /// The body of a call that uploads images; `nil` for other calls.

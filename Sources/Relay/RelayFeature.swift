@@ -19,6 +19,7 @@ package struct RelayFeature: Feature {
             KakaoRelayRoutes(
                 settings: settings,
                 kakao: loop.kakao(.requests),
+                audit: loop.audit,
                 images: server.images,
                 uploads: server.imageUploads,
                 tokens: server.userTokens.source(loop),

@@ -5,6 +5,9 @@ internal import JSON
 package import Schemas
 
 extension UUID {
+    /// The first UUID in order: all bits are zero (RFC 9562 §5.9).
+    package static let zero = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+
     /// Creates a UUID of version 7. Its first 48 bits are the time in milliseconds, so ids sort by creation time
     /// (RFC 9562 §5.7).
     package static func v7() -> UUID {

@@ -52,8 +52,8 @@ struct KeysCommand: AsyncParsableCommand {
         @concurrent
         func run() async throws {
             try await withKeyStore(options) { store in
-                let rows =
-                    [["id", "name", "scopes", "created", "last used", "validity"]] + (try await store.list()).map(Self.row)
+                let head = ["id", "name", "scopes", "created", "last used", "validity"]
+                let rows = [head] + (try await store.list()).map(Self.row)
                 for line in Text.table(rows) { Terminal.writeLine(line) }
             }
         }

@@ -65,10 +65,16 @@ struct CodeExchange: Sendable {
 
     /// Exchanges a code and stores the tokens.
     ///
-    /// - Parameter store: Returns the statement that stores the result, given as JSON, with the tokens.
+    /// - Parameters:
+    ///   - record: Returns the record for the audit log, given the user.
+    ///   - statement: Returns the statement that stores the result, given as JSON, with the tokens.
     /// - Returns: The result as JSON.
     /// - Throws: ``Failure``, ``PostgresError``, ``Problem`` 503 if Kakao's keys cannot be fetched.
-    func logIn(with code: Code, storing statement: @Sendable ([UInt8]) -> StoreLoginResult) async throws -> [UInt8] {
+    func logIn(
+        with code: Code,
+        recording record: @Sendable (Int64) -> AuditRecord? = { _ in nil },
+        storing statement: @Sendable ([UInt8]) -> StoreLoginResult
+    ) async throws -> [UInt8] {
         guard let client = app.client(code.appKey) else { throw Failure.appKeyMissing }
         let start = MonotonicTime.now
         let answer: RequestToken.Answer
@@ -102,7 +108,7 @@ struct CodeExchange: Sendable {
         return try await Self.storeDelay.retrying(
             atMost: Self.storeAttempts,
             on: loop,
-            attempt: { try await keep(login, idToken?.claims, wasNew, statement) },
+            attempt: { try await keep(login, idToken?.claims, wasNew, record(userID), statement) },
             while: { (error: PostgresError) in
                 logger.warning("New tokens not stored", metadata: ["user_id": "\(userID)", "error": "\(error)"])
                 return error.isOutage
@@ -115,6 +121,7 @@ struct CodeExchange: Sendable {
         _ login: Login,
         _ idToken: JSONObject?,
         _ wasNew: Locked<Bool>,
+        _ record: AuditRecord?,
         _ statement: @Sendable ([UInt8]) -> StoreLoginResult
     ) async throws -> [UInt8] {
         try await store.pool.withTransaction { transaction in
@@ -134,6 +141,7 @@ struct CodeExchange: Sendable {
             )
             let json = LoginResult.shape.json(result)
             _ = try await transaction.query(statement(json)) as Int
+            try await transaction.record(record)
             return json
         }
     }

@@ -15,6 +15,11 @@ struct LoginResult: Sendable {
     /// `nil` if it is not known.
     let refreshTokenEndsAt: Date?
 
+    /// Returns the user of a result as JSON; `nil` for other JSON.
+    static func userID(inJSON json: [UInt8]) -> Int64? {
+        (try? JSONValue(parsing: json))?["user_id"]?.string.flatMap { Int64(decimal: $0) }
+    }
+
     static let shape = Shape<LoginResult>(
         "LoginResult",
         [

@@ -69,10 +69,17 @@ struct LoginResultStore: Sendable {
     }
 
     /// Returns the result of a ticket as JSON, once; `nil` for an unknown ticket.
-    func redeem(ticket: String) async throws -> [UInt8]? {
+    ///
+    /// - Parameter record: Returns the record for the audit log, given the user.
+    func redeem(ticket: String, recording record: (Int64) -> AuditRecord?) async throws -> [UInt8]? {
         let sha256 = SHA256Digest.of(ticket)
-        guard let result = try await pool.write(RedeemTicket(sha256: sha256)).first else { return nil }
-        return vault.open(result, for: Self.purpose(sha256))
+        return try await pool.withTransaction { transaction in
+            guard let result = try await transaction.query(RedeemTicket(sha256: sha256)).first,
+                let json = vault.open(result, for: Self.purpose(sha256)), let userID = LoginResult.userID(inJSON: json)
+            else { return nil }
+            try await transaction.record(record(userID))
+            return json
+        }
     }
 
     /// Returns the worker that deletes results that have expired.

@@ -38,7 +38,8 @@ struct TicketRoutes: RouteCollection {
             body: .fields([ticket]),
             maximumBodyBytes: RequestSize.small,
             answers: [.json(.ok, LoginResult.shape, "The user who has logged in.")],
-            problems: [.unknownTicket, .notConfigured]
+            problems: [.unknownTicket, .notConfigured],
+            auditing: .handler
         ),
         handler: redeem
     )
@@ -46,7 +47,7 @@ struct TicketRoutes: RouteCollection {
     @Sendable private func redeem(_ call: Call) async throws -> Response {
         let ticket = try call[Self.ticket]
         guard let results else { throw Problem.accountsDisabled }
-        guard let json = try await results.redeem(ticket: ticket) else {
+        guard let json = try await results.redeem(ticket: ticket, recording: { call.auditRecord(of: .user($0)) }) else {
             throw Problem(
                 of: .unknownTicket,
                 "The ticket is invalid, expired, or redeemed already. A ticket can be redeemed once within 60 seconds."
@@ -90,7 +91,8 @@ struct TicketRoutes: RouteCollection {
             problems: [
                 .refusedByKakao, .codeInUse, .invalidIDToken, .notConfigured, .badGateway, .kakaoUnavailable,
                 .outcomeUnknown, .identityUnavailable,
-            ]
+            ],
+            auditing: .handler
         ),
         handler: exchange
     )
@@ -107,7 +109,7 @@ struct TicketRoutes: RouteCollection {
             userID: nil
         )
         guard let results, let exchange else { throw Problem.accountsDisabled }
-        guard case .operator(let operatorKey) = call.caller else { preconditionFailure("only operators are admitted") }
+        guard let operatorKey = call.caller.key else { preconditionFailure("only operators are admitted") }
         let request = Self.digest(of: code, operatorKey.digest)
         let loop = call.request.loop
         let deadline = MonotonicTime.now + Self.wait
@@ -131,7 +133,9 @@ struct TicketRoutes: RouteCollection {
             case .new(let claim):
                 return .secret(
                     try await call.request.uninterrupted {
-                        try await logIn(with: code, request, claim, exchange, results)
+                        try await logIn(with: code, request, claim, exchange, results) {
+                            call.auditRecord(of: .user($0))
+                        }
                     }
                 )
             }
@@ -143,10 +147,11 @@ struct TicketRoutes: RouteCollection {
         _ request: [UInt8],
         _ claim: UUID,
         _ exchange: CodeExchange,
-        _ results: LoginResultStore
+        _ results: LoginResultStore,
+        recording record: @escaping @Sendable (Int64) -> AuditRecord?
     ) async throws -> [UInt8] {
         do {
-            return try await exchange.logIn(with: code) {
+            return try await exchange.logIn(with: code, recording: record) {
                 results.storing($0, ofCode: code.text, request: request, claim: claim)
             }
         } catch {

@@ -1,5 +1,6 @@
 internal import Crypto
 internal import Postgres
+internal import ServiceKit
 
 /// A login to store.
 struct Login: Sendable {
@@ -23,13 +24,16 @@ extension AccountStore {
     }
 
     /// Stores tokens that an app has obtained, unless an unlink of the user is pending. Returns whether they are stored.
-    func storeImport(_ login: Login, _ vault: TokenVault) async throws -> Bool {
+    ///
+    /// - Parameter record: The record for the audit log.
+    func storeImport(_ login: Login, _ vault: TokenVault, recording record: AuditRecord?) async throws -> Bool {
         let statement = StoreLogin(login: login, sealed: vault.seal(login.issued.tokens, of: login.userID))
         return try await pool.withTransaction { transaction in
             _ = try await transaction.query(LockUser(userID: login.userID)) as [Void]
             let isUnlinked = try await transaction.query(FindPendingUnlink(userID: login.userID)).first != nil
             guard !isUnlinked else { return false }
             _ = try await transaction.query(statement) as [Bool]
+            try await transaction.record(record)
             return true
         }
     }

@@ -36,7 +36,8 @@ struct DeviceTransferRoutes: RouteCollection {
             "Imports devices from another system, of any number.",
             body: .media(TransferFormat.allCases.map(\.contentType), "One device a line."),
             answers: [.json(.ok, DeviceImportStore.Result.shape, "All lines are applied.")],
-            problems: [.invalidLines, .tooManyUploads]
+            problems: [.invalidLines, .tooManyUploads],
+            auditing: .ahead { _ in .server }
         ),
         streaming: importDevices
     )
@@ -108,16 +109,16 @@ struct DeviceTransferRoutes: RouteCollection {
         "The format. Without it, `Accept` decides; without that, it is `ndjson`."
     )
 
-    /// The key needs two scopes: `devices` for the tokens, and `read` for the list of all users.
     private static let exporting = Operation(
         OperationDeclaration(
             "exportDevices",
             .get,
             "/v1/devices/export",
-            .operator([.read, .devices]),
+            .operator(.export),
             "Exports all devices with their push tokens.",
             query: [format],
-            answers: [.media(.ok, TransferFormat.allCases.map(\.contentType), "One device a line.")]
+            answers: [.media(.ok, TransferFormat.allCases.map(\.contentType), "One device a line.")],
+            auditing: .download { _ in .server }
         ),
         handler: exportDevices
     )

@@ -89,7 +89,8 @@ enum DeviceEvent: CaseIterable, Sendable {
                 "push_token", "created_at", "withdrawn", "revision", "attempts", "next_attempt_at",
             ])
         case .repeatRegistration: Self.description.union(Self.lease)
-        case .displace, .withdraw, .withdrawUser: Self.withdrawal.union(Self.lease)
+        case .displace, .withdrawUser: Self.withdrawal.union(Self.lease)
+        case .withdraw: Self.withdrawal.union(Self.lease).union(["changed_by"])
         case .leave: Self.withdrawal
         case .fail: Self.withdrawal.union(["failures", "last_failure_at", "failure_dates"])
         case .claim: Self.lease
@@ -108,6 +109,7 @@ enum DeviceEvent: CaseIterable, Sendable {
     private static let lease: Set = ["lease", "lease_ends_at"]
     /// The columns that describe the device, and those that begin anew with its registration.
     private static let description: Set = [
-        "locale", "timezone", "app_version", "tags", "updated_at", "authorized_at", "failures", "last_failure_at",
+        "locale", "timezone", "app_version", "tags", "updated_at", "authorized_at", "changed_by", "failures",
+        "last_failure_at",
     ]
 }

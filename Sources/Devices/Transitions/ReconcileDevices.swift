@@ -1,6 +1,7 @@
 internal import KakaoAPI
 internal import Postgres
 internal import Schemas
+internal import ServiceKit
 
 /// A device whose state here differs from Kakao's.
 struct DeviceDifference: Sendable {
@@ -20,10 +21,16 @@ extension DeviceStore {
     /// Compares the devices of a user with Kakao's list, and marks those that differ as pending. Stored devices are
     /// registered again at Kakao, and unknown ones are deregistered.
     ///
-    /// - Parameter listed: Kakao's list, requested before this call. A device that is registered in between is at worst
-    ///   registered twice.
-    func reconcile(userID: Int64, listed: [PushToken]) async throws -> [DeviceDifference] {
-        try await pool.write(ReconcileDevices(userID: userID, listed: listed))
+    /// - Parameters:
+    ///   - listed: Kakao's list, requested before this call. A device that is registered in between is at worst
+    ///     registered twice.
+    ///   - record: The record for the audit log.
+    func reconcile(
+        userID: Int64,
+        listed: [PushToken],
+        recording record: AuditRecord?
+    ) async throws -> [DeviceDifference] {
+        try await pool.write(ReconcileDevices(userID: userID, listed: listed), recording: record)
     }
 }
 

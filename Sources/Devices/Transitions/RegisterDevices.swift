@@ -33,9 +33,10 @@ struct RegisterDevices: CoalescedStatement {
         WITH given AS (
             SELECT *
             FROM unnest(
-                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[]
+                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[],
+                $12::text[]
             ) WITH ORDINALITY AS item (
-                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, age, place
+                user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, age, changed_by, place
             )
         ),
         admitted AS MATERIALIZED (
@@ -69,10 +70,10 @@ struct RegisterDevices: CoalescedStatement {
         stored AS (
             INSERT INTO devices AS device (
                 user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, withdrawn, lease, lease_ends_at,
-                authorized_at
+                authorized_at, changed_by
             )
             SELECT user_id, device_id, push_type, push_token, locale, timezone, app_version,
-                tags::text[], NOT holds_token, $10, now() + make_interval(secs => $11), authorized_at
+                tags::text[], NOT holds_token, $10, now() + make_interval(secs => $11), authorized_at, changed_by
             FROM admitted
             WHERE is_last
             ORDER BY user_id, device_id, push_type
@@ -85,6 +86,7 @@ struct RegisterDevices: CoalescedStatement {
                 authorized_at = CASE
                     WHEN excluded.authorized_at IS NOT NULL THEN GREATEST(device.authorized_at, excluded.authorized_at)
                 END,
+                changed_by = excluded.changed_by,
                 created_at = CASE WHEN device.withdrawn THEN now() ELSE device.created_at END,
                 updated_at = now(),
                 withdrawn = excluded.withdrawn,
@@ -117,6 +119,7 @@ struct RegisterDevices: CoalescedStatement {
     var parameters: [PostgresValue] {
         DeviceRegistration.columns(registrations) + [
             DeviceRegistration.ages(registrations), .uuid(.v7()), .float64(DeviceStore.leaseDuration.inSeconds),
+            .texts(registrations.map(\.keyName)),
         ]
     }
 

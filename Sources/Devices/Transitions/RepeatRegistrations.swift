@@ -74,6 +74,7 @@ struct RepeatRegistrations: CoalescedStatement {
                 WHEN is_confirmed THEN device.authorized_at
                 WHEN age IS NOT NULL THEN GREATEST(device.authorized_at, now() - make_interval(secs => age))
             END,
+            changed_by = CASE WHEN is_confirmed THEN device.changed_by ELSE given.changed_by END,
             failures = CASE WHEN is_confirmed THEN device.failures ELSE 0 END,
             last_failure_at = CASE WHEN is_confirmed THEN device.last_failure_at END,
             expires_at = CASE WHEN is_confirmed THEN given.expires_at ELSE device.expires_at END,
@@ -96,10 +97,11 @@ struct RepeatRegistrations: CoalescedStatement {
             END
         FROM unnest(
             $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-            $10::uuid[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $15::float8[]
+            $10::uuid[], $11::timestamptz[], $12::timestamptz[], $13::integer[], $15::float8[],
+            $16::text[]
         ) AS given (
             user_id, device_id, push_type, push_token, locale, timezone, app_version, tags, is_confirmed, lease, expires_at,
-            renew_at, place, age
+            renew_at, place, age, changed_by
         )
         WHERE (device.user_id, device.device_id, device.push_type) = (given.user_id, given.device_id, given.push_type)
             AND CASE
@@ -135,6 +137,7 @@ struct RepeatRegistrations: CoalescedStatement {
             .int32s(places.map { Int32($0) }),
             .float64(DeviceStore.leaseDuration.inSeconds),
             DeviceRegistration.ages(registrations),
+            .texts(registrations.map(\.keyName)),
         ]
     }
 

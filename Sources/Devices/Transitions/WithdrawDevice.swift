@@ -6,9 +6,10 @@ internal import ServiceKit
 extension DeviceStore {
     /// Withdraws a device. An unknown one is stored as withdrawn: Kakao may know it.
     ///
+    /// - Parameter keyName: The name of the operator key; `nil` for a withdrawal by the app.
     /// - Returns: The device to call Kakao about; `nil` while another request or server calls Kakao about it.
-    func withdraw(_ key: DeviceKey) async throws -> PendingDevice? {
-        try await pool.write(WithdrawDevice(key: key)).first ?? nil
+    func withdraw(_ key: DeviceKey, by keyName: String?) async throws -> PendingDevice? {
+        try await pool.write(WithdrawDevice(key: key, keyName: keyName)).first ?? nil
     }
 }
 
@@ -16,22 +17,24 @@ extension DeviceStore {
 struct WithdrawDevice: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO devices AS device (
-            user_id, device_id, push_type, push_token, withdrawn, lease, lease_ends_at
+            user_id, device_id, push_type, push_token, withdrawn, lease, lease_ends_at, changed_by
         )
-        VALUES ($1, $2, $3, '', true, $4, now() + make_interval(secs => $5))
+        VALUES ($1, $2, $3, '', true, $4, now() + make_interval(secs => $5), $6)
         ON CONFLICT (user_id, device_id, push_type) DO UPDATE
         SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (SELECT * FROM withdrawal(device)),
+            changed_by = excluded.changed_by,
             lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
             lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END
         RETURNING user_id, device_id, push_type, push_token, revision, lease, lease = $4
         """
 
     let key: DeviceKey
+    let keyName: String?
 
     var parameters: [PostgresValue] {
         [
             .int64(key.userID), .text(key.deviceID), .pushType(key.pushType), .uuid(.v7()),
-            .float64(DeviceStore.leaseDuration.inSeconds),
+            .float64(DeviceStore.leaseDuration.inSeconds), .text(keyName),
         ]
     }
 

@@ -12,11 +12,11 @@ struct CreateMessage: PostgresStatement {
             INSERT INTO messages (
                 id, sender, addressing, state, template_object, template_id, template_args, request_url, delivery,
                 when_over_quota, send_at, expires_at, created_at, resolve_at, operator_key, idempotency_key,
-                request_sha256, response
+                request_sha256, response, created_by
             )
             VALUES (
                 $1, $2, $3, 'active', $4, $5, $6, $7, $8, $9, $10, $11, $12,
-                CASE WHEN $3 = 'users' THEN COALESCE($10, $12) END, $13, $14, $15, $16
+                CASE WHEN $3 = 'users' THEN COALESCE($10, $12) END, $13, $14, $15, $16, $19
             )
             ON CONFLICT (operator_key, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
             RETURNING id, sender
@@ -53,7 +53,7 @@ struct CreateMessage: PostgresStatement {
             .text(message.delivery.rawValue), .text(message.whenOverQuota.rawValue), .timestamp(message.sendAt),
             .timestamp(message.expiresAt), .timestamp(now), .bytes(idempotency?.operatorKey),
             .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response), .int64s(receivers.userIDs),
-            .texts(receivers.uuids),
+            .texts(receivers.uuids), .text(message.createdBy),
         ]
     }
 

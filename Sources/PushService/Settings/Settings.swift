@@ -6,6 +6,7 @@ package import HTTPServer
 package import LogOutput
 package import Logging
 package import Messages
+package import Operations
 package import Pushes
 package import Relay
 package import ServiceKit
@@ -34,6 +35,7 @@ package struct Settings: SettingsGroup {
     package var devices = DeviceSettings()
     package var sharing = SharingSettings()
     package var messages = MessageSettings()
+    package var audit = AuditSettings()
     package var accounts = AccountSettings()
     package var relay = RelaySettings()
     package var journal = JournalSettings()

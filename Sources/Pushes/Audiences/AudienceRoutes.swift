@@ -40,7 +40,8 @@ struct AudienceRoutes: RouteCollection {
                 .json(.ok, Audience.shape, "The audience, which was known."),
                 .json(.created, Audience.shape, "The audience, which is new."),
             ],
-            problems: [.invalidLines, .emptyAudience, .tooManyUploads]
+            problems: [.invalidLines, .emptyAudience, .tooManyUploads],
+            auditing: .handler
         ),
         streaming: replace
     )
@@ -57,7 +58,8 @@ struct AudienceRoutes: RouteCollection {
             )
         }
         defer { uploads.release() }
-        let (audience, isNew) = try await store.replace(name) { try await Self.copy(body, to: $0) }
+        let record = call.auditRecord(of: .object(name.text))
+        let (audience, isNew) = try await store.replace(name, recording: record) { try await Self.copy(body, to: $0) }
         return .json(Audience.shape.json(audience), status: isNew ? .created : .ok)
     }
 
@@ -147,13 +149,17 @@ struct AudienceRoutes: RouteCollection {
             "Deletes an audience. Pushes that were created with it keep their users.",
             path: [name],
             answers: [.empty(.noContent, "The audience is deleted.")],
-            problems: [.notFound]
+            problems: [.notFound],
+            auditing: .handler
         ),
         handler: delete
     )
 
     @Sendable private func delete(_ call: Call) async throws -> Response {
-        guard try await store.delete(Self.name(call)) else { throw Self.notFound }
+        let name = try Self.name(call)
+        guard try await store.delete(name, recording: call.auditRecord(of: .object(name.text))) else {
+            throw Self.notFound
+        }
         return Response(.noContent)
     }
 

@@ -18,12 +18,14 @@ struct AudienceStore: Sendable {
     ///
     /// Holds one of the loop's connections for transactions while `body` runs.
     ///
-    /// - Parameter body: Writes at least one user, in the format of ``UserIDRows`` and in any order. Duplicates are
-    ///   allowed.
+    /// - Parameters:
+    ///   - record: The record for the audit log.
+    ///   - body: Writes at least one user, in the format of ``UserIDRows`` and in any order. Duplicates are allowed.
     /// - Returns: The stored audience, and whether it is new.
     /// - Throws: Errors of `body`, ``PostgresError``, `CancellationError`. The audience is then unchanged.
     func replace(
         _ name: AudienceName,
+        recording record: AuditRecord?,
         writing body: (PostgresCopyWriter) async throws -> Void
     ) async throws -> (audience: Audience, isNew: Bool) {
         let partsID = UUID.v7()
@@ -41,6 +43,7 @@ struct AudienceStore: Sendable {
                     UpsertAudience(name: name, partsID: partsID, users: users)
                 ).first
             else { throw PostgresError(.decoding, detail: "storing an audience returned no row") }
+            try await transaction.record(record)
             return (Audience(name: name, users: users, updatedAt: updatedAt), isNew)
         }
     }
@@ -58,8 +61,10 @@ struct AudienceStore: Sendable {
     }
 
     /// Deletes an audience. Pushes that were created for it keep its users. Returns whether the audience existed.
-    func delete(_ name: AudienceName) async throws -> Bool {
-        try await pool.write(DeleteAudience(name: name)) > 0
+    ///
+    /// - Parameter record: The record for the audit log.
+    func delete(_ name: AudienceName, recording record: AuditRecord?) async throws -> Bool {
+        try await pool.write(DeleteAudience(name: name), recording: record) > 0
     }
 
     /// Deletes parts that belong to no audience and to no unfinished push. Returns their number, which is lower than

@@ -1,19 +1,29 @@
 internal import FoundationEssentials
 internal import Postgres
+internal import ServiceKit
 
 extension PushStore {
     /// Changes the state of a push on an operator's request. Returns whether its state allowed that.
     ///
-    /// - Parameter retriesUncertain: Whether a retry includes uncertain batches, whose users may be reached twice.
-    func control(_ id: UUID, _ control: PushControl, retriesUncertain: Bool = false) async throws -> Bool {
-        let changed =
-            switch control {
-            case .pause: try await pool.write(PausePush(id: id)) as Int
-            case .resume: try await pool.write(ResumePush(id: id)) as Int
-            case .cancel: try await pool.write(CancelPush(id: id)) as Int
-            case .retry: try await pool.write(RetryPush(id: id, includesUncertain: retriesUncertain)) as Int
-            }
-        return changed > 0
+    /// - Parameters:
+    ///   - retriesUncertain: Whether a retry includes uncertain batches, whose users may be reached twice.
+    ///   - record: The record for the audit log.
+    func control(
+        _ id: UUID,
+        _ control: PushControl,
+        retriesUncertain: Bool = false,
+        recording record: AuditRecord?
+    ) async throws -> Bool {
+        func change<Statement: PostgresStatement>(_ statement: Statement) async throws -> Bool
+        where Statement.Row == Never {
+            try await pool.write(statement, recording: record) > 0
+        }
+        return switch control {
+        case .pause: try await change(PausePush(id: id))
+        case .resume: try await change(ResumePush(id: id))
+        case .cancel: try await change(CancelPush(id: id))
+        case .retry: try await change(RetryPush(id: id, includesUncertain: retriesUncertain))
+        }
     }
 }
 

@@ -27,7 +27,8 @@ struct PushUserRoutes: RouteCollection {
             "Returns the result of a push for one user.",
             path: [PushRoutes.id, userID],
             answers: [.json(.ok, PushUser.shape, "The user's batch and its result.")],
-            problems: [.notFound, .pushRemoved]
+            problems: [.notFound, .pushRemoved],
+            auditing: .lookup { .user(try $0[userID], object: try PushRoutes.id($0).lowercased) }
         ),
         handler: show
     )
@@ -70,7 +71,8 @@ struct PushUserRoutes: RouteCollection {
                     of: PushUser.shape,
                     "The pushes with their results for the user. A page may have fewer than `limit` items, or none, although there is a next one."
                 )
-            ]
+            ],
+            auditing: .lookup { .user(try $0[uuid]) }
         ),
         handler: list
     )
@@ -116,7 +118,8 @@ struct PushUserRoutes: RouteCollection {
             answers: [
                 .media(.ok, ["text/plain"], "One user id a line, in ascending order, as `putAudience` accepts them.")
             ],
-            problems: [.notFound, .pushRemoved]
+            problems: [.notFound, .pushRemoved],
+            auditing: .download { .object(try PushRoutes.id($0).lowercased) }
         ),
         handler: export
     )

@@ -49,9 +49,15 @@ package struct OperatorKeyStore: Sendable {
     ///   - expiresAt: The time at which the key expires; `nil` for never.
     package func create(name: String, scopes: Set<Scope>, expiresAt: Date?) async throws -> String {
         let key = Self.prefix + RandomKey.hexadecimal(words: 4)
-        try await pool.write(
-            InsertOperatorKey(sha256: SHA256Digest.of(key), name: name, scopes: scopes, expiresAt: expiresAt)
+        let insert = InsertOperatorKey(
+            id: UUID(),
+            sha256: SHA256Digest.of(key),
+            name: name,
+            scopes: scopes,
+            expiresAt: expiresAt
         )
+        let record = AuditRecord(command: "keys create", object: insert.id.lowercased)
+        _ = try await pool.write(insert, recording: record) as Int
         return key
     }
 
@@ -62,12 +68,14 @@ package struct OperatorKeyStore: Sendable {
 
     /// Revokes the key with an id at once. Returns whether there was such a key that was not revoked yet.
     package func revoke(id: UUID) async throws -> Bool {
-        try await pool.write(RevokeOperatorKeys(id: id, name: nil)) > 0
+        let record = AuditRecord(command: "keys revoke", object: id.lowercased)
+        return try await pool.write(RevokeOperatorKeys(id: id, name: nil), recording: record) > 0
     }
 
     /// Revokes all keys with a name at once. Returns their number.
     package func revoke(name: String) async throws -> Int {
-        try await pool.write(RevokeOperatorKeys(id: nil, name: name))
+        let record = AuditRecord(command: "keys revoke", object: name)
+        return try await pool.write(RevokeOperatorKeys(id: nil, name: name), recording: record)
     }
 }
 
@@ -117,10 +125,11 @@ struct RecordOperatorKeyUses: PostgresStatement {
 /// Inserts a key.
 struct InsertOperatorKey: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO operator_keys (sha256, name, scopes, expires_at)
-        VALUES ($1, $2, $3, $4)
+        INSERT INTO operator_keys (id, sha256, name, scopes, expires_at)
+        VALUES ($1, $2, $3, $4, $5)
         """
 
+    let id: UUID
     let sha256: [UInt8]
     let name: String
     let scopes: Set<Scope>
@@ -128,7 +137,7 @@ struct InsertOperatorKey: PostgresStatement {
     let expiresAt: Date?
 
     var parameters: [PostgresValue] {
-        [.bytes(sha256), .text(name), .texts(scopes.map(\.rawValue).sorted()), .timestamp(expiresAt)]
+        [.uuid(id), .bytes(sha256), .text(name), .texts(scopes.map(\.rawValue).sorted()), .timestamp(expiresAt)]
     }
 }
 

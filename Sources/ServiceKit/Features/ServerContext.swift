@@ -98,7 +98,8 @@ package struct ServerContext: Sendable {
                     ),
                     loop: loop
                 ),
-                kakao: api
+                kakao: api,
+                logger: logger
             ) {
                 metrics.count($0)
                 availability.record($0)

@@ -60,24 +60,27 @@ package enum Caller: Principal, Equatable {
 }
 
 extension Caller {
-    package var keyName: String? {
-        if case .operator(let key) = self { key.name } else { nil }
+    package var keyName: String? { key?.name }
+
+    /// The key of an operator; `nil` for other callers.
+    package var key: KeyIdentity? {
+        if case .operator(let key) = self { key } else { nil }
     }
 }
 
 /// An operator key, as logs and records name it.
 package struct KeyIdentity: Sendable, Equatable {
     /// The key in the settings, whose value may change.
-    package static let setting = KeyIdentity(id: nil, name: "operator.key", digest: [])
+    package static let setting = KeyIdentity(id: .zero, name: "operator.key", digest: [])
 
-    /// The id that the key was created with; `nil` for the key in the settings.
-    package let id: UUID?
+    /// The id that the key was created with; zeros for the key in the settings.
+    package let id: UUID
     /// The name that the key was created with, which other keys may have too.
     package let name: String
     /// The SHA-256 of the key; empty for the key in the settings.
     package let digest: [UInt8]
 
-    package init(id: UUID?, name: String, digest: [UInt8]) {
+    package init(id: UUID, name: String, digest: [UInt8]) {
         self.id = id
         self.name = name
         self.digest = digest

@@ -22,13 +22,11 @@ package struct Idempotency: Sendable {
     /// - Throws: ``Problem`` 400 for an invalid key.
     package init?(_ call: Call) throws {
         guard let key = try call[Self.field] else { return nil }
-        var operatorKey: [UInt8] = []
-        if case .operator(let key) = call.caller { operatorKey = key.digest }
         // The digest includes path and query, because equal bodies at different paths are different requests.
         let query = call.request.head.query.isEmpty ? [] : Array("?".utf8) + call.request.head.query + Array("\n".utf8)
         self.init(
             key: key,
-            operatorKey: operatorKey,
+            operatorKey: call.caller.key?.digest ?? [],
             digest: SHA256Digest.of(Array("\(call.request.path)\n".utf8) + query + call.request.body)
         )
     }

@@ -111,6 +111,8 @@ package final class OperationDeclaration: Sendable {
     package let answers: [Answer]
     /// The problems that do not follow from the access and the fields.
     package let problems: [ProblemKind]
+    /// How the audit log records calls of operators.
+    package let auditing: Auditing
 
     /// The fields that a query may have, and a body.
     let allowedInQuery: AllowedFields
@@ -138,8 +140,11 @@ package final class OperationDeclaration: Sendable {
         unknownFields: UnknownFields = .rejected,
         maximumBodyBytes: Int? = nil,
         answers: [Answer],
-        problems: [ProblemKind] = []
+        problems: [ProblemKind] = [],
+        auditing: Auditing = .none
     ) {
+        var query = query
+        if case .download = auditing { query.append(AuditLog.reason) }
         self.id = id
         self.method = method
         self.path = path
@@ -153,6 +158,7 @@ package final class OperationDeclaration: Sendable {
         self.maximumBodyBytes = maximumBodyBytes
         self.answers = answers
         self.problems = problems
+        self.auditing = auditing
         var bodyFields: [any FieldDeclaration] = []
         switch body {
         case .fields(let fields): bodyFields = fields

@@ -14,12 +14,19 @@ package struct Routes {
     package private(set) var publicRouter = Router()
     private let authorizer: any Authorizer
     private let publicAuthorizer: (any Authorizer)?
+    private let audit: AuditLog
 
-    /// - Parameter publicAuthorizer: The authorizer of the public port, which admits no operators; `nil` if there is only
-    ///   one port.
-    package init(_ authorizer: any Authorizer, public publicAuthorizer: (any Authorizer)? = nil) {
+    /// - Parameters:
+    ///   - publicAuthorizer: The authorizer of the public port, which admits no operators; `nil` if there is only one port.
+    ///   - audit: The audit log of the same event loop.
+    package init(
+        _ authorizer: any Authorizer,
+        public publicAuthorizer: (any Authorizer)? = nil,
+        recordingIn audit: AuditLog
+    ) {
         self.authorizer = authorizer
         self.publicAuthorizer = publicAuthorizer
+        self.audit = audit
     }
 
     /// Adds the operations that `collection` offers.
@@ -36,20 +43,34 @@ package struct Routes {
                 let handle = handle(collection)
                 handler = .immediate { try handle(Call($0, declaration)) }
             case .task(let handle):
-                let handle = handle(collection)
+                let handle = recorded(declaration, handle(collection))
                 handler = .task { request in
                     let call = try Call(request, declaration)
                     guard !call.ignoredNames.isEmpty else { return try await handle(call) }
                     return try await call.namingIgnoredFields { try await handle(call) }
                 }
             case .streaming(let handle):
-                let handle = handle(collection)
-                handler = .streaming(maximumBodyBytes: .max) { try await handle(Call($0, declaration), $1) }
+                let (handle, audit) = (handle(collection), audit)
+                handler = .streaming(maximumBodyBytes: .max) { request, body in
+                    let call = try Call(request, declaration)
+                    return try await audit.recording(call) { try await handle(call, body) }
+                }
             }
             Self.add(handler, of: declaration, upTo: limit, authorizer, to: &router)
             if let publicAuthorizer, declaration.access.isPublic {
                 Self.add(handler, of: declaration, upTo: limit, publicAuthorizer, to: &publicRouter)
             }
+        }
+    }
+
+    /// Returns a handler that records its calls in the audit log, if the operation declares that.
+    private func recorded(
+        _ declaration: OperationDeclaration,
+        _ handle: @escaping @Sendable (Call) async throws -> Response
+    ) -> @Sendable (Call) async throws -> Response {
+        switch declaration.auditing {
+        case .none, .handler: handle
+        case .ahead, .download, .lookup: { [audit] call in try await audit.recording(call) { try await handle(call) } }
         }
     }
 

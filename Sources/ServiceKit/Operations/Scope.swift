@@ -16,6 +16,8 @@ package enum Scope: String, CaseIterable, Sendable {
     case sharing
     /// Permission to read the server's data: pushes, callbacks, devices.
     case read
+    /// Permission to download all devices with their push tokens.
+    case export
     /// Everything.
     case admin
 

@@ -36,17 +36,23 @@ package final class SenderControl: Sendable {
 
     /// Stops the sender. A sender that is stopped already remains so, for the earlier reason.
     ///
+    /// - Parameter record: The record for the audit log.
     /// - Returns: The stop in effect.
-    @discardableResult package func stop(reason: String, by name: String) async throws -> Stop? {
-        try await pool.write(StopSender(reason: reason, by: name))
+    @discardableResult package func stop(
+        reason: String,
+        by name: String,
+        recording record: AuditRecord?
+    ) async throws -> Stop? {
+        _ = try await pool.write(StopSender(reason: reason, by: name), recording: record) as Int
         return try await notifyAndRead()
     }
 
     /// Starts the sender again.
     ///
+    /// - Parameter record: The record for the audit log.
     /// - Returns: The stop in effect: `nil`, unless another operator stops it at the same time.
-    package func start() async throws -> Stop? {
-        try await pool.write(StartSender())
+    package func start(recording record: AuditRecord?) async throws -> Stop? {
+        _ = try await pool.write(StartSender(), recording: record) as Int
         return try await notifyAndRead()
     }
 

@@ -28,14 +28,19 @@ struct ImageLibrary: Sendable {
 
     /// Stores an image, unless its content is stored already.
     ///
+    /// - Parameter record: Returns the record of a new image for the audit log.
     /// - Returns: The image, and whether it is new.
     /// - Throws: ``Problem`` 507 if the images take all space that they may take.
-    func keep(_ header: ImageHeader, _ bytes: [UInt8]) async throws -> (KeptImage, isNew: Bool) {
+    func keep(
+        _ header: ImageHeader,
+        _ bytes: [UInt8],
+        recording record: (UUID) -> AuditRecord?
+    ) async throws -> (KeptImage, isNew: Bool) {
         let sha256 = SHA256Digest.of(bytes)
         for _ in 1...Self.attempts {
             if let image = try await store.find(sha256: sha256) { return (image, false) }
             let new = NewImage(id: .v7(), header: header, sha256: sha256, bytes: bytes)
-            let isNew = try await store.insert(new, maximumTotal: maximumTotalBytes)
+            let isNew = try await store.insert(new, maximumTotal: maximumTotalBytes, recording: record(new.id))
             // Concurrent requests may have stored the same content, and deleted it again.
             if let image = try await store.find(sha256: sha256) { return (image, isNew) }
         }

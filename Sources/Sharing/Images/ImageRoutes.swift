@@ -40,7 +40,8 @@ struct ImageRoutes: RouteCollection {
             problems: [
                 .invalidImage, .imagesFull, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
                 .notFound,
-            ]
+            ],
+            auditing: .handler
         ),
         streaming: keep
     )
@@ -51,7 +52,10 @@ struct ImageRoutes: RouteCollection {
         let (kept, isNew) = try await uploads.run(on: call.request.loop) {
             var call = call
             let files = try await call.files(in: body, settings.fileLimits)
-            return try await library.keep(ImageHeader(files[0]), files[0].bytes)
+            let complete = call
+            return try await library.keep(ImageHeader(files[0]), files[0].bytes) {
+                complete.auditRecord(of: .object($0.lowercased))
+            }
         }
         // It may have been deleted meanwhile.
         guard let image = try await library.fresh(kept.id) else { throw Self.notFound }
@@ -111,13 +115,17 @@ struct ImageRoutes: RouteCollection {
             "Deletes an image here. Kakao keeps its copy until it expires, since delivered messages show it.",
             path: [id],
             answers: [.empty(.noContent, "The image is deleted.")],
-            problems: [.notFound]
+            problems: [.notFound],
+            auditing: .handler
         ),
         handler: delete
     )
 
     @Sendable private func delete(_ call: Call) async throws -> Response {
-        guard try await library.store.delete(Self.id(call)) else { throw Self.notFound }
+        let id = try Self.id(call)
+        guard try await library.store.delete(id, recording: call.auditRecord(of: .object(id.lowercased))) else {
+            throw Self.notFound
+        }
         return Response(.noContent)
     }
 

@@ -33,9 +33,13 @@ struct ImageStore: Sendable {
 
     /// Stores an image, unless its content is stored already or `maximumTotal` bytes do not suffice. Returns whether it
     /// was stored.
-    func insert(_ image: NewImage, maximumTotal: Int) async throws -> Bool {
+    func insert(_ image: NewImage, maximumTotal: Int, recording record: AuditRecord?) async throws -> Bool {
         // The parameter is large: other statements would wait behind it.
-        try await !pool.queryAlone(InsertImage(image: image, maximumTotal: maximumTotal)).isEmpty
+        try await pool.withTransaction { transaction in
+            let isNew = try await !transaction.query(InsertImage(image: image, maximumTotal: maximumTotal)).isEmpty
+            if isNew { try await transaction.record(record) }
+            return isNew
+        }
     }
 
     /// Claims the upload of an image whose copy at Kakao is missing or about to expire, and that no one else uploads.
@@ -56,8 +60,8 @@ struct ImageStore: Sendable {
     }
 
     /// Deletes an image. Returns whether it existed.
-    func delete(_ id: UUID) async throws -> Bool {
-        try await pool.write(DeleteKeptImage(id: id)) > 0
+    func delete(_ id: UUID, recording record: AuditRecord?) async throws -> Bool {
+        try await pool.write(DeleteKeptImage(id: id), recording: record) > 0
     }
 }
 

@@ -72,7 +72,8 @@ struct ShareRoutes: RouteCollection {
             problems: [
                 .invalidTemplate, .unknownImage, .notConfigured, .refusedByKakao, .kakaoUnavailable, .badGateway,
                 .tooManyUploads,
-            ]
+            ],
+            auditing: .handler
         ),
         handler: create
     )
@@ -112,7 +113,7 @@ struct ShareRoutes: RouteCollection {
             links: links.addresses,
             expiresAt: expiresAt
         )
-        try await store.insert(share)
+        try await store.insert(share, recording: call.auditRecord(of: .object(id.text)))
         let created = CreatedShare(
             share: share,
             callbackArgs: callbackArgs,
@@ -233,7 +234,8 @@ struct ShareRoutes: RouteCollection {
             path: [id],
             body: .fields([event, userID]),
             answers: [.empty(.noContent, "The conversion is counted, now or before.")],
-            problems: [.notFound]
+            problems: [.notFound],
+            auditing: .ahead { .user(try $0[userID], object: try $0.identifier(id, orThrow: notFound).text) }
         ),
         handler: convert
     )

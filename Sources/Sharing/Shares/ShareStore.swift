@@ -19,8 +19,10 @@ final class ShareStore: Sendable {
         }
     }
 
-    func insert(_ share: Share) async throws {
-        try await pool.write(InsertShare(share: share))
+    ///
+    /// - Parameter record: The record for the audit log.
+    func insert(_ share: Share, recording record: AuditRecord?) async throws {
+        _ = try await pool.write(InsertShare(share: share), recording: record) as Int
     }
 
     /// Returns the links of a share; `nil` if there is no such share.
@@ -61,7 +63,7 @@ final class ShareStore: Sendable {
 
     /// Removes an argument from all shares in which its value is the user's id. Reads all shares, in steps.
     func remove(userID: Int64, fromArgument argument: String) async throws {
-        var after: UUID? = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        var after: UUID? = .zero
         while let last = after {
             let statement = RemoveUserFromShares(userID: userID, argument: argument, after: last, limit: Self.step)
             after = try await pool.write(statement).first

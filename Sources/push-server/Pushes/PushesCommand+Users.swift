@@ -43,10 +43,13 @@ extension PushesCommand {
         @Option(help: "The state of the users' batches.")
         var state: State
 
+        @Option(help: "Why you need them. The audit log keeps it.")
+        var reason: String
+
         @concurrent
         func run() async throws {
             try await options.withServer { server in
-                Terminal.write(try await server.users(of: push.id, state: state.rawValue))
+                Terminal.write(try await server.users(of: push.id, state: state.rawValue, reason: reason))
             }
         }
     }

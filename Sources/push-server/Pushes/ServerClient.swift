@@ -67,8 +67,14 @@ struct ServerClient: Sendable {
     }
 
     /// Returns the users of a push in a state, one a line.
-    func users(of id: UUID, state: String) async throws -> [UInt8] {
-        try await send(.get, "\(Self.path(id))/users?state=\(state)", timeout: Self.longTimeout)
+    ///
+    /// - Parameter reason: Why, for the audit log.
+    func users(of id: UUID, state: String, reason: String) async throws -> [UInt8] {
+        var query = FormBody()
+        query.append("state", state)
+        query.append("reason", reason)
+        let path = "\(Self.path(id))/users?\(String(decoding: query.bytes, as: UTF8.self))"
+        return try await send(.get, path, timeout: Self.longTimeout)
     }
 
     /// Lists at most `limit` pushes that a user is in, newest first, and calls `body` with each page.

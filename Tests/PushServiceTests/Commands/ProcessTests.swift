@@ -285,8 +285,8 @@ import Testing
                 #expect(try await caller.get("/v1/users/1/devices").status == 403)
                 environment["LOG_LEVEL"] = "warning"
                 let listed = try await run(["keys", "list"])
-                #expect(listed.first == "name  scopes   created               last used  validity")
-                #expect(listed.last?.hasPrefix("me    devices  ") == true)
+                #expect(listed.first?.hasSuffix("  name  scopes   created               last used  validity") == true)
+                #expect(listed.last?.contains("  me    devices  ") == true)
                 #expect(listed.last?.hasSuffix("never      until revoked") == true)
                 #expect(!listed.contains { $0.contains(key) })
                 #expect(try await run(["keys", "revoke", "--name", "me"]) == ["revoked 1"])

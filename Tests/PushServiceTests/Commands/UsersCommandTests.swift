@@ -33,8 +33,8 @@ import Testing
             #expect(try await users.run(["pushes", "2", "--json"]).lines.count == 1)
             #expect(try await users.run(["pushes", "2", "--since", "2100-01-01T00:00:00Z", "--json"]).lines == [])
 
-            #expect(try await pushes.run(["users", id, "--state", "failed"]).output == "1\n2\n3\n")
-            #expect(try await pushes.run(["users", id, "--state", "uncertain"]).output == "")
+            #expect(try await pushes.run(["users", id, "--state", "failed", "--reason", "Test"]).output == "1\n2\n3\n")
+            #expect(try await pushes.run(["users", id, "--state", "uncertain", "--reason", "Test"]).output == "")
         }
     }
 

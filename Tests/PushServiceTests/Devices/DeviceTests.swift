@@ -155,7 +155,7 @@ import Testing
             #expect(
                 device.members.map(\.name) == [
                     "user_id", "device_id", "push_type", "push_token", "state", "locale", "timezone", "app_version",
-                    "tags", "failures", "expires_at", "created_at", "updated_at",
+                    "tags", "failures", "expires_at", "created_at", "updated_at", "changed_by",
                 ]
             )
             #expect(device["user_id"] == "7")

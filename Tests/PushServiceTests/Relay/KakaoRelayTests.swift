@@ -77,72 +77,18 @@ import Testing
         }
     }
 
-    /// A user with whom all calls succeed.
-    private static let user: JSONObject = [
-        "has_signed_up": false,
-        "scopes": ["account_email", "gender", "friends", "talk_message", "story_publish", "story_read"],
-        "service_terms": ["marketing", "location"],
-    ]
-
-    /// What KakaoStory has of that user.
-    private static let story: JSONValue = [
-        "stories": .array(
-            ["_2Kq9L.FqUKiQ1vUx0", "_2Kq9L.FqUKiQ1vUw0"].map { id in
-                [
-                    "id": .string(id), "url": "https://story.kakao.com/a/b", "created_at": "2022-04-11T01:45:28Z",
-                    "comment_count": 0, "like_count": 0,
-                ]
-            }
-        ),
-        "images": ["/sJdTVn/hyf/abc/img.gif?width=1&height=1", "/sJdTVn/hyf/def/img.gif?width=1&height=1"],
-    ]
-
     @Test("Each relayed call reaches Kakao with the parameters of its documentation")
     func fixtures() async throws {
         try await Self.withRelay { service in
             let app = try await Self.app(service)
             try service.kakao.sandbox.befriend(7, [8, 9])
-            let uuids = JSONValue.array([8, 9].map { .string(service.kakao.sandbox.friendUUID(of: $0)) })
-            let folder = URL(filePath: #filePath).deletingLastPathComponent()
-                .appending(path: "../../KakaoAPITests/Fixtures")
-            for file in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
-                let json = try JSONValue(parsing: Array(Data(contentsOf: folder.appending(path: file))))
-                let request = try #require(json["request"])
-                let name = String(file.dropLast(".json".count))
-                let call = try #require(KakaoCalls.all.first { $0.name == name })
-                guard call.isRelayed else { continue }
+            let friends = [8, 9].map { service.kakao.sandbox.friendUUID(of: $0) }
+            let ignored = try #require(HTTPField.Name("X-Ignored-Parameters"))
+            for fixture in try KakaoFixture.relayed() {
+                try await service.allowAllCalls(of: 7)
                 // An operator has a key of its own here, where Kakao's SDKs send an app key.
-                let caller = request["authorization"] == "Bearer user-token" ? app : service.api
-                try service.kakao.sandbox.setUser(7, Self.user)
-                _ = try await service.kakao.browser.post("/sandbox/users/7/story", json: Self.story)
-                var form = FormBody()
-                for (name, value) in (request["query"] ?? request["form"])?.object?.members ?? [] {
-                    // The uuids in the documentation are of another app.
-                    form.append(name, name == "receiver_uuids" ? uuids.description : value.string ?? "")
-                }
-                let path = try #require(request["path"]?.string)
-                if let files = request["files"]?.array {
-                    let fields = request["form"]?.object?.members.map { ($0.name, $0.value.string ?? "") } ?? []
-                    let form = MultipartBody(
-                        fields: fields,
-                        files: try files.map { file in
-                            let bytes = try #require(Data(base64Encoded: file["base64"]?.string ?? ""))
-                            return (file["name"]?.string ?? "", Array(bytes))
-                        }
-                    )
-                    let answer = try await caller.post(path, form.bytes, type: form.type)
-                    #expect(answer.status == 200, "\(file): \(answer.text)")
-                    continue
-                }
-                let query = form.bytes.isEmpty ? path : "\(path)?\(String(decoding: form.bytes, as: UTF8.self))"
-                let answer =
-                    switch request["method"]?.string {
-                    case "POST": try await caller.post(path, form.bytes, type: FormBody.contentType)
-                    case "DELETE": try await caller.delete(query)
-                    default: try await caller.get(query)
-                    }
-                #expect(answer.status == 200, "\(file): \(answer.text)")
-                let ignored = try #require(HTTPField.Name("X-Ignored-Parameters"))
+                let answer = try await fixture.send(by: fixture.isOfUser ? app : service.api, friends: friends)
+                #expect(answer.status == 200, "\(fixture.name): \(answer.text)")
                 #expect(answer.headerFields[ignored] == nil)
             }
         }
@@ -250,8 +196,4 @@ import Testing
             #expect(answer.headerFields[.retryAfter] == "7")
         }
     }
-}
-
-extension KakaoCall {
-    fileprivate static var isRelayed: Bool { operation.isRelayed && operation.family != .push }
 }

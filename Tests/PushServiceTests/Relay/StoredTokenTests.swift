@@ -44,7 +44,18 @@ import Testing
         _ tokens: Tokens?,
         _ body: (Caller) async throws -> Void
     ) async throws {
-        let settings = Settings.test("postgresql://127.0.0.1:1/none", kakao: kakao)
+        try await TestDatabase.with { database in
+            try await withRelay(kakao, tokens, database, body)
+        }
+    }
+
+    private static func withRelay(
+        _ kakao: String,
+        _ tokens: Tokens?,
+        _ database: TestDatabase,
+        _ body: (Caller) async throws -> Void
+    ) async throws {
+        let settings = Settings.test(database.url, kakao: kakao)
         let loops = try EventLoopGroup(count: 1)
         defer { loops.shutdown() }
         let context = try ServerContext(
@@ -69,10 +80,14 @@ import Testing
         }
         let feature = RelayFeature(context, settings.relay)
         let http = try HTTPServer(settings: HTTPServerSettings(), loops: loops, logger: quietLogger) { _ in
-            var routes = Routes(context.identity.authenticator(context.background))
+            var routes = Routes(
+                context.identity.authenticator(context.background),
+                recordingIn: context.background.audit
+            )
             feature.addRoutes(to: &routes, context.background)
             return Application(router: routes.router, middleware: [], logger: quietLogger)
         }
+        for loop in context.loops { loop.pool.start() }
         http.start()
         let result: Result<Void, any Error>
         do {
@@ -81,7 +96,10 @@ import Testing
             result = .failure(error)
         }
         await http.shutdown(within: .seconds(1))
-        for loop in context.loops { await loop.client.shutdown() }
+        for loop in context.loops {
+            await loop.client.shutdown()
+            await loop.pool.shutdown()
+        }
         try result.get()
     }
 

@@ -42,7 +42,7 @@ import Testing
 
     /// Exports all devices as lines.
     private static func exported(_ api: Caller, _ format: String = "ndjson") async throws -> String {
-        let answer = try await api.get("/v1/devices/export", ["format": format])
+        let answer = try await api.get("/v1/devices/export", ["format": format, "reason": "Test"])
         #expect(answer.status == 200)
         return answer.text
     }
@@ -100,7 +100,7 @@ import Testing
             #expect(shown[3] == lines[3])
             #expect(shown[0].hasPrefix(lines[0].dropLast() + #","created_at":"20"#))
             #expect(shown[2].hasSuffix(#","expires_at":"never"}"#))
-            let answer = try await service.api.get("/v1/devices/export", ["format": "csv"])
+            let answer = try await service.api.get("/v1/devices/export", ["format": "csv", "reason": "Test"])
             #expect(answer.headerFields[.contentType] == "text/csv;charset=UTF-8")
             csv = answer.text
         }
@@ -133,15 +133,17 @@ import Testing
             ] {
                 var api = service.api
                 api.headerFields[.accept] = accept
-                let answer = try await api.get("/v1/devices/export")
+                let answer = try await api.get("/v1/devices/export", ["reason": "Test"])
                 #expect(answer.headerFields[.contentType] == "\(type);charset=UTF-8")
                 #expect(answer.text.split(whereSeparator: \.isNewline).count == (type == "text/csv" ? 601 : 600))
             }
-            #expect(try await service.api.get("/v1/devices/export", ["format": "xml"]).field == "format")
+            #expect(
+                try await service.api.get("/v1/devices/export", ["format": "xml", "reason": "Test"]).field == "format"
+            )
         }
     }
 
-    @Test("An import requires the scope devices; an export, which contains whole tokens, also requires read")
+    @Test("An import requires the scope devices; an export, which contains whole tokens, the scope export")
     func scopes() async throws {
         try await withService { service in
             let store = OperatorKeyStore(pool: service.database.pool)
@@ -149,15 +151,15 @@ import Testing
                 service.api.with("Bearer \(try await store.create(name: "key", scopes: scopes, expiresAt: nil))")
             }
             for (scopes, imports, exports) in [
-                ([.read], 403, 403), ([.devices], 200, 403), ([.send], 403, 403), ([.read, .devices], 200, 200),
+                ([.read], 403, 403), ([.devices], 200, 403), ([.export], 403, 200), ([.read, .devices], 200, 403),
                 ([.admin], 200, 200),
             ] as [(Set<Scope>, Int, Int)] {
                 let api = try await caller(scopes)
                 #expect(try await Self.send(api, []).status == imports)
-                #expect(try await api.get("/v1/devices/export").status == exports)
+                #expect(try await api.get("/v1/devices/export", ["reason": "Test"]).status == exports)
             }
             #expect(try await Self.send(service.api.with(nil), []).status == 401)
-            #expect(try await service.api.with(nil).get("/v1/devices/export").status == 401)
+            #expect(try await service.api.with(nil).get("/v1/devices/export", ["reason": "Test"]).status == 401)
         }
     }
 
@@ -747,7 +749,12 @@ import Testing
                 FROM generate_series(1, \(count)) AS id
                 """
             )
-            let reader = try RawUpload(service.api, "/v1/devices/export?format=csv", length: 0, method: "GET")
+            let reader = try RawUpload(
+                service.api,
+                "/v1/devices/export?format=csv&reason=Test",
+                length: 0,
+                method: "GET"
+            )
             var text = await reader.receive(1000) ?? []
             // More than 30 MB are missing, far more than fits into the sockets, so the server cannot have read the
             // whole table.

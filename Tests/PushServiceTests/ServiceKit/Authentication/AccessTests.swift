@@ -62,8 +62,7 @@ import Testing
                 #expect(try await Self.status(reader, "POST", "/v1/push/register") == "403")
             }
             #expect(try await reader.get("/v1/pushes").status == 200)
-            // An export requires both scopes.
-            #expect(try await reader.get("/v1/devices/export").status == 403)
+            #expect(try await reader.get("/v1/devices/export", ["reason": "Test"]).status == 403)
         }
     }
 

@@ -68,9 +68,9 @@ import Testing
             let before = try await Self.statements(service.api)
             for _ in 0..<300 { #expect(try await Self.call(service.api, key).status == 200) }
             let count = try await Self.statements(service.api) - before
-            // Each request runs one statement to list devices.
+            // Each request runs one statement to list devices, and one for the audit log, which requests may share.
             #expect(count >= 300)
-            #expect(count < 450)
+            #expect(count < 750)
         }
     }
 

@@ -110,7 +110,7 @@ import Testing
             }
             let images = try library(settings)
             let bytes = TestImage.png()
-            let id = try await images.keep(ImageHeader(bytes), bytes).0.id
+            let id = try await images.keep(ImageHeader(bytes), bytes, recording: { _ in nil }).0.id
             let template: JSONValue = ["image_url": .string("image:\(id.lowercased)")]
             let resolver = ImageReferences.Resolver(source: images)
             func resolve() async throws -> Set<String> {
@@ -143,8 +143,8 @@ import Testing
             let bytes = TestImage.png()
             let header = try ImageHeader(bytes)
             let image = NewImage(id: .v7(), header: header, sha256: [UInt8](repeating: 1, count: 32), bytes: bytes)
-            #expect(try await store.insert(image, maximumTotal: 1000))
-            #expect(try await !store.insert(image, maximumTotal: 1000))
+            #expect(try await store.insert(image, maximumTotal: 1000, recording: nil))
+            #expect(try await !store.insert(image, maximumTotal: 1000, recording: nil))
             let late = try #require(try await store.claim(image.id))
             #expect(late.bytes == bytes)
             #expect(try await store.claim(image.id) == nil)
