@@ -81,8 +81,8 @@ struct ListActivePushes: PostgresStatement {
             EXTRACT(epoch FROM ends - now())::float8
         FROM pushes
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN kind = 'advertising' THEN advertising_begins($2) END AS begins,
-                CASE WHEN kind = 'advertising' THEN advertising_ends($2) END AS ends
+            SELECT CASE WHEN kind = 'advertising' AND NOT to_testers THEN advertising_begins($2) END AS begins,
+                CASE WHEN kind = 'advertising' AND NOT to_testers THEN advertising_ends($2) END AS ends
         ) AS hours
         WHERE state IN ('scheduled', 'preparing', 'sending')
             AND (state <> 'scheduled' OR send_at <= now() + interval '10 s')

@@ -27,21 +27,7 @@ struct DryRuns: Sendable {
     /// - Throws: ``Problem`` if the push names something that does not exist, or if too many dry runs are in progress;
     ///   ``PostgresError``.
     func run(_ push: NewPush) async throws -> DryRun {
-        guard limit.take() else {
-            throw Problem(
-                of: .tooManyDryRuns,
-                "This server performs at most \(Self.maximum) dry runs at a time. Try again.",
-                headerFields: [.retryAfter: "5"]
-            )
-        }
-        defer { limit.release() }
-        if let object = try await store.invalidObject(of: push) { throw object.problem }
-        let preview = try await preparations.preview(
-            try await source(of: push.audience),
-            without: try await excludedUsers(of: push),
-            platforms: push.platforms,
-            batchUsers: push.batchUsers
-        )
+        let preview = try await preview(push)
         let pool = preparations.pool
         let app = server.kakao
         let pace = SendingPace(
@@ -53,15 +39,35 @@ struct DryRuns: Sendable {
         )
         return DryRun(
             preview: preview,
-            durationSeconds: pace.seconds(
-                users: preview.users - preview.skipped,
-                requests: preview.batches
-            ),
+            needsApproval: push.approvalAboveUsers.map { preview.sent > $0 } ?? false,
+            lastTestedAt: try await store.lastTest(of: push.message),
+            durationSeconds: pace.seconds(users: preview.sent, requests: preview.batches),
             waitsFor: try await pool.read(ListUnsettledPushes(ids: push.exclusion?.pushes ?? [])),
             callsThisMonth: try await pool.read(ReadKakaoCalls()).first ?? 0,
             appID: app.appID,
             appName: app.appName,
             requests: requests(push, to: preview.first)
+        )
+    }
+
+    /// Reads the audience of a push.
+    ///
+    /// - Throws: As ``run(_:)``.
+    func preview(_ push: NewPush) async throws -> PreparationStore.Preview {
+        guard limit.take() else {
+            throw Problem(
+                of: .tooManyDryRuns,
+                "This server performs at most \(Self.maximum) dry runs at a time. Try again.",
+                headerFields: [.retryAfter: "5"]
+            )
+        }
+        defer { limit.release() }
+        if let object = try await store.invalidObject(of: push) { throw object.problem }
+        return try await preparations.preview(
+            try await source(of: push.audience),
+            without: try await excludedUsers(of: push),
+            platforms: push.platforms,
+            batchUsers: push.batchUsers
         )
     }
 
@@ -138,6 +144,10 @@ struct SendingPace: Sendable {
 /// The result of a dry run.
 struct DryRun: Sendable {
     let preview: PreparationStore.Preview
+    /// Whether the push would wait for an approval.
+    let needsApproval: Bool
+    /// When the same message was last sent to a tester; `nil` if it was not.
+    let lastTestedAt: Date?
     /// The estimated duration; `nil` if nothing is known that limits it.
     let durationSeconds: Double?
     /// The excluded pushes whose users are not all known yet.
@@ -155,6 +165,13 @@ struct DryRun: Sendable {
             .member("dry_run", .boolean, "Always true.") { _ in true },
             .member("app", appShape.kind, "The app whose users would be reached.") { $0 },
             .member("users", PreparationStore.Preview.usersShape.kind, "The users.", \.preview),
+            .member(
+                "needs_approval",
+                .boolean,
+                "Whether the push would wait for an approval: `pushes.approval_above_users`.",
+                \.needsApproval
+            ),
+            .nullable("last_tested_at", .time, "When the same message was last sent to a tester.", \.lastTestedAt),
             .array(
                 "waits_for",
                 .uuid,

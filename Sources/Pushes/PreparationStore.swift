@@ -64,6 +64,9 @@ struct PreparationStore: Sendable {
         var batches: Int64 = 0
         /// The users of the first batches.
         var first: [[Int64]] = []
+
+        /// The users to send to.
+        var sent: Int64 { users - skipped }
     }
 
     /// Returns the id of the parts of a stored audience; `nil` if there is no audience with this name.

@@ -55,9 +55,15 @@ package enum PushAudience: Sendable {
 struct NewPush: Sendable {
     var id = UUID.v7()
     var name: String?
-    /// The name of the operator key that creates it.
-    var createdBy: String?
+    /// The operator key that creates it.
+    var createdBy: KeyIdentity?
     let audience: PushAudience
+    /// Whether the audience are the testers of the settings.
+    var toTesters = false
+    /// The number of users above which it needs an approval; `nil` if it needs none.
+    var approvalAboveUsers: Int64?
+    /// Its users, if it may need an approval.
+    var counted: CountedUsers?
     /// `nil` if the request did not say.
     var kind: PushKind?
     /// The tag that all of a user's devices need; `nil` if none is needed.
@@ -117,11 +123,26 @@ struct PushSummary: Sendable {
     let name: String?
     /// The name of the operator key that created it; `nil` for a push of an earlier version.
     let createdBy: String?
+    /// The id of that key, which is not shown; `nil` for the key in the settings.
+    let createdByKey: UUID?
     let kind: PushKind?
     let state: PushState
     let reason: String?
     /// The audience as it is shown: a JSON object.
     let audience: [UInt8]
+    /// Whether the audience are the testers of the settings.
+    let toTesters: Bool
+    /// The users to send to, as counted when it was created; `nil` if it could not need an approval.
+    let countedUsers: Int64?
+    /// Whether it waits for an approval.
+    let awaitsApproval: Bool
+    /// The name of the operator key that approved it.
+    let approvedBy: String?
+    let approvedAt: Date?
+    /// The name of the operator key that last paused, canceled or rejected it; `nil` once it was resumed.
+    let stoppedBy: String?
+    /// When the same message was last sent to a tester.
+    let lastTestedAt: Date?
     /// The users who are left out, as it is shown: a JSON object.
     let exclusion: [UInt8]?
     /// The excluded pushes that it waits for.

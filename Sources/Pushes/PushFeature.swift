@@ -11,9 +11,10 @@ package struct PushFeature: Feature {
     ]
 
     private let server: ServerContext
+    /// The settings at the start.
     private let settings: PushSettings
-    /// The rate of pushes whose requests have none. ``use(_:)`` replaces it.
-    private let defaultUsersPerSecond: Locked<Int?>
+    /// The settings of requests. ``use(_:)`` replaces them.
+    private let present: Locked<PushSettings>
     private let notices: PushNotices
     private let events = PushEvents()
     private let users: LoopCounts<BatchState>
@@ -24,7 +25,7 @@ package struct PushFeature: Feature {
     package init(_ server: ServerContext, _ settings: PushSettings) {
         self.server = server
         self.settings = settings
-        defaultUsersPerSecond = Locked(settings.defaultUsersPerSecond)
+        present = Locked(settings)
         notices = PushNotices(
             sending: server.sending.loop,
             preparing: server.background.loop,
@@ -53,10 +54,7 @@ package struct PushFeature: Feature {
                     kakao: loop.kakao(.requests),
                     limit: dryRuns
                 ),
-                settings: settings,
-                defaultUsersPerSecond: { [defaultUsersPerSecond] in
-                    defaultUsersPerSecond.withLock { $0.map(Int32.init(clamping:)) }
-                },
+                settings: { [present] in present.withLock { $0 } },
                 notices: notices,
                 events: events
             )
@@ -89,6 +87,7 @@ package struct PushFeature: Feature {
         )
         let housekeeper = PushHousekeeper(
             store: HousekeepingStore(pool: background.pool),
+            pushes: PushStore(pool: background.pool, settings),
             audiences: AudienceStore(pool: background.pool),
             retentionDays: settings.retentionDays,
             logger: server.logger
@@ -100,7 +99,7 @@ package struct PushFeature: Feature {
     }
 
     package func use(_ settings: PushSettings) {
-        defaultUsersPerSecond.withLock { $0 = settings.defaultUsersPerSecond }
+        present.withLock { $0 = settings }
     }
 
     package var channels: [String] { [notices.servers.channel] }

@@ -3,7 +3,8 @@ internal import FoundationEssentials
 internal import Logging
 internal import ServiceKit
 
-/// Removes old pushes and unused parts of audiences in the background, in steps that are too small to delay other work.
+/// Removes old pushes and unused parts of audiences in the background, in steps that are too small to delay other work, and
+/// ends pushes that were not approved in time.
 struct PushHousekeeper: Sendable {
     // The number of rows that one statement removes.
     private static let rows = 1000
@@ -13,6 +14,7 @@ struct PushHousekeeper: Sendable {
     private static let audienceParts = 100
 
     let store: HousekeepingStore
+    let pushes: PushStore
     let audiences: AudienceStore
     /// The setting `pushes.retention_days`.
     let retentionDays: Int
@@ -20,6 +22,7 @@ struct PushHousekeeper: Sendable {
 
     func worker(on loop: EventLoop, pace: PollPace) -> BackgroundWorker {
         .cleanup("remove-old-pushes", on: loop, pace: pace, logger: logger) { worker in
+            try await pushes.expireProposals()
             try await removePushes(worker)
             try await worker.delete(inStepsOf: Self.audienceParts) {
                 try await audiences.removeUnusedParts(limit: Self.audienceParts)

@@ -105,7 +105,7 @@ struct ReadPushQueue: PostgresStatement {
             SELECT id
             FROM pushes
             WHERE state IN ('scheduled', 'preparing', 'sending')
-                AND (kind IS DISTINCT FROM 'advertising' OR advertising_ends($2) IS NOT NULL)
+                AND (kind IS DISTINCT FROM 'advertising' OR to_testers OR advertising_ends($2) IS NOT NULL)
         )
         SELECT
             LEAST(
@@ -188,7 +188,7 @@ struct CountUnfinishedPushes: PostgresStatement {
         UNION ALL
         SELECT state, count(*)
         FROM pushes
-        WHERE state IN ('paused', 'halted')
+        WHERE state IN ('proposed', 'paused', 'halted')
         GROUP BY state
         """
 

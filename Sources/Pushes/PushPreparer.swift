@@ -58,6 +58,10 @@ struct PushPreparer: Sendable {
 
     private func halt(_ id: UUID, reason: String) async throws {
         guard try await store.halt(id, reason: reason) else { return }
+        reportHalt(of: id, reason: reason)
+    }
+
+    private func reportHalt(of id: UUID, reason: String) {
         logger.warning("Push halted", metadata: ["push": "\(id.lowercased)", "reason": "\(reason)"])
         notices.pushChanged()
     }
@@ -86,8 +90,12 @@ struct PushPreparer: Sendable {
             // The next page is requested before this one is processed. The first page is processed at once, so that
             // sending begins soon.
             if current.position > 0 { await Task.yield() }
-            guard try await store.store(page, of: current) else { return step > 1 }
-            notices.batchesAdded(to: current.pushID, areLast: page.isLast)
+            guard let stored = try await store.store(page, of: current) else { return step > 1 }
+            if let reason = stored.haltReason {
+                reportHalt(of: current.pushID, reason: reason)
+            } else {
+                notices.batchesAdded(to: current.pushID, areLast: page.isLast)
+            }
             guard let following = try await nextPage else { return true }
             (current, page) = (next, following)
         }

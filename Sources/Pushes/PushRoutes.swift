@@ -14,13 +14,12 @@ struct PushRoutes: RouteCollection {
     static let title = "Pushes"
     static let operations =
         [creating, listing, showing, listingBatches, watching] + PushControl.allCases.map(controlling)
-        + PushVersion.allCases.map(sending)
+        + [approving, rejecting] + PushVersion.allCases.map(sending)
 
     let store: PushStore
     let dryRuns: DryRuns
-    let settings: PushSettings
-    /// Returns the rate of pushes whose requests have none.
-    let defaultUsersPerSecond: @Sendable () -> Int32?
+    /// Returns the settings, some of which a reload replaces.
+    let settings: @Sendable () -> PushSettings
     let notices: PushNotices
     let events: PushEvents
 
@@ -64,7 +63,7 @@ struct PushRoutes: RouteCollection {
                 answers: [
                     .empty(.ok, "The push is stored, and is sent even if the server stops.", headers: [.location])
                 ],
-                problems: [.idempotencyKeyInUse]
+                problems: [.idempotencyKeyInUse, .approvalRequired]
             )
         ) { routes in { try await routes.send($0, version) } }
     }
@@ -72,17 +71,28 @@ struct PushRoutes: RouteCollection {
     /// Responds 200 with an empty body once the send is stored. From then on it is carried out even if this process
     /// ends.
     private func send(_ call: Call, _ version: PushVersion) async throws -> Response {
+        let settings = settings()
         var push = NewPush(
             audience: .users(try call[Self.uuids]),
             message: PushMessage(try call[Self.pushMessage], version: version)
         )
-        push.createdBy = call.caller.keyName
+        push.createdBy = call.caller.key
         push.bypass = try call[Self.bypass]
         push.kind = try call[Self.kind]
         try push.checkKind(settings)
+        push.approvalAboveUsers = settings.approvalAboveUsers.map(Int64.init)
+        // A client of Kakao's API cannot be told that a push waits.
+        guard !push.mayNeedApproval else {
+            throw Problem(
+                of: .approvalRequired,
+                "A push to more than \(settings.approvalAboveUsers ?? 0) users needs an approval. Create it with POST /v1/pushes."
+            )
+        }
         // Kakao may have tokens that were never registered here. As in Kakao's API, users without a token are ignored.
         push.skipsUnknown = false
-        return try await store(push, call, answer: [], status: .ok, now: Date())
+        let idempotency = try Idempotency(call)
+        let created = try await store.create(push, idempotency: idempotency, answer: [], now: Date())
+        return try respond(to: created, push, answer: [], status: .ok)
     }
 
     // MARK: Creating
@@ -108,36 +118,43 @@ struct PushRoutes: RouteCollection {
                 .json(.accepted, PushSummary.shape, "The push, which is stored.", headers: [.location]),
                 .json(.ok, DryRun.shape, "The result of a dry run."),
             ],
-            problems: [.idempotencyKeyInUse, .tooManyDryRuns]
+            problems: [.idempotencyKeyInUse, .tooManyDryRuns, .notConfigured]
         ),
         handler: create
     )
 
     @Sendable private func create(_ call: Call) async throws -> Response {
-        var push = try NewPush(call, settings)
-        push.usersPerSecond = push.usersPerSecond ?? defaultUsersPerSecond()
+        var push = try NewPush(call, settings())
         guard try !call[Self.dryRun] else { return .json(DryRun.shape.json(try await dryRuns.run(push))) }
+        let idempotency = try Idempotency(call)
+        if let limit = push.approvalAboveUsers, push.mayNeedApproval {
+            // A repetition does not count the users again.
+            if let earlier = try await store.earlierCreation(idempotency) {
+                return try respond(to: earlier, push, answer: [], status: .accepted)
+            }
+            push.counted = CountedUsers(number: try await dryRuns.preview(push).sent, limit: limit)
+        }
         // The response contains the time as it is stored, so that it does not change later.
         let now = Date().asStored
-        return try await store(
-            push,
-            call,
-            answer: PushSummary.shape.json(push.summary(createdAt: now)),
-            status: .accepted,
-            now: now
-        )
+        let summary = push.summary(createdAt: now, lastTestedAt: try await store.lastTest(of: push.message))
+        let answer = PushSummary.shape.json(summary)
+        let created = try await store.create(push, idempotency: idempotency, answer: answer, now: now)
+        return try respond(to: created, push, answer: answer, status: .accepted)
     }
 
-    private func store(
+    /// Returns the response to a request that creates a push.
+    ///
+    /// - Parameters:
+    ///   - answer: The body for a push that was created.
+    ///   - status: The status of a request that succeeds.
+    private func respond(
+        to creation: PushStore.Creation,
         _ push: NewPush,
-        _ call: Call,
         answer: [UInt8],
-        status: HTTPResponse.Status,
-        now: Date
-    ) async throws -> Response {
-        let idempotency = try Idempotency(call)
+        status: HTTPResponse.Status
+    ) throws -> Response {
         var (id, body) = (push.id, answer)
-        switch try await store.create(push, idempotency: idempotency, answer: answer, now: now) {
+        switch creation {
         case .created:
             notices.pushChanged()
         case .repeated(let pushID, let firstAnswer):
@@ -310,6 +327,7 @@ struct PushRoutes: RouteCollection {
         let isChanged = try await store.control(
             id,
             control,
+            by: call.caller.keyName,
             retriesUncertain: retriesUncertain,
             recording: call.auditRecord(of: .object(id.lowercased))
         )
@@ -318,10 +336,14 @@ struct PushRoutes: RouteCollection {
             return try await summary(id)
         }
         guard let push = try await store.summary(id) else { throw Self.notFound }
-        guard control.event.after.contains(push.state) else {
-            throw Problem(of: .wrongState, "Cannot \(control.rawValue) a push in state `\(push.state.rawValue)`.")
-        }
+        guard control.event.after.contains(push.state) else { throw Self.cannot(control.rawValue, push) }
         return .json(PushSummary.shape.json(push))
+    }
+
+    /// The problem of an operation that the state of a push does not allow.
+    static func cannot(_ operation: String, _ push: PushSummary) -> Problem {
+        let remedy = push.awaitsApproval ? " It waits for an approval: POST /v1/pushes/{id}/approve." : ""
+        return Problem(of: .wrongState, "Cannot \(operation) a push in state `\(push.state.rawValue)`.\(remedy)")
     }
 
     /// Returns the id in the path. An invalid id throws 404, since no push can have it.
@@ -331,7 +353,7 @@ struct PushRoutes: RouteCollection {
 
     static var notFound: Problem { Problem(of: .notFound, "There is no such push.") }
 
-    private func summary(_ id: UUID) async throws -> Response {
+    func summary(_ id: UUID) async throws -> Response {
         guard let push = try await store.summary(id) else { throw Self.notFound }
         return .json(PushSummary.shape.json(push))
     }
@@ -366,9 +388,14 @@ extension PushControl {
 }
 
 extension ProblemKind {
-    fileprivate static let wrongState = ProblemKind(
+    static let wrongState = ProblemKind(
         .conflict,
         "wrong-state",
         "The state of the push does not allow the operation."
+    )
+    fileprivate static let approvalRequired = ProblemKind(
+        .forbidden,
+        "approval-required",
+        "A push to so many users needs an approval, which this operation cannot wait for."
     )
 }

@@ -5,6 +5,10 @@ package struct PushSettings: SettingsGroup {
     package var retentionDays = 30
     /// The rate of pushes whose requests have none.
     package var defaultUsersPerSecond: Int?
+    /// The number of users above which a push needs an approval; `nil` for none.
+    package var approvalAboveUsers: Int?
+    /// The users of pushes with `to_testers`.
+    package var testers: [Int64] = []
     /// Whether each request has to say whether its push is advertising.
     package var requiresKind = false
     package var advertisingHours = AdvertisingHours()
@@ -29,6 +33,22 @@ package struct PushSettings: SettingsGroup {
             optional: .integer(1...1_000_000),
             reloadable: true,
             "the rate of a push whose request has no `users_per_second`, so that the apps of all users do not call at once"
+        ),
+        Setting(
+            "pushes.approval_above_users",
+            \.approvalAboveUsers,
+            optional: .integer(0...1_000_000_000),
+            example: "100000",
+            reloadable: true,
+            "the number of users above which a push waits for its [approval](delivery.md#approval) with another key; 0 for every push"
+        ),
+        Setting(
+            "pushes.testers",
+            \.testers,
+            .userIDs(atMost: 100),
+            example: "1234, 1235",
+            reloadable: true,
+            "the users of pushes with [`to_testers`](delivery.md#testers)"
         ),
         Setting(
             "pushes.require_kind",

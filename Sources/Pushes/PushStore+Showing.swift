@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import KakaoAPI
 internal import Postgres
 internal import ServiceKit
 
@@ -60,13 +61,16 @@ extension PushSummary {
     /// Decodes the columns of ``ReadPush`` and ``ListPushes``.
     fileprivate init(_ row: PostgresRow) throws {
         let (
-            id, name, createdBy, kind, state, reason, audience, exclusion, delivery, usersPerSecond, sendAt, expiresAt,
-            createdAt, startedAt, finishedAt, users, skipped, batches, states, stateUsers, stateBatches, mayRepeat,
-            waitsFor, waitsUntil
+            id, name, createdBy, createdByKey, kind, state, reason, audience, exclusion, delivery, usersPerSecond,
+            sendAt,
+            expiresAt, createdAt, startedAt, finishedAt, users, skipped, batches, states, stateUsers, stateBatches,
+            mayRepeat, waitsFor, waitsUntil, toTesters, countedUsers, awaitsApproval, approvedBy, approvedAt, stoppedBy,
+            lastTestedAt
         ) = try row.decode(
             UUID.self,
             String?.self,
             String?.self,
+            UUID?.self,
             String?.self,
             String.self,
             String?.self,
@@ -87,6 +91,13 @@ extension PushSummary {
             [Int64].self,
             Int64.self,
             [UUID].self,
+            Date?.self,
+            Bool.self,
+            Int64?.self,
+            Bool.self,
+            String?.self,
+            Date?.self,
+            String?.self,
             Date?.self
         )
         var userCounts = PushCounts(total: users, skipped: skipped, mayRepeat: mayRepeat)
@@ -97,10 +108,18 @@ extension PushSummary {
             id: id,
             name: name,
             createdBy: createdBy,
+            createdByKey: createdByKey,
             kind: kind.flatMap(PushKind.init(rawValue:)),
             state: PushState(rawValue: state) ?? .halted,
             reason: reason,
             audience: audience,
+            toTesters: toTesters,
+            countedUsers: countedUsers,
+            awaitsApproval: awaitsApproval,
+            approvedBy: approvedBy,
+            approvedAt: approvedAt,
+            stoppedBy: stoppedBy,
+            lastTestedAt: lastTestedAt,
             exclusion: exclusion,
             waitsFor: waitsFor,
             waitsUntil: waitsUntil,
@@ -122,14 +141,19 @@ extension PushSummary {
 /// Reads a push and its counts.
 struct ReadPush: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.created_by, push.kind, push.state, push.reason, push.audience, push.exclusion, push.delivery,
+        SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience, push.exclusion, push.delivery,
             push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
             push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat,
             push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
             CASE
-                WHEN push.kind = 'advertising' AND push.state IN ('scheduled', 'preparing', 'sending')
+                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
                     THEN advertising_begins($2)
-            END
+            END,
+            push.to_testers, push.counted_users,
+            push_awaits_approval(
+                push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
+            ),
+            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version)
         FROM pushes AS push
         CROSS JOIN LATERAL (
             SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
@@ -147,17 +171,34 @@ struct ReadPush: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> PushSummary { try PushSummary(row) }
 }
 
+/// Finds out when a message was last sent to a tester.
+struct FindLastTest: PostgresStatement {
+    static let sql: SQL = """
+        SELECT message_last_tested_at($1, $2)
+        """
+
+    let message: PushMessage
+
+    var parameters: [PostgresValue] { [.text(message.text), .text(message.version.rawValue)] }
+    static func decode(_ row: PostgresRow) throws -> Date? { try row.decode(Date?.self) }
+}
+
 /// Lists pushes and their counts, the latest first.
 struct ListPushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.created_by, push.kind, push.state, push.reason, push.audience, push.exclusion, push.delivery,
+        SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience, push.exclusion, push.delivery,
             push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
             push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat,
             push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
             CASE
-                WHEN push.kind = 'advertising' AND push.state IN ('scheduled', 'preparing', 'sending')
+                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
                     THEN advertising_begins($9)
-            END
+            END,
+            push.to_testers, push.counted_users,
+            push_awaits_approval(
+                push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
+            ),
+            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version)
         FROM find_pushes($1, $2, $3, $4, $5, $6, $7, $8) AS found (id)
         JOIN pushes AS push ON push.id = found.id
         CROSS JOIN LATERAL (

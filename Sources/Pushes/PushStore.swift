@@ -40,12 +40,19 @@ struct PushStore: Sendable {
     func create(_ push: NewPush, idempotency: Idempotency?, answer: [UInt8], now: Date) async throws -> Creation {
         let create = CreatePush(push: push, idempotency: idempotency, response: answer, now: now)
         guard try await pool.write(create).isEmpty else { return .created }
-        if let idempotency,
-            let earlier = try await pool.read(FindIdempotentRequest(idempotency: idempotency)).first
-        {
-            return earlier
-        }
+        if let earlier = try await earlierCreation(idempotency) { return earlier }
         return .invalid(try await invalidObject(of: push) ?? .audience)
+    }
+
+    /// Returns what came of an earlier request with an idempotency key; `nil` if there is none.
+    func earlierCreation(_ idempotency: Idempotency?) async throws -> Creation? {
+        guard let idempotency else { return nil }
+        return try await pool.read(FindIdempotentRequest(idempotency: idempotency)).first
+    }
+
+    /// Returns when a message was last sent to a tester; `nil` if it was not.
+    func lastTest(of message: PushMessage) async throws -> Date? {
+        try await pool.read(FindLastTest(message: message)).first ?? nil
     }
 
     /// Returns what a push names that does not exist, or that it cannot leave out; `nil` if there is nothing.
@@ -56,15 +63,23 @@ struct PushStore: Sendable {
 
 extension NewPush {
     /// Returns the push as it is shown before anything is sent.
-    func summary(createdAt: Date) -> PushSummary {
+    func summary(createdAt: Date, lastTestedAt: Date?) -> PushSummary {
         PushSummary(
             id: id,
             name: name,
-            createdBy: createdBy,
+            createdBy: createdBy?.name,
+            createdByKey: createdBy?.id,
             kind: kind,
             state: initialState,
             reason: nil,
             audience: audience.json.bytes(),
+            toTesters: toTesters,
+            countedUsers: counted?.number,
+            awaitsApproval: needsApproval,
+            approvedBy: nil,
+            approvedAt: nil,
+            stoppedBy: nil,
+            lastTestedAt: lastTestedAt,
             exclusion: exclusion?.json.bytes(),
             waitsFor: [],
             waitsUntil: nil,

@@ -11,10 +11,8 @@ internal import ServiceKit
 extension NewPush {
     /// The fields of `POST /v1/pushes` that describe the push.
     static let fields: [any FieldDeclaration] = [
-        nameField, kindField, audienceField, exceptField, messageField, sendAtField, expiresAtField,
-        usersPerSecondField,
-        deliveryField,
-        skipUnknownField,
+        nameField, kindField, audienceField, toTestersField, exceptField, messageField, sendAtField, expiresAtField,
+        usersPerSecondField, deliveryField, skipUnknownField,
     ]
 
     private static let nameField = Field.optional("name", .text(1...200), "A name for people.")
@@ -24,7 +22,18 @@ extension NewPush {
         "Whether the push is advertising, which waits outside the hours for it, needs the mark (광고) in its texts, and is sent only to "
             + "users who have consented."
     )
-    private static let audienceField = Field.required("audience", .audience, "The users to send to.")
+    private static let audienceField = Field.optional(
+        "audience",
+        .audience,
+        "The users to send to. Required, except with `to_testers`."
+    )
+    private static let toTestersField = Field.optional(
+        "to_testers",
+        .boolean,
+        default: false,
+        shown: false,
+        "Whether to send to the users of the setting `pushes.testers`, in place of an audience. Such a push needs no approval."
+    )
     private static let exceptField = Field.optional(
         "except",
         .exclusion,
@@ -61,23 +70,50 @@ extension NewPush {
     ///
     /// - Throws: ``Problem`` for a missing or invalid field.
     init(_ call: Call, _ settings: PushSettings) throws {
-        self.init(audience: try call[Self.audienceField], message: try call[Self.messageField])
+        let toTesters = try call[Self.toTestersField]
+        self.init(
+            audience: try Self.audience(try call[Self.audienceField], toTesters: toTesters, settings),
+            message: try call[Self.messageField]
+        )
+        self.toTesters = toTesters
+        approvalAboveUsers = toTesters ? nil : settings.approvalAboveUsers.map(Int64.init)
         kind = try call[Self.kindField]
         try checkKind(settings)
         exclusion = try call[Self.exceptField]
-        createdBy = call.caller.keyName
+        createdBy = call.caller.key
         name = try call[Self.nameField]
         delivery = try call[Self.deliveryField]
         skipsUnknown = try call[Self.skipUnknownField]
         guard skipsUnknown || audience.namesUsers else {
             throw Problem.field("skip_unknown", "true unless the audience is uuids or a stored audience")
         }
-        usersPerSecond = try call[Self.usersPerSecondField]
+        usersPerSecond = try call[Self.usersPerSecondField] ?? settings.defaultUsersPerSecond.map(Int32.init(clamping:))
         sendAt = try call[Self.sendAtField]
         expiresAt = try call[Self.expiresAtField]
         if let expiresAt, expiresAt <= sendAt ?? Date() {
             throw Problem.field("expires_at", sendAt == nil ? "in the future" : "after send_at")
         }
+    }
+
+    /// Returns the audience of a request.
+    ///
+    /// - Throws: ``Problem`` if there is none, or one besides the testers, or if the settings have no testers.
+    private static func audience(
+        _ given: PushAudience?,
+        toTesters: Bool,
+        _ settings: PushSettings
+    ) throws -> PushAudience {
+        guard toTesters else {
+            guard let given else { throw Problem.field("audience", PushAudience.allowed) }
+            return given
+        }
+        guard given == nil else {
+            throw Problem.field("audience", "absent with to_testers, which sends to the testers only")
+        }
+        guard !settings.testers.isEmpty else {
+            throw Problem(of: .notConfigured, "There are no testers. Set pushes.testers.")
+        }
+        return .users(settings.testers)
     }
 }
 
@@ -188,13 +224,46 @@ extension PushSummary {
             .nullable("created_by", .text, "The name of the operator key that created it.", \.createdBy),
             .nullable("kind", Kind<PushKind>.choice, "Whether it is advertising.", \.kind),
             .member("state", .pushState, "Its state.", \.state),
-            .nullable("reason", .text, "Why it is halted, in Kakao's words.", \.reason),
+            .nullable(
+                "reason",
+                .text,
+                "Why it is halted, in Kakao's words if Kakao rejects it, or why it was not approved.",
+                \.reason
+            ),
+            .member(
+                "awaits_approval",
+                .boolean,
+                "Whether it waits for an approval: it is proposed, or its audience has grown since it was counted.",
+                \.awaitsApproval
+            ),
+            .nullable("approved_by", .text, "The name of the operator key that approved it.", \.approvedBy),
+            .nullable("approved_at", .time, "When it was approved.", \.approvedAt),
+            .nullable(
+                "stopped_by",
+                .text,
+                "The name of the operator key that last paused, canceled or rejected it; null once it was resumed.",
+                \.stoppedBy
+            ),
             .member("audience", .objectText, "The audience as given; a long list of users is truncated.") {
                 JSONFragment($0.audience)
             },
+            .member("to_testers", .boolean, "Whether the audience are the testers of the settings.", \.toTesters),
             .nullable("except", .objectText, "The users who are left out, as given.") { push in
                 push.exclusion.map { JSONFragment($0) }
             },
+            .nullable(
+                "counted_users",
+                .count,
+                "The users to send to, as counted when it was created. Null without `pushes.approval_above_users`, and for lists of "
+                    + "fewer users.",
+                \.countedUsers
+            ),
+            .nullable(
+                "last_tested_at",
+                .time,
+                "When the same message was last sent to a tester, in a push that is still kept.",
+                \.lastTestedAt
+            ),
             .array(
                 "waits_for",
                 .uuid,

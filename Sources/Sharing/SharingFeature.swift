@@ -51,6 +51,7 @@ package struct SharingFeature: Feature {
             ShareRoutes(
                 store: store,
                 cache: cache,
+                audit: loop.audit,
                 signer: shareSettings.signer,
                 linter: linter,
                 domains: domains,

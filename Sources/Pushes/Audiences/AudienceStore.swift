@@ -217,13 +217,13 @@ struct DeleteUnusedAudienceParts: PostgresStatement {
                     SELECT
                     FROM pushes
                     WHERE pushes.audience_parts_id = stored.parts_id
-                        AND pushes.state IN ('scheduled', 'preparing', 'paused', 'halted', 'sending')
+                        AND pushes.state IN ('proposed', 'scheduled', 'preparing', 'paused', 'halted', 'sending')
                 )
                 AND NOT EXISTS (
                     SELECT
                     FROM pushes
                     WHERE pushes.excluded_parts_id = stored.parts_id
-                        AND pushes.state IN ('scheduled', 'preparing', 'paused', 'halted', 'sending')
+                        AND pushes.state IN ('proposed', 'scheduled', 'preparing', 'paused', 'halted', 'sending')
                 )
             LIMIT $1
             FOR UPDATE OF part SKIP LOCKED

@@ -79,8 +79,10 @@ struct ClaimBatches: PostgresStatement {
             JOIN pushes AS push ON push.id = given.push_id
             LEFT JOIN rated ON rated.id = push.id
             WHERE push.state IN ('preparing', 'sending')
+                -- Nothing is sent before it is known that the push does not have more users than are allowed.
+                AND (push.allowed_users IS NULL OR push.prepared_at IS NOT NULL)
                 AND (push.expires_at IS NULL OR push.expires_at > now())
-                AND (push.kind IS DISTINCT FROM 'advertising' OR advertising_ends($5) IS NOT NULL)
+                AND (push.kind IS DISTINCT FROM 'advertising' OR push.to_testers OR advertising_ends($5) IS NOT NULL)
                 AND (push.users_per_second IS NULL OR rated.id IS NOT NULL)
         ),
         due AS (

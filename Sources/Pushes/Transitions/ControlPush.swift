@@ -6,11 +6,13 @@ extension PushStore {
     /// Changes the state of a push on an operator's request. Returns whether its state allowed that.
     ///
     /// - Parameters:
+    ///   - operator: The name of the operator key of the request.
     ///   - retriesUncertain: Whether a retry includes uncertain batches, whose users may be reached twice.
     ///   - record: The record for the audit log.
     func control(
         _ id: UUID,
         _ control: PushControl,
+        by operator: String?,
         retriesUncertain: Bool = false,
         recording record: AuditRecord?
     ) async throws -> Bool {
@@ -19,9 +21,9 @@ extension PushStore {
             try await pool.write(statement, recording: record) > 0
         }
         return switch control {
-        case .pause: try await change(PausePush(id: id))
+        case .pause: try await change(PausePush(id: id, operator: `operator`))
         case .resume: try await change(ResumePush(id: id))
-        case .cancel: try await change(CancelPush(id: id))
+        case .cancel: try await change(CancelPush(id: id, operator: `operator`))
         case .retry: try await change(RetryPush(id: id, includesUncertain: retriesUncertain))
         }
     }
@@ -32,17 +34,20 @@ struct PausePush: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes
         SET state = 'paused',
-            reason = NULL
+            reason = NULL,
+            stopped_by = $3
         WHERE id = $1
             AND state = ANY ($2)
         """
 
     let id: UUID
+    /// The name of the operator key.
+    let `operator`: String?
 
-    var parameters: [PostgresValue] { [.uuid(id), .states(before: .pause)] }
+    var parameters: [PostgresValue] { [.uuid(id), .states(before: .pause), .text(`operator`)] }
 }
 
-/// Resumes a paused or halted push at the step at which it stopped.
+/// Resumes a paused or halted push at the step at which it stopped, unless it needs an approval (``ApprovePush``).
 struct ResumePush: PostgresStatement {
     static let sql: SQL = """
         UPDATE pushes
@@ -52,9 +57,11 @@ struct ResumePush: PostgresStatement {
                 ELSE 'preparing'
             END,
             reason = NULL,
-            probe = NULL
+            probe = NULL,
+            stopped_by = NULL
         WHERE id = $1
             AND state = ANY ($2)
+            AND NOT push_awaits_approval(state, created_at, expires_at, prepared_at, users - users_skipped, allowed_users)
         """
 
     let id: UUID
@@ -68,14 +75,17 @@ struct CancelPush: PostgresStatement {
         UPDATE pushes
         SET state = 'canceled',
             reason = NULL,
+            stopped_by = $3,
             finished_at = now()
         WHERE id = $1
             AND state = ANY ($2)
         """
 
     let id: UUID
+    /// The name of the operator key.
+    let `operator`: String?
 
-    var parameters: [PostgresValue] { [.uuid(id), .states(before: .cancel)] }
+    var parameters: [PostgresValue] { [.uuid(id), .states(before: .cancel), .text(`operator`)] }
 }
 
 /// Begins the retry of a finished push. ``RetryBatches`` makes its batches waiting, in steps.

@@ -29,7 +29,7 @@ struct CreatePush: PostgresStatement {
             FROM pushes
             WHERE id = ANY ($25)
                 AND removed_at IS NULL
-                AND (state <> 'scheduled' OR send_at <= COALESCE($14, $19))
+                AND (state NOT IN ('proposed', 'scheduled') OR COALESCE(send_at <= COALESCE($14, $19), true))
             FOR SHARE
         ),
         audience AS (
@@ -73,14 +73,14 @@ struct CreatePush: PostgresStatement {
                 id, name, state, audience, message, message_version, bypass, user_ids, audience_parts_id, platforms,
                 batch_users, delivery, users_per_second, send_at, expires_at, created_at, started_at, prepared_at, users,
                 users_skipped, next_number, created_by, exclusion, excluded_parts_id, excluded_pushes,
-                kind, consent_tag
+                kind, consent_tag, created_by_key, counted_users, allowed_users, to_testers
             )
             SELECT $1, $2, $3, $4, $5, $6, $7, $9, audience.parts_id, $10, $11, $12,
                 $13, $14, $18, $19, CASE WHEN $20 THEN $19 END, CASE WHEN $20 THEN $19 END,
                 CASE WHEN $20 THEN cardinality($9) ELSE 0 END,
                 CASE WHEN $20 THEN cardinality($9) - cardinality(own.user_ids) ELSE 0 END,
                 CASE WHEN cardinality(own.user_ids) > 0 THEN 2 ELSE 1 END, $22, $23,
-                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27
+                audience.excluded_parts_id, NULLIF($25, '{}'), $26, $27, $28, $29, $30, $31
             FROM audience
             CROSS JOIN own
             WHERE $15::text IS NULL
@@ -115,9 +115,11 @@ struct CreatePush: PostgresStatement {
             .int32(push.batchUsers), .text(push.delivery.rawValue), .int32(push.usersPerSecond),
             .timestamp(push.sendAt), .text(idempotency?.key), .bytes(idempotency?.digest), .bytes(response),
             .timestamp(push.expiresAt), .timestamp(now), .bool(push.isOneBatch),
-            .bytes(idempotency?.operatorKey), .text(push.createdBy), .jsonb(push.exclusion?.json.bytes()),
+            .bytes(idempotency?.operatorKey), .text(push.createdBy?.name), .jsonb(push.exclusion?.json.bytes()),
             .text(push.exclusion?.audience?.text), .uuids(push.exclusion?.pushes ?? []), .text(push.kind?.rawValue),
-            .text(push.consentTag),
+            .text(push.consentTag), .uuid(push.createdBy?.id), .int64(push.counted?.number),
+            .int64(push.counted?.allowed),
+            .bool(push.toTesters),
         ]
     }
 
@@ -127,9 +129,12 @@ struct CreatePush: PostgresStatement {
 extension NewPush {
     /// Whether it is a single batch that is sent at once.
     fileprivate var isOneBatch: Bool {
-        guard case .users(let ids) = audience, exclusion == nil, consentTag == nil else { return false }
+        guard case .users(let ids) = audience, exclusion == nil, consentTag == nil, counted == nil else { return false }
         return sendAt == nil && ids.count <= Int(batchUsers)
     }
 
-    var initialState: PushState { sendAt == nil ? .preparing : .scheduled }
+    var initialState: PushState {
+        if needsApproval { return .proposed }
+        return sendAt == nil ? .preparing : .scheduled
+    }
 }

@@ -2,6 +2,8 @@ internal import Postgres
 
 /// The state of a push. `docs/architecture.md` draws the transitions.
 package enum PushState: String, Sendable, CaseIterable {
+    /// Waits for its approval.
+    case proposed
     /// Waits for its `send_at`.
     case scheduled
     /// Its audience is being expanded into batches; those that exist are sent.
@@ -12,18 +14,19 @@ package enum PushState: String, Sendable, CaseIterable {
     case done
     /// Stopped by an operator, who can resume it.
     case paused
-    /// Ended by an operator.
+    /// Ended by an operator, who may have rejected it.
     case canceled
-    /// Ended by its `expires_at`.
+    /// Ended by its `expires_at`, or not approved in time.
     case expired
-    /// Kakao rejects the Admin key, the app or the message. An operator can resume it.
+    /// Kakao rejects the Admin key, the app or the message, or its audience has grown since it was counted. An operator can
+    /// resume or approve it.
     case halted
 
     /// Whether the push ends there, unless an operator retries its failed batches.
     package var isFinal: Bool {
         switch self {
         case .done, .canceled, .expired: true
-        case .scheduled, .preparing, .sending, .paused, .halted: false
+        case .proposed, .scheduled, .preparing, .sending, .paused, .halted: false
         }
     }
 }
@@ -34,9 +37,14 @@ enum PushEvent: CaseIterable, Sendable {
     case prepare
     /// The last step of its audience became batches.
     case completePreparation
+    /// The last step of its audience became batches, which have more users than are allowed.
+    case outgrow
     case finish
     case expire
+    case expireProposal
     case halt
+    case approve
+    case reject
     case pause
     case resume
     case cancel
@@ -45,11 +53,15 @@ enum PushEvent: CaseIterable, Sendable {
     /// The states in which the event happens. In any other state its statement changes nothing.
     var before: [PushState] {
         switch self {
-        case .prepare, .completePreparation: [.scheduled, .preparing]
+        case .prepare, .completePreparation, .outgrow: [.scheduled, .preparing]
         case .finish: [.sending]
         case .expire, .halt, .pause: [.scheduled, .preparing, .sending]
+        case .expireProposal: [.proposed]
+        // A halted push if its audience has grown.
+        case .approve, .reject: [.proposed, .halted]
+        // A halted push unless its audience has grown.
         case .resume: [.paused, .halted]
-        case .cancel: [.scheduled, .preparing, .sending, .paused, .halted]
+        case .cancel: [.proposed, .scheduled, .preparing, .sending, .paused, .halted]
         case .retry: [.done]
         }
     }
@@ -60,12 +72,12 @@ enum PushEvent: CaseIterable, Sendable {
         case .prepare: [.preparing]
         case .completePreparation: [.sending]
         case .finish: [.done]
-        case .expire: [.expired]
-        case .halt: [.halted]
+        case .expire, .expireProposal: [.expired]
+        case .halt, .outgrow: [.halted]
         case .pause: [.paused]
-        // ``ResumePush`` chooses the state by the progress of the push.
-        case .resume: [.scheduled, .preparing, .sending]
-        case .cancel: [.canceled]
+        // ``ApprovePush`` and ``ResumePush`` choose the state by the progress of the push.
+        case .approve, .resume: [.scheduled, .preparing, .sending]
+        case .cancel, .reject: [.canceled]
         case .retry: [.sending]
         }
     }

@@ -3,23 +3,42 @@ internal import Postgres
 extension PreparationStore {
     /// Stores the users of a page as a part of the push, and moves the push's cursor.
     ///
-    /// - Returns: Whether it is stored. Otherwise another server has stored this step, or the push is no longer
+    /// - Returns: `nil` if it is not stored, since another server has stored this step, or the push is no longer
     ///   prepared.
-    func store(_ page: AudiencePage, of preparation: Preparation) async throws -> Bool {
+    func store(_ page: AudiencePage, of preparation: Preparation) async throws -> StoredPart? {
         let users = try await page.users(without: preparation.exclusion, pool)
         let part = StorePushPart(preparation: preparation, page: page, users: users.count, ids: UserIDBytes(users.ids))
-        return try await !pool.queryAlone(part).isEmpty
+        return try await pool.queryAlone(part).first
+    }
+
+    /// A part of a push that was stored.
+    struct StoredPart: Sendable {
+        /// Why the push is halted: it has more users than are allowed. `nil` if it is not.
+        let haltReason: String?
     }
 }
 
 /// Stores the users of a page as a part of a push, unless the push's cursor has moved. Returns a row if it is stored.
+///
+/// The last part halts the push if it has more users than are allowed. ``ClaimBatches`` claims nothing of such a push before.
 struct StorePushPart: PostgresStatement {
     static let sql: SQL = """
         WITH push AS (
             UPDATE pushes
             SET prepared_up_to = $3,
                 prepared_at = CASE WHEN $4 THEN now() END,
-                state = CASE WHEN $4 THEN 'sending' ELSE 'preparing' END,
+                (state, reason) = (
+                    SELECT CASE WHEN NOT $4 THEN 'preparing' WHEN has_grown THEN 'halted' ELSE 'sending' END,
+                        CASE
+                            WHEN has_grown
+                                THEN format(
+                                    'The push has %s users, and had %s when it was created. Approve it with another key than the one that created it, or cancel it.',
+                                    sendable, pushes.counted_users
+                                )
+                        END
+                    FROM (SELECT pushes.users - pushes.users_skipped + $6 AS sendable) AS growth
+                    CROSS JOIN LATERAL (SELECT $4 AND COALESCE(sendable > pushes.allowed_users, false) AS has_grown) AS limits
+                ),
                 started_at = COALESCE(started_at, now()),
                 users = users + $5,
                 users_skipped = users_skipped + $5 - $6,
@@ -29,7 +48,7 @@ struct StorePushPart: PostgresStatement {
                 AND prepared_at IS NULL
                 AND state = ANY ($9)
                 AND (state <> 'scheduled' OR send_at <= now())
-            RETURNING batch_users, next_number
+            RETURNING batch_users, next_number, reason
         ),
         part AS (
             INSERT INTO push_parts (push_id, number, batch_users, batches, ids, id_bytes)
@@ -38,7 +57,7 @@ struct StorePushPart: PostgresStatement {
             CROSS JOIN LATERAL (SELECT ($6 + batch_users - 1) / batch_users AS batches) AS part
             WHERE batches > 0
         )
-        SELECT next_number
+        SELECT reason
         FROM push
         """
 
@@ -57,5 +76,7 @@ struct StorePushPart: PostgresStatement {
         ]
     }
 
-    static func decode(_ row: PostgresRow) throws -> Int32 { try row.decode(Int32.self) }
+    static func decode(_ row: PostgresRow) throws -> PreparationStore.StoredPart {
+        PreparationStore.StoredPart(haltReason: try row.decode(String?.self))
+    }
 }

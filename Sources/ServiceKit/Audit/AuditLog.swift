@@ -11,7 +11,7 @@ package struct AuditLog: Sendable {
     /// The reason of a download, for those who read the audit log.
     package static let reason = Field.required(
         "reason",
-        .text(3...500),
+        .text(1...500),
         "Why the data is downloaded. The audit log keeps it."
     )
 

@@ -6,6 +6,8 @@ package enum Scope: String, CaseIterable, Sendable {
     case send
     /// Permission to stop and start all sending, and to control pushes and messages, without sending any.
     case operate
+    /// Permission to approve and reject pushes that other keys created.
+    case approve
     /// Permission to call Kakao about users: accounts, scopes, terms.
     case accounts
     /// Permission to read users' access tokens.

@@ -201,6 +201,23 @@ extension SettingKind where Value == [String] {
     }
 }
 
+extension SettingKind where Value == [Int64] {
+    /// Up to `count` different ids of users.
+    package static func userIDs(atMost count: Int) -> SettingKind {
+        SettingKind(
+            "up to \(count) user ids, separated by commas",
+            problem: "must be a comma-separated list of at most \(count) different user ids.",
+            parse: { text in
+                let id = SettingKind<Int64>.identifier
+                let ids = elements(of: text) { id.parse($0) != nil }?.compactMap(id.parse) ?? []
+                return (1...count).contains(ids.count) && Set(ids).count == ids.count ? ids : nil
+            },
+            text: { $0.map(String.init).joined(separator: ", ") },
+            shown: { $0.isEmpty ? "none" : "`\($0.map(String.init).joined(separator: ", "))`" }
+        )
+    }
+}
+
 extension SettingKind where Value == [Secret] {
     /// Secrets of visible ASCII characters.
     package static func secrets(atLeast length: Int) -> SettingKind {

@@ -18,6 +18,7 @@ struct ShareRoutes: RouteCollection {
 
     let store: ShareStore
     let cache: ShareCache
+    let audit: AuditLog
     /// Signs the arguments; `nil` without a key.
     let signer: ShareSigner?
     let linter: TemplateLinter
@@ -235,7 +236,7 @@ struct ShareRoutes: RouteCollection {
             body: .fields([event, userID]),
             answers: [.empty(.noContent, "The conversion is counted, now or before.")],
             problems: [.notFound],
-            auditing: .ahead { .user(try $0[userID], object: try $0.identifier(id, orThrow: notFound).text) }
+            auditing: .handler
         ),
         handler: convert
     )
@@ -245,8 +246,10 @@ struct ShareRoutes: RouteCollection {
         let id = try call.identifier(Self.id, orThrow: Self.notFound)
         let conversion = Conversion(shareID: id, event: event, userID: userID)
         guard try await cache.links(of: id, store) != nil else { throw Self.notFound }
-        try await store.count(conversion)
-        return Response(.noContent)
+        return try await audit.recording(call, of: .user(userID, object: id.text)) {
+            try await store.count(conversion)
+            return Response(.noContent)
+        }
     }
 
     static var notFound: Problem { Problem(of: .notFound, "There is no such share.") }

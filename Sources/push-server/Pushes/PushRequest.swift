@@ -4,7 +4,8 @@ internal import ServiceKit
 
 /// The request of `POST /v1/pushes`. Pure.
 struct PushRequest {
-    let audience: PushAudience
+    /// `nil` for the testers of the server's settings.
+    let audience: PushAudience?
     var exclusion = PushExclusion()
     /// Kakao's `push_message`.
     let message: JSONValue
@@ -21,7 +22,7 @@ struct PushRequest {
     var body: [UInt8] {
         var json = JSONWriter()
         json.object { json in
-            json.member("audience", audience.json)
+            if let audience { json.member("audience", audience.json) } else { json.member("to_testers", true) }
             if !exclusion.isEmpty { json.member("except", exclusion.json) }
             json.member("message", message)
             if let name { json.member("name", name) }

@@ -93,9 +93,9 @@ struct PushWatcher {
     }
 
     private func report(_ push: ShownPush) throws {
-        let reason = push.reason.map { ": \($0)" } ?? ""
+        let reason = push.reason.map { ": \($0.hasSuffix(".") ? $0.dropLast() : $0[...])" } ?? ""
         switch push.state {
-        case .scheduled, .preparing, .sending:
+        case .proposed, .scheduled, .preparing, .sending:
             break
         case .done:
             if push.users.failed > 0 {
@@ -105,9 +105,9 @@ struct PushWatcher {
             Terminal.writeError("The push is \(push.state.rawValue)\(reason).")
             throw ExitCode.failure
         case .paused, .halted:
-            Terminal.writeError(
-                "The push is \(push.state.rawValue)\(reason). To resume it: push-server pushes resume \(idText)"
-            )
+            let advice =
+                push.awaitsApproval ? push.approvalAdvice : "To resume it: push-server pushes resume \(idText)"
+            Terminal.writeError("The push is \(push.state.rawValue)\(reason). \(advice)")
             throw ExitCode(2)
         }
     }

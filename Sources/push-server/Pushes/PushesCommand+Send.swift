@@ -11,7 +11,9 @@ extension PushesCommand {
             abstract: "Send a push and print its id.",
             discussion: """
                 On a terminal, the number of users and the name of the app have to be confirmed, unless all recipients are named with \
-                --user.
+                --user or are the testers.
+
+                A push to many users may have to wait for an approval with another key: push-server pushes approve.
 
                 If the connection is lost before the response, the request is retried with the same Idempotency-Key, so the push is \
                 stored only once.
@@ -125,6 +127,7 @@ extension PushesCommand {
 
         private func report(_ push: ShownPush, _ server: ServerClient) async throws {
             Terminal.writeLine(push.id)
+            if push.awaitsApproval { Terminal.writeError(push.approvalAdvice) }
             guard watch, let id = UUID(uuidString: push.id) else { return }
             try await PushWatcher(server: server, id: id, hasAnswered: true).run()
         }
@@ -172,6 +175,9 @@ struct RecipientOptions: ParsableArguments {
     @Flag(help: "All users with a device.")
     var everyone = false
 
+    @Flag(help: "The testers, whom the server's settings name.")
+    var toTesters = false
+
     @Option(help: "Leave out users with a device that has this tag. Repeat the option for several tags.")
     var exceptTag: [String] = []
 
@@ -194,17 +200,20 @@ struct RecipientOptions: ParsableArguments {
     }
 
     /// Whether the operator has not named each of the recipients, so that they may be more than expected.
-    var mayBeMany: Bool { user.isEmpty }
+    var mayBeMany: Bool { user.isEmpty && !toTesters }
 
     /// Whether the recipients are listed by user id or audience, so that some may have no device.
     var namesUsers: Bool { !user.isEmpty || usersFile != nil || audience != nil }
 
     func validate() throws {
         let isStored = audience != nil && usersFile == nil
-        let given = [!user.isEmpty, usersFile != nil, isStored, !tagAny.isEmpty, !tagAll.isEmpty, everyone]
+        let given = [!user.isEmpty, usersFile != nil, isStored, !tagAny.isEmpty, !tagAll.isEmpty, everyone, toTesters]
         guard given.count(where: \.self) == 1 else {
             throw ValidationError(
-                "Specify the recipients with exactly one of --user, --users-file, --audience, --tag-any, --tag-all and --everyone."
+                """
+                Specify the recipients with exactly one of --user, --users-file, --audience, --tag-any, --tag-all, --everyone and \
+                --to-testers.
+                """
             )
         }
         guard user.count <= PushAudience.maximumUsers else {
@@ -215,12 +224,13 @@ struct RecipientOptions: ParsableArguments {
         if let audience { _ = try Self.name(audience) }
     }
 
-    /// Returns the audience, and the upload that it needs, if any.
+    /// Returns the audience, `nil` for the testers, and the upload that it needs, if any.
     ///
     /// - Parameter idempotencyKey: The key that an unnamed audience is named after, so that a retried request is
     ///   identical.
     /// - Throws: ``CommandFailure`` for an unreadable or invalid file of users.
-    func audience(idempotencyKey: String) throws -> (PushAudience, AudienceUpload?) {
+    func audience(idempotencyKey: String) throws -> (PushAudience?, AudienceUpload?) {
+        guard !toTesters else { return (nil, nil) }
         if let usersFile {
             guard let bytes = FileContents.read(usersFile) else { throw CommandFailure("\(usersFile) cannot be read.") }
             let file = try UserFile(bytes)
@@ -286,7 +296,15 @@ enum DryRun {
         let count = (json["users"]?["total"]?.integer ?? 0) - (json["users"]?["skipped"]?.integer ?? 0)
         let users = count == 1 ? "1 user" : "\(Text.grouped(count)) users"
         let app = json["app"]?["name"]?.string ?? json["app"]?["id"]?.integer.map { "app \($0)" }
-        return "Send to \(users) of \(Text.printable(app ?? "the app at \(server)"))?"
+        let approval =
+            json["needs_approval"]?.bool == true ? " The push will wait for an approval with another key." : ""
+        return "\(test(json))\(approval) Send to \(users) of \(Text.printable(app ?? "the app at \(server)"))?"
+    }
+
+    /// Returns a sentence about the last test of the message.
+    private static func test(_ json: JSONValue) -> String {
+        json["last_tested_at"]?.string.map { "The message was last sent to testers at \(Text.printable($0))." }
+            ?? "The message was not sent to testers."
     }
 
     /// Returns the lines to print.
@@ -307,9 +325,11 @@ enum DryRun {
             )
         }
         if excluded > 0 { lines.insert("left out  \(Text.grouped(excluded)) more", at: 1) }
+        if json["needs_approval"]?.bool == true { lines.append("approval  needed, with another key") }
         if let seconds = json["duration_seconds"]?.number?.double {
             lines.append("duration  about \(Text.duration(seconds: seconds))")
         }
+        if let test = json["last_tested_at"]?.string { lines.append("tested    \(Text.printable(test))") }
         for request in json["first_requests"]?.array ?? [] {
             func text(_ name: String) -> String { Text.printable(request[name]?.string ?? "") }
             lines += ["", "\(text("method")) \(text("url"))"]

@@ -13,8 +13,8 @@ struct PushesCommand: AsyncParsableCommand {
             and standard error has the reason.
             """,
         subcommands: [
-            Send.self, List.self, Show.self, User.self, Users.self, Watch.self, Pause.self, Resume.self, Cancel.self,
-            Retry.self,
+            Send.self, List.self, Show.self, User.self, Users.self, Watch.self, Approve.self, Reject.self, Pause.self,
+            Resume.self, Cancel.self, Retry.self,
         ]
     )
 
@@ -33,6 +33,53 @@ struct PushesCommand: AsyncParsableCommand {
         @concurrent
         func run() async throws {
             try await options.withServer { try await PushWatcher(server: $0, id: push.id).run() }
+        }
+    }
+
+    struct Approve: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Approve a push that another key has created, so that it is sent.",
+            discussion: "The operator key needs the scope approve. On a terminal, the approval has to be confirmed."
+        )
+
+        @OptionGroup var options: ServerOptions
+        @OptionGroup var push: PushArgument
+
+        @Flag(help: "Approve without the confirmation that is asked for on a terminal.")
+        var yes = false
+
+        @concurrent
+        func run() async throws {
+            try await options.withServer { server in
+                if !yes, Terminal.isInteractive {
+                    let answer = try await server.push(push.id)
+                    for line in Text.table(try ShownPush(answer).details(answer)) { Terminal.writeError(line) }
+                    guard Terminal.confirms("Approve this push?") else {
+                        Terminal.writeError("Nothing was done.")
+                        throw ExitCode.failure
+                    }
+                }
+                try await push.control("approve", server)
+            }
+        }
+    }
+
+    struct Reject: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Reject a push that waits for an approval: it is canceled.",
+            discussion: "The operator key needs the scope approve."
+        )
+
+        @OptionGroup var options: ServerOptions
+        @OptionGroup var push: PushArgument
+
+        @Option(help: "Why, for the other operators.")
+        var reason: String?
+
+        @concurrent
+        func run() async throws {
+            let body: JSONValue? = reason.map { ["reason": .string($0)] }
+            try await push.control("reject", options, body: body?.bytes() ?? [])
         }
     }
 
@@ -104,14 +151,17 @@ struct PushArgument: ParsableArguments {
     /// Performs an operation on the push and prints its new state.
     ///
     /// - Parameters:
-    ///   - control: `pause`, `resume`, `cancel` or `retry`.
+    ///   - control: The last component of the path, such as `pause`.
     ///   - options: The server to call.
     ///   - body: A JSON object; empty for none.
     func control(_ control: String, _ options: ServerOptions, body: [UInt8] = []) async throws {
-        try await options.withServer { server in
-            let push = try ShownPush(try await server.control(id, control, body: body))
-            Terminal.writeLine(push.state.rawValue)
-        }
+        try await options.withServer { try await self.control(control, $0, body: body) }
+    }
+
+    /// Performs an operation on the push and prints its new state.
+    func control(_ control: String, _ server: ServerClient, body: [UInt8] = []) async throws {
+        let push = try ShownPush(try await server.control(id, control, body: body))
+        Terminal.writeLine(push.state.rawValue)
     }
 
     /// Returns the id of a push.

@@ -13,8 +13,7 @@ struct ServerClient: Sendable {
     private static let pushesAPage = 50
     /// The largest page of a list.
     private static let largestPage = 1000
-    /// The timeout of dry runs and uploads. A dry run counts all users of an audience, and an upload is sorted, before
-    /// the response.
+    /// The timeout of pushes and uploads. The users of a push may be counted, and an upload is sorted, before the response.
     private static let longTimeout = Duration.seconds(3600)
     /// The maximum number of attempts of a call that may be retried. The delays between them are 0.5, 1, 2 and 4 s.
     private static let maximumAttempts = 5
@@ -99,7 +98,7 @@ struct ServerClient: Sendable {
     /// Performs an operation on a push and returns the push.
     ///
     /// - Parameters:
-    ///   - control: The last component of the path: `pause`, `resume`, `cancel` or `retry`.
+    ///   - control: The last component of the path, such as `pause`.
     ///   - body: A JSON object; empty for none.
     func control(_ id: UUID, _ control: String, body: [UInt8] = []) async throws -> JSONValue {
         try await call(
@@ -112,8 +111,7 @@ struct ServerClient: Sendable {
 
     /// Creates a push, or returns the result of a dry run. Retries if the connection is lost, which the key makes safe.
     func send(_ push: PushRequest, idempotencyKey: String) async throws -> JSONValue {
-        let timeout = push.isDryRun ? Self.longTimeout : nil
-        return try await create("/v1/pushes", push.body, idempotencyKey: idempotencyKey, timeout: timeout)
+        try await create("/v1/pushes", push.body, idempotencyKey: idempotencyKey, timeout: Self.longTimeout)
     }
 
     // MARK: Messages

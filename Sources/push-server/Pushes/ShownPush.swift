@@ -11,6 +11,8 @@ struct ShownPush: Equatable {
     let name: String?
     let state: PushState
     let reason: String?
+    /// Whether it waits for an approval.
+    let awaitsApproval: Bool
     let users: PushCounts
     let batches: PushCounts
     let createdAt: String
@@ -28,6 +30,7 @@ struct ShownPush: Equatable {
         self.batches = batches
         name = json["name"]?.string.map(Text.printable)
         reason = json["reason"]?.string.map(Text.printable)
+        awaitsApproval = json["awaits_approval"]?.bool ?? false
         createdAt = Text.printable(json["created_at"]?.string ?? "")
     }
 
@@ -48,6 +51,14 @@ struct ShownPush: Equatable {
 
     // MARK: Showing
 
+    /// How a push goes on that waits for an approval.
+    var approvalAdvice: String {
+        """
+        The push waits for an approval with another key than the one that created it: push-server pushes approve \(id)
+        To give it up: push-server pushes cancel \(id)
+        """
+    }
+
     /// The push as a row of the table that `list` prints.
     var row: [String] {
         [id, state.rawValue, name ?? "", "\(users.sent)/\(users.total)", createdAt]
@@ -57,12 +68,19 @@ struct ShownPush: Equatable {
     ///
     /// - Parameter json: The JSON that the push was parsed from.
     func details(_ json: JSONValue) -> [[String]] {
-        let texts = ["delivery", "send_at", "expires_at", "created_at", "started_at", "finished_at", "estimated_end"]
+        let keys = ["created_by", "approved_by", "stopped_by"]
+        let texts = [
+            "delivery", "send_at", "expires_at", "created_at", "approved_at", "started_at", "finished_at",
+            "estimated_end",
+            "last_tested_at",
+        ]
         var rows = [["id", id], ["state", state.rawValue]]
         if let name { rows.append(["name", name]) }
-        if let key = json["created_by"]?.string { rows.append(["created_by", Text.printable(key)]) }
+        for key in keys { if let name = json[key]?.string { rows.append([key, Text.printable(name)]) } }
         if let reason { rows.append(["reason", reason]) }
         rows.append(["audience", Self.audience(json["audience"])])
+        if json["to_testers"]?.bool == true { rows.append(["to_testers", "true"]) }
+        if let counted = json["counted_users"]?.integer { rows.append(["counted_users", String(counted)]) }
         if let exclusion = json["except"]?.object {
             rows.append(["except", Text.printable(JSONValue.object(exclusion).description)])
         }

@@ -187,6 +187,9 @@ struct MessageCrashPlan {
         var environment = RunningProgram.accountEnvironment(database, kakao)
         environment["LOG_LEVEL"] = "notice"
         environment["TALK_REQUESTS_PER_SECOND"] = String(requestsPerSecond)
+        // Each attempt whose outcome is unknown counts, and a message that waits for the next day would not end.
+        environment["TALK_QUOTA_SENDER"] = "1000"
+        try kakao.sandbox.setTalkApp(["quotas": ["sender": 1000]])
         return try await .start(
             servers,
             ["--lease-milliseconds", String(lease.wholeMilliseconds)],

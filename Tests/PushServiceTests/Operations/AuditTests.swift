@@ -9,6 +9,7 @@ import KakaoSandbox
 import Operations
 import Postgres
 import PushService
+import Pushes
 import Relay
 import ServiceKit
 import TestSupport
@@ -39,6 +40,7 @@ import Testing
             settings.kakao.makesAppKeyCalls = true
             settings.kakao.kaHeader = "sdk/2.27.3 os/ios-17.0"
             settings.relay.relaysStory = true
+            settings.pushes.approvalAboveUsers = 1
         } _: { service in
             try await body(service)
         }
@@ -112,11 +114,22 @@ import Testing
         let resumed = try await push("resumed")
         #expect(try await api.control(resumed, "pause") == 200)
         try await service.database.pool.write("DELETE FROM audit_records")
+        let creator = api.with("Bearer \(try await service.operatorKey(.send))")
+        let (approved, rejected) = (try await creator.create(), try await creator.create())
+        try await service.database.pool.write("DELETE FROM audit_records")
         var examples: [String: Example] = [
+            "approvePush": Example(
+                accepted: { try await $0.api.post("\(approved)/approve") },
+                rejected: { try await $0.api.post("\(unknownPush())/approve") }
+            ),
+            "rejectPush": Example(
+                accepted: { try await $0.api.post("\(rejected)/reject", json: ["reason": "Test"]) },
+                rejected: { try await $0.api.post("\(rejected)/approve") }
+            ),
             "pausePush": try await control("pause"),
             "resumePush": Example(
                 accepted: { try await $0.api.post("\(resumed)/resume") },
-                rejected: { try await $0.api.post("\(resumed)/resume") }
+                rejected: { try await $0.api.post("\(unknownPush())/resume") }
             ),
             "cancelPush": try await control("cancel"),
             "retryPush": Example(
@@ -139,7 +152,15 @@ import Testing
                 accepted: { try await $0.api.post("/v1/sender/stop", json: ["reason": "Test"]) },
                 rejected: { try await $0.api.post("/v1/sender/stop") }
             ),
-            "startSender": Example(accepted: { try await $0.api.post("/v1/sender/start") }, rejected: nil),
+            "startSender": Example(
+                accepted: {
+                    try await $0.database.pool.write(
+                        "UPDATE sender SET stopped_at = now(), reason = 'Test', stopped_by = 'test'"
+                    )
+                    return try await $0.api.post("/v1/sender/start")
+                },
+                rejected: nil
+            ),
             "importDevices": Example(
                 accepted: {
                     let line = #"{"user_id":3,"device_id":"d","push_type":"fcm","push_token":"t"}"#

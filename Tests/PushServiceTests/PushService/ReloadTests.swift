@@ -35,7 +35,7 @@ import Testing
                 "http.max_connections", "http.max_connections_per_address", "kakao.admin_key", "kakao.admin_key_next",
                 "kakao.client_secret", "kakao.requests_per_second", "operator.key", "feedback.secret",
                 "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address",
-                "pushes.default_users_per_second", "log.level",
+                "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers", "log.level",
             ]
         )
     }
@@ -54,12 +54,17 @@ import Testing
             settings.http.maximumBodyBytes = 1024
             settings.pushes.retentionDays = 1
             settings.pushes.defaultUsersPerSecond = 70
+            settings.pushes.approvalAboveUsers = 1000
+            settings.pushes.testers = [7]
             settings.publicURL = .given("https://other.example.com")
             settings.givenPublicURL = "https://other.example.com"
             await service.server.reload(settings)
             #expect(
                 Self.names(service, "Settings reloaded", "changed") == [
-                    "http.max_body_bytes, operator.key, devices.requests_per_minute_per_user, pushes.default_users_per_second"
+                    """
+                    http.max_body_bytes, operator.key, devices.requests_per_minute_per_user, pushes.default_users_per_second, \
+                    pushes.approval_above_users, pushes.testers
+                    """
                 ]
             )
             let pending = "Changed settings need a restart"
@@ -73,6 +78,9 @@ import Testing
             }
             let push = try await operators.create(["everyone": true], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
             #expect(try await operators.shown(push)["users_per_second"] == 70)
+            #expect(try await operators.shown(push)["counted_users"] == 1)
+            let test = try await operators.post("/v1/pushes", json: ["to_testers": true, "message": gcm()])
+            #expect(test.json?["audience"] == ["uuids": ["7"]])
             let body = [UInt8](repeating: 0x20, count: 1025)
             let kakao = open.with("KakaoAK \(Keys.admin)")
             #expect(try await operators.post("/v1/pushes", body, type: "application/json").status == 413)

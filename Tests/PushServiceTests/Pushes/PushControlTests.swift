@@ -24,6 +24,8 @@ import Testing
         let api = service.api
         let push: String
         switch state {
+        case .proposed:
+            push = try await api.create(uuids([slow, refused, 999]), gcm(), ["skip_unknown": false])
         case .scheduled:
             push = try await api.create(uuids([slow]), gcm(), ["send_at": "2099-01-01T00:00:00Z"])
         case .preparing, .sending:
@@ -49,7 +51,8 @@ import Testing
     )
     func states() async throws {
         // A server notices a changed expires_at when it renews its lease.
-        try await withService(intervals: WorkIntervals(lease: .seconds(2))) { service in
+        let adjust = { (settings: inout Settings) in settings.pushes.approvalAboveUsers = 2 }
+        try await withService(adjust, intervals: WorkIntervals(lease: .seconds(2))) { service in
             try await service.database.addPhones([Self.slow, Self.refused])
             service.kakao.fail("send", status: 503) {
                 $0.userIDs = [Self.slow]
@@ -69,7 +72,8 @@ import Testing
                 (
                     "cancel",
                     [
-                        .scheduled: ["canceled"], .sending: ["canceled"], .paused: ["canceled"], .halted: ["canceled"],
+                        .proposed: ["canceled"], .scheduled: ["canceled"], .sending: ["canceled"],
+                        .paused: ["canceled"], .halted: ["canceled"],
                         .canceled: ["canceled"],
                     ]
                 ),

@@ -13,12 +13,12 @@ import Testing
 
 /// Tests of `POST /v1/pushes`: valid and invalid requests, and their responses.
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {
-    private static let members = [
-        "id", "name", "created_by", "kind", "state", "reason", "audience", "except", "waits_for", "waits_until",
-        "delivery", "send_at",
-        "expires_at",
-        "created_at",
-        "started_at", "finished_at", "users", "batches", "users_per_second", "estimated_end",
+    /// The members of a push.
+    static let members = [
+        "id", "name", "created_by", "kind", "state", "reason", "awaits_approval", "approved_by", "approved_at",
+        "stopped_by", "audience", "to_testers", "except", "counted_users", "last_tested_at", "waits_for", "waits_until",
+        "delivery", "send_at", "expires_at", "created_at", "started_at", "finished_at", "users", "batches",
+        "users_per_second", "estimated_end",
     ]
 
     @Test(

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import KakaoAPI
 import Postgres
+import ServiceKit
 import TestSupport
 import Testing
 
@@ -51,7 +52,9 @@ import Testing
             case .finish: "users = 5"
             case .expire: "expires_at = now() + interval '1 hour'"
             case .retry: "expires_at = now() - interval '1 hour'"
-            case .halt, .pause, .resume, .cancel: nil
+            case .expireProposal: "created_at = now() - interval '23 hours'"
+            case .approve, .reject: "created_by_key = '\(UUID.zero.lowercased)', prepared_at = NULL"
+            case .halt, .pause, .resume, .cancel, .outgrow: nil
             }
         guard let prevention else { return }
         try await TestDatabase.with { database in
@@ -85,12 +88,19 @@ private struct StoredPush {
                 SELECT $1, 1, '{1}', 1, 'sending', $3, 1
                 WHERE $4
             )
-            INSERT INTO pushes (id, state, audience, message, message_version, send_at)
-            VALUES ($1, $2, '{"everyone": true}', '{}', 'v1', now())
+            INSERT INTO pushes (id, state, audience, message, message_version, send_at, created_by_key)
+            VALUES ($1, $2, '{"everyone": true}', '{}', 'v1', now(), $1)
             """,
             [.uuid(id), .text(state.rawValue), .uuid(lease), .bool(event == .halt)]
         )
-        if event == .expire { try await set("expires_at = now() - interval '1 second'") }
+        switch event {
+        case .expire: try await set("expires_at = now() - interval '1 second'")
+        case .expireProposal: try await set("created_at = now() - interval '25 hours'")
+        // Its audience has grown, if it is halted.
+        case .approve, .reject: try await set("prepared_at = now(), users = 7, allowed_users = 6")
+        case .outgrow: try await set("allowed_users = -1")
+        case .prepare, .completePreparation, .finish, .halt, .pause, .resume, .cancel, .retry: break
+        }
     }
 
     func set(_ assignment: String) async throws {
@@ -105,7 +115,7 @@ private struct StoredPush {
     func run(_ event: PushEvent) async throws {
         switch event {
         case .prepare: try await prepare(isLast: false)
-        case .completePreparation: try await prepare(isLast: true)
+        case .completePreparation, .outgrow: try await prepare(isLast: true)
         case .finish: try await pool.write(FinishPushes(ids: [id]))
         case .expire: try await pool.write(ExpirePush(id: id))
         case .halt:
@@ -120,9 +130,12 @@ private struct StoredPush {
                 shared: nil
             )
             try await pool.write(HaltPush(claim: claim, reason: "a test"))
-        case .pause: try await pool.write(PausePush(id: id))
+        case .expireProposal: try await pool.write(ExpireProposals())
+        case .approve: try await pool.write(ApprovePush(id: id, key: .setting))
+        case .reject: try await pool.write(RejectPush(id: id, key: .setting, reason: nil))
+        case .pause: try await pool.write(PausePush(id: id, operator: nil))
         case .resume: try await pool.write(ResumePush(id: id))
-        case .cancel: try await pool.write(CancelPush(id: id))
+        case .cancel: try await pool.write(CancelPush(id: id, operator: nil))
         case .retry: try await pool.write(RetryPush(id: id, includesUncertain: false))
         }
     }
@@ -149,6 +162,8 @@ private struct StoredPush {
             isRetry: false,
             position: 0
         )
-        _ = try await PreparationStore(pool: pool).store(page, of: preparation)
+        let stored = try await PreparationStore(pool: pool).store(page, of: preparation)
+        let state = try await readState()
+        #expect((stored?.haltReason != nil) == (stored != nil && state == .halted))
     }
 }

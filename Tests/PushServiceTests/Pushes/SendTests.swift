@@ -42,15 +42,7 @@ import Testing
             #expect(service.kakao.sandbox.stats.sends == 1)
 
             let shown = try #require(try await service.api.get(push).json?.object)
-            #expect(
-                shown.members.map(\.name) == [
-                    "id", "name", "created_by", "kind", "state", "reason", "audience", "except", "waits_for",
-                    "waits_until", "delivery",
-                    "send_at",
-                    "expires_at", "created_at", "started_at", "finished_at", "users", "batches", "users_per_second",
-                    "estimated_end",
-                ]
-            )
+            #expect(shown.members.map(\.name) == PushCreationTests.members)
             #expect(shown["id"]?.string == push.split(separator: "/").last.map(String.init))
             #expect(shown["audience"] == ["uuids": ["1", "2"]])
             #expect(shown["delivery"] == "at_least_once")

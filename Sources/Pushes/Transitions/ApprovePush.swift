@@ -1,0 +1,103 @@
+internal import FoundationEssentials
+internal import Postgres
+internal import ServiceKit
+
+extension PushStore {
+    /// The answer of an operator to a push that waits for an approval.
+    enum Decision: Sendable {
+        case approve
+        /// With a reason for the operators; `nil` for none.
+        case reject(reason: String?)
+    }
+
+    /// Approves or rejects a push that another key has created. Returns whether the push waited for that. Of concurrent
+    /// decisions, one changes the push.
+    ///
+    /// - Parameter record: The record for the audit log.
+    func decide(
+        _ id: UUID,
+        _ decision: Decision,
+        by key: KeyIdentity,
+        recording record: AuditRecord?
+    ) async throws -> Bool {
+        let changed =
+            switch decision {
+            case .approve: try await pool.write(ApprovePush(id: id, key: key), recording: record) as Int
+            case .reject(let reason):
+                try await pool.write(RejectPush(id: id, key: key, reason: reason), recording: record) as Int
+            }
+        return changed > 0
+    }
+
+    /// Ends the pushes that were not approved in time.
+    func expireProposals() async throws {
+        try await pool.write(ExpireProposals())
+    }
+}
+
+/// Approves a push, which then begins, or goes on if its audience had grown. From then on it may have as many users as it has
+/// then, if they are known.
+struct ApprovePush: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE pushes
+        SET state = CASE
+                WHEN prepared_at IS NOT NULL THEN 'sending'
+                WHEN send_at > now() THEN 'scheduled'
+                ELSE 'preparing'
+            END,
+            reason = NULL,
+            allowed_users = CASE WHEN prepared_at IS NULL THEN allowed_users ELSE users - users_skipped END,
+            approved_at = now(),
+            approved_by = $3,
+            approved_by_key = $2
+        WHERE id = $1
+            AND state = ANY ($4)
+            AND created_by_key IS DISTINCT FROM $2
+            AND push_awaits_approval(state, created_at, expires_at, prepared_at, users - users_skipped, allowed_users)
+        """
+
+    let id: UUID
+    let key: KeyIdentity
+
+    var parameters: [PostgresValue] {
+        [.uuid(id), .uuid(key.id), .text(key.name), .states(before: .approve)]
+    }
+}
+
+/// Rejects a push, which ends.
+struct RejectPush: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE pushes
+        SET state = 'canceled',
+            reason = 'Rejected' || COALESCE(': ' || $5, '.'),
+            stopped_by = $3,
+            finished_at = now()
+        WHERE id = $1
+            AND state = ANY ($4)
+            AND created_by_key IS DISTINCT FROM $2
+            AND push_awaits_approval(state, created_at, expires_at, prepared_at, users - users_skipped, allowed_users)
+        """
+
+    let id: UUID
+    let key: KeyIdentity
+    let reason: String?
+
+    var parameters: [PostgresValue] {
+        [.uuid(id), .uuid(key.id), .text(key.name), .states(before: .reject), .text(reason)]
+    }
+}
+
+/// Ends the pushes that were not approved in time.
+struct ExpireProposals: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE pushes
+        SET state = 'expired',
+            reason = 'It was not approved in time.',
+            finished_at = now()
+        WHERE state = 'proposed'
+            AND state = ANY ($1)
+            AND NOT push_awaits_approval(state, created_at, expires_at, prepared_at, users - users_skipped, allowed_users)
+        """
+
+    var parameters: [PostgresValue] { [.states(before: .expireProposal)] }
+}
