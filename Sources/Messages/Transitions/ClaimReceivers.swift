@@ -26,7 +26,8 @@ struct LockMessageQuotas: PostgresStatement {
 /// receiver wait. So does one that needs another request than those that can be made at once: it can still be canceled.
 ///
 /// Receivers are read in the order of their index, and all else by its key (`LATERAL`) or place (`ctid`), whatever
-/// PostgreSQL believes about tables that fill within a second.
+/// PostgreSQL believes about tables that fill within a second. A receiver who was changed since this statement began has
+/// a new place and is not claimed now, so that only the claimed receivers are counted in the quotas.
 struct ClaimReceivers: PostgresStatement {
     static let sql: SQL = """
         WITH lease AS (
@@ -120,7 +121,7 @@ struct ClaimReceivers: PostgresStatement {
             FROM ranked
         ),
         chosen AS MATERIALIZED (
-            SELECT place, uuid, sender, is_memo
+            SELECT place, message_id, position, uuid, sender, is_memo
             FROM counted
             WHERE is_chosen
         ),
@@ -139,10 +140,11 @@ struct ClaimReceivers: PostgresStatement {
             INSERT INTO message_quotas AS quota (day, quota, sender, receiver, used)
             SELECT today.day, item.quota, item.sender, item.receiver, count(*)
             FROM chosen
+            JOIN claimed USING (message_id, position)
             CROSS JOIN today
             CROSS JOIN LATERAL (
-                VALUES (1, 'app', 0, ''), (2, 'sender', sender, ''), (3, 'receiver', 0, CASE WHEN NOT is_memo THEN uuid END),
-                    (4, 'pair', sender, uuid)
+                VALUES (1, 'app', 0, ''), (2, 'sender', sender, ''),
+                    (3, 'receiver', 0, CASE WHEN NOT is_memo THEN chosen.uuid END), (4, 'pair', sender, chosen.uuid)
             ) AS item (rank, quota, sender, receiver)
             WHERE item.receiver IS NOT NULL
             GROUP BY today.day, item.rank, item.quota, item.sender, item.receiver

@@ -132,6 +132,32 @@ import Testing
         }
     }
 
+    @Test("A receiver who changes while a claim waits is not claimed, and uses up no quota")
+    func changed() async throws {
+        try await TestDatabase.with { database in
+            let store = MessageStore(pool: database.pool, quotas: MessageQuotaSettings())
+            let message = NewMessage(sender: 1, receivers: .friends(["a", "b"]), content: .custom(7, args: nil))
+            _ = try await store.create(message, nil, response: [], now: Date() - 60)
+            let lease = UUID()
+            try await store.acquire(lease, for: .seconds(60))
+            let claim = try await database.pool.withTransaction { transaction in
+                // A claim waits until a change of the sender's state is committed.
+                try await transaction.query(text: "UPDATE sender SET stopped_at = NULL")
+                let claim = Task { try await store.claim(requests: 16, under: lease) }
+                let waiting = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                try await eventually("the claim waits") { try await database.count(waiting) == 1 }
+                try await database.pool.write(
+                    "UPDATE message_receivers SET due_at = due_at - interval '1 second' WHERE position = 0"
+                )
+                return claim
+            }
+            #expect(try await claim.value.map(\.position) == [1])
+            #expect(try await database.integer("SELECT used FROM message_quotas WHERE quota = 'sender'") == 1)
+            #expect(try await store.claim(requests: 16, under: lease).map(\.position) == [0])
+            #expect(try await database.integer("SELECT used FROM message_quotas WHERE quota = 'sender'") == 2)
+        }
+    }
+
     @Test("A server claims receivers for the requests that it can make at once, and leaves the others")
     func requests() async throws {
         try await TestDatabase.with { database in
