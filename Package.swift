@@ -105,13 +105,15 @@ let package = Package(
         feature("Relay", ["Templates"]),
         feature("Sharing", ["Crypto", "Templates"]),
         feature("Operations", ["Journal", "PrometheusMetrics"]),
+        feature("Webhooks", ["Crypto", deque]),
         target(
             "PushService",
             [
                 "Accounts", "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal",
                 "Locking",
-                "LogOutput", "Messages", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", "Sharing", logging,
-                serviceLifecycle,
+                "LogOutput", "Messages", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", "Sharing",
+                "Webhooks",
+                logging, serviceLifecycle,
             ]
         ),
         target(
@@ -191,6 +193,7 @@ let package = Package(
                 "PrivatePostgres", "PrometheusMetrics", "Pushes", "PushService", "Relay", "Schemas", "ServiceKit",
                 "Sharing",
                 "Templates",
+                "Webhooks",
                 "push-server",
                 argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]

@@ -24,13 +24,15 @@ package struct AccountFeature: Feature {
     private let vault: TokenVault?
     private let app: LoginApp
     private let counts = RefreshCounts()
+    private let webhooks = AccountWebhooks.source()
 
     package init(_ server: ServerContext, _ settings: AccountSettings) {
         self.server = server
         self.settings = settings
         vault = settings.vault(appID: server.kakao.appID)
         app = LoginApp { server.kakao }
-        server.lifecycle.register { AccountUsers(pool: $0.pool) }
+        server.webhooks.register(webhooks)
+        server.lifecycle.register { [webhooks] in AccountUsers(pool: $0.pool, webhooks: webhooks) }
         server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
         guard vault != nil else { return }
         server.userTokens.register { [self] in StoredUserTokens(refresher: refresher($0, .requests)) }
@@ -46,6 +48,7 @@ package struct AccountFeature: Feature {
                 app: app,
                 intervals: settings.refreshIntervals,
                 counts: counts,
+                webhooks: webhooks,
                 loop: loop.loop,
                 logger: server.logger
             )

@@ -4,10 +4,12 @@ internal import ServiceKit
 /// Ends accounts when their users log out, leave the app or are erased.
 struct AccountUsers: UserObserver {
     let pool: PostgresPool
+    /// The source of webhooks about accounts.
+    let webhooks: WebhookSource
 
     func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
-        _ = try await transaction.query(EndAccounts(events: events)) as [Int64]
-        return nil
+        guard try await !(transaction.query(EndAccounts(events: events)) as [Int64]).isEmpty else { return nil }
+        return webhooks.changed
     }
 
     func deleteData(ofUser userID: Int64) async throws -> Bool {

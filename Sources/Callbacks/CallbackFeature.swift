@@ -13,16 +13,19 @@ package struct CallbackFeature: Feature {
     private let server: ServerContext
     private let settings: CallbackSettings
     private let counts: CallbackCounts
+    private let webhooks = CallbackWebhooks()
 
     package init(_ server: ServerContext, _ settings: CallbackSettings) {
         self.server = server
         self.settings = settings
         counts = CallbackCounts(server.loops)
-        server.lifecycle.register { loop in
+        server.webhooks.register(webhooks.callbacks)
+        server.webhooks.register(webhooks.events)
+        server.lifecycle.register { [self] loop in
             CallbackUsers(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
-                events: EventStore(pool: loop.pool),
-                callbacks: LinkCallbackStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs),
+                events: events(loop),
+                callbacks: callbacks(loop),
                 userIDArgument: server.shares.userIDArgument
             )
         }
@@ -76,9 +79,21 @@ package struct CallbackFeature: Feature {
 
     private func store(_ loop: LoopServices) -> ReceivedCallStore {
         ReceivedCallStore(
-            callbacks: LinkCallbackStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs),
-            events: EventStore(pool: loop.pool),
+            callbacks: callbacks(loop),
+            events: events(loop),
             users: server.lifecycle.users(loop)
         )
+    }
+
+    private func callbacks(_ loop: LoopServices) -> LinkCallbackStore {
+        LinkCallbackStore(
+            pool: loop.pool,
+            statisticsArgs: server.shares.statisticsArgs,
+            webhooks: webhooks.callbacks
+        )
+    }
+
+    private func events(_ loop: LoopServices) -> EventStore {
+        EventStore(pool: loop.pool, webhooks: webhooks.events)
     }
 }

@@ -126,7 +126,7 @@ struct EventRoutes: RouteCollection {
             .operator(.read),
             "Lists the events that Kakao reported about users, the latest first.",
             query: [type, storedSince] + Page<UUID>.fields,
-            answers: [.page(of: eventShape, "The events.")]
+            answers: [.page(of: KakaoEvent.shape, "The events.")]
         ),
         handler: list
     )
@@ -139,24 +139,26 @@ struct EventRoutes: RouteCollection {
             before: page.cursor,
             limit: page.limit + 1
         )
-        return page.response(events, eventShape, cursor: \.call.id)
+        return page.response(events, KakaoEvent.shape, cursor: \.call.id)
     }
 }
 
-/// The members of an event in the list.
-private let eventShape = Shape<StoredCall<KakaoEvent>>(
-    "Event",
-    [
-        .member("id", .uuid, "The id of the event, which sorts by the time of receipt.", \.call.id),
-        .member("type", .text, "`unlink`, or the URI of a kind of account event.", \.call.type),
-        .nullable("user_id", .userID, "The user.", \.call.userID),
-        .nullable("referrer_type", .text, "The reason, in Kakao's words.", \.call.referrerType),
-        .member(
-            "payload",
-            .objectText,
-            "The other parameters of an unlink notice, or all claims of an account event."
-        ) { JSONFragment($0.call.payload) },
-        .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
-        .member("stored_at", .time, "When the event was stored.", \.storedAt),
-    ]
-)
+extension KakaoEvent {
+    /// The members of an event in a response.
+    static let shape = Shape<StoredCall<KakaoEvent>>(
+        "Event",
+        [
+            .member("id", .uuid, "The id of the event, which sorts by the time of receipt.", \.call.id),
+            .member("type", .text, "`unlink`, or the URI of a kind of account event.", \.call.type),
+            .nullable("user_id", .userID, "The user.", \.call.userID),
+            .nullable("referrer_type", .text, "The reason, in Kakao's words.", \.call.referrerType),
+            .member(
+                "payload",
+                .objectText,
+                "The other parameters of an unlink notice, or all claims of an account event."
+            ) { JSONFragment($0.call.payload) },
+            .member("received_at", .time, "When Kakao called.", \.call.receivedAt),
+            .member("stored_at", .time, "When the event was stored.", \.storedAt),
+        ]
+    )
+}

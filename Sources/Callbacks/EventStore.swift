@@ -5,6 +5,8 @@ internal import ServiceKit
 /// The events in PostgreSQL.
 struct EventStore: Sendable {
     let pool: PostgresPool
+    /// The source of webhooks about events.
+    let webhooks: WebhookSource
 
     /// Stores events, and carries out their effects in the same transaction.
     ///
@@ -13,6 +15,7 @@ struct EventStore: Sendable {
     /// - Parameter users: The reactions to the events.
     /// - Returns: Whether any of the events was new.
     func insert(_ events: [KakaoEvent], _ users: UserLifecycle.Users) async throws -> Bool {
+        defer { webhooks.changed() }
         let statement = InsertEvents(events: events, now: Date())
         guard events.contains(where: { $0.userEventKind != nil }) else {
             return try await !pool.write(statement).isEmpty
@@ -60,8 +63,9 @@ struct EventStore: Sendable {
 /// The time of an event is by the database's clock: the statement computes it from the event's age.
 struct InsertEvents: PostgresStatement {
     static let sql: SQL = """
-        INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at)
-        SELECT *, now() - ($8::timestamptz - received_at)
+        INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at, event_xid)
+        SELECT *, now() - ($8::timestamptz - received_at),
+            CASE WHEN EXISTS (SELECT FROM webhook_endpoint) THEN pg_current_xact_id() END
         FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
             AS event (key, id, type, user_id, referrer_type, payload, received_at)
         ON CONFLICT (key) DO NOTHING
@@ -136,17 +140,26 @@ struct ListEventsOfType: PostgresStatement {
 }
 
 extension StoredCall<KakaoEvent> {
+    /// The columns of an event, in the order of ``ListEvents``.
+    typealias EventColumns = (String, UUID, String, Int64?, String?, [UInt8], Date, Date)
+
     fileprivate init(_ row: PostgresRow) throws {
-        let (key, id, type, userID, referrerType, payload, receivedAt, storedAt) = try row.decode(
-            String.self,
-            UUID.self,
-            String.self,
-            Int64?.self,
-            String?.self,
-            [UInt8].self,
-            Date.self,
-            Date.self
+        self.init(
+            try row.decode(
+                String.self,
+                UUID.self,
+                String.self,
+                Int64?.self,
+                String?.self,
+                [UInt8].self,
+                Date.self,
+                Date.self
+            )
         )
+    }
+
+    init(_ columns: EventColumns) {
+        let (key, id, type, userID, referrerType, payload, receivedAt, storedAt) = columns
         let event = KakaoEvent(
             id: id,
             key: key,

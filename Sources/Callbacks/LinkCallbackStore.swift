@@ -6,10 +6,14 @@ internal import ServiceKit
 final class LinkCallbackStore: Sendable {
     private let pool: PostgresPool
     private let inserts: StatementCoalescer<InsertLinkCallbacks>
+    private let webhooks: WebhookSource
 
-    /// - Parameter statisticsArgs: The custom arguments by which callbacks count.
-    init(pool: PostgresPool, statisticsArgs: [String]) {
+    /// - Parameters:
+    ///   - statisticsArgs: The custom arguments by which callbacks count.
+    ///   - webhooks: The source of webhooks about callbacks.
+    init(pool: PostgresPool, statisticsArgs: [String], webhooks: WebhookSource) {
         self.pool = pool
+        self.webhooks = webhooks
         inserts = StatementCoalescer(pool: pool, concurrency: 2) {
             InsertLinkCallbacks(callbacks: $0, statisticsArgs: statisticsArgs)
         }
@@ -17,14 +21,16 @@ final class LinkCallbackStore: Sendable {
 
     /// Stores and counts a callback, once for each resource id. Returns when it is committed, and whether it was new.
     func insert(_ callback: LinkCallback) async throws -> Bool {
-        try await inserts.submit(callback)
+        defer { webhooks.changed() }
+        return try await inserts.submit(callback)
     }
 
     /// Stores a callback as ``insert(_:)`` does, for at most `limit`. Continues even if the client disconnects.
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/timedOut`` after `limit`.
     func insert(_ callback: LinkCallback, within limit: Duration) async throws -> Bool {
-        try await inserts.submit(callback, within: limit)
+        defer { webhooks.changed() }
+        return try await inserts.submit(callback, within: limit)
     }
 
     /// The number of callbacks that one statement of ``remove(userID:fromArgument:)`` reads.
@@ -82,9 +88,9 @@ struct InsertLinkCallbacks: CoalescedStatement {
     static let sql: SQL = """
         WITH callback AS (
             INSERT INTO link_callbacks (
-                key, id, chat_type, hash_chat_id, template_id, args, received_at, share_id, signature
+                key, id, chat_type, hash_chat_id, template_id, args, received_at, share_id, signature, event_xid
             )
-            SELECT *
+            SELECT *, CASE WHEN EXISTS (SELECT FROM webhook_endpoint) THEN pg_current_xact_id() END
             FROM unnest(
                 $1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[],
                 $8::uuid[], $9::text[]
@@ -198,7 +204,7 @@ struct ListLinkCallbacks: PostgresStatement {
         ]
     }
     static func decode(_ row: PostgresRow) throws -> StoredCall<LinkCallback> {
-        let (id, resourceID, chatType, hashChatID, templateID, args, signature, shareID, receivedAt, storedAt) =
+        StoredCall(
             try row.decode(
                 UUID.self,
                 String?.self,
@@ -211,6 +217,16 @@ struct ListLinkCallbacks: PostgresStatement {
                 Date.self,
                 Date.self
             )
+        )
+    }
+}
+
+extension StoredCall<LinkCallback> {
+    /// The columns of a callback, in the order of ``ListLinkCallbacks``.
+    typealias CallbackColumns = (UUID, String?, String, String, Int64?, [UInt8], String?, UUID?, Date, Date)
+
+    init(_ columns: CallbackColumns) {
+        let (id, resourceID, chatType, hashChatID, templateID, args, signature, shareID, receivedAt, storedAt) = columns
         let callback = LinkCallback(
             id: id,
             resourceID: resourceID,
@@ -221,6 +237,6 @@ struct ListLinkCallbacks: PostgresStatement {
             signature: ShareSigner.Verdict(name: signature, shareID: shareID.map { ShareID($0) }),
             receivedAt: receivedAt
         )
-        return StoredCall(call: callback, storedAt: storedAt)
+        self.init(call: callback, storedAt: storedAt)
     }
 }

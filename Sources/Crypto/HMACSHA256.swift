@@ -8,7 +8,7 @@ package enum HMACSHA256 {
     }
 
     /// Returns the 32 bytes of the code of `message` under the bytes of a key.
-    static func code(of message: [UInt8], _ key: [UInt8]) -> [UInt8] {
+    package static func code(of message: [UInt8], _ key: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { code, count in
             var length: UInt32 = 0
             HMAC(EVP_sha256(), key, Int32(key.count), message, message.count, code.baseAddress, &length)

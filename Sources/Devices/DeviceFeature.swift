@@ -1,5 +1,6 @@
 internal import EventLoop
 internal import KakaoAPI
+internal import Postgres
 package import ServiceKit
 package import ServiceLifecycle
 
@@ -19,12 +20,14 @@ package struct DeviceFeature: Feature {
     private let importSignal: Signal
     /// Wakes the worker that calls Kakao.
     private let registrationSignal: Signal
+    private let webhooks = DeviceWebhooks.source()
 
     package init(_ server: ServerContext, _ settings: DeviceSettings) {
         self.server = server
         self.settings = settings
         importSignal = Signal(loop: server.background.loop)
         registrationSignal = Signal(loop: server.background.loop)
+        server.webhooks.register(webhooks)
         server.lifecycle.register { [self] loop in
             DeviceUsers(
                 registrar: registrar(loop, .requests),
@@ -41,7 +44,8 @@ package struct DeviceFeature: Feature {
             kakao: loop.kakao(budget),
             renewal: renewal,
             hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
-            signal: registrationSignal
+            signal: registrationSignal,
+            webhooks: webhooks
         )
     }
 
@@ -80,6 +84,17 @@ package struct DeviceFeature: Feature {
                 pace: server.pace,
                 logger: logger
             ),
+            BackgroundWorker.cleanup("remove-old-withdrawals", on: loop.loop, pace: server.pace, logger: logger) {
+                worker in
+                try await worker.delete(inStepsOf: DeviceWebhooks.cleanupRows) {
+                    try await loop.pool.write(
+                        DeleteOldDeviceWithdrawals(
+                            retentionDays: WebhookSource.retentionDays,
+                            limit: DeviceWebhooks.cleanupRows
+                        )
+                    )
+                }
+            },
         ]
     }
 }

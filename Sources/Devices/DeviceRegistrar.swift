@@ -34,6 +34,8 @@ struct DeviceRegistrar: Sendable {
     let hasKakaoUserIDs: Bool
     /// Wakes the ``PendingDeviceWorker``.
     let signal: Signal
+    /// The source of webhooks about withdrawn devices.
+    let webhooks: WebhookSource
 
     // MARK: Requests
 
@@ -90,6 +92,7 @@ struct DeviceRegistrar: Sendable {
     ///
     /// - Throws: ``PostgresError`` if the response cannot be stored. The lease then expires, and Kakao is called again.
     func synchronize(_ device: PendingDevice) async throws -> Outcome {
+        if device.isWithdrawn { webhooks.changed() }
         let response = await callKakao(device)
         switch response {
         case .success(let lifetime):
@@ -105,6 +108,7 @@ struct DeviceRegistrar: Sendable {
                 // Kakao does not know the device, so it counts as deregistered.
                 guard !device.isWithdrawn else { return try await confirm(device, nil) }
                 try await store.reject(device)
+                webhooks.changed()
                 signal.send()
                 return .rejected(error)
             }

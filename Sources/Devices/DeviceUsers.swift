@@ -39,6 +39,8 @@ struct DeviceUsers: UserObserver {
     }
 
     func deleteData(ofUser userID: Int64) async throws -> Bool {
-        try await registrar.forgetDevices(ofUser: userID)
+        let isDone = try await registrar.forgetDevices(ofUser: userID)
+        try await registrar.store.forgetWithdrawals(ofUser: userID)
+        return isDone
     }
 }

@@ -67,12 +67,16 @@ final class Connection {
     // MARK: Requests
 
     /// Encodes a request. ``send()`` then sends it.
-    func prepare(_ transfer: Transfer, _ encoder: inout RequestEncoder, maximumResponseBytes: Int) {
+    func prepare(_ transfer: Transfer, _ encoder: inout RequestEncoder, _ settings: HTTPClientSettings) {
         self.transfer = transfer
         if output.capacity > Self.keptOutputBytes { output = [] } else { output.removeAll(keepingCapacity: true) }
         sent = 0
         transfer.headBytes = encoder.encode(transfer.request, to: destination.origin, into: &output)
-        parser = ResponseParser(isHead: transfer.request.method == .head, maximumBodyBytes: maximumResponseBytes)
+        parser = ResponseParser(
+            isHead: transfer.request.method == .head,
+            maximumBodyBytes: settings.maximumResponseBytes,
+            truncatesBody: settings.truncatesResponses
+        )
     }
 
     /// Sends a piece of the request's upload. The request may have ended when this returns.

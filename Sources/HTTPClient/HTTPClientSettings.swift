@@ -13,8 +13,10 @@ package struct HTTPClientSettings: Sendable {
     /// ``HTTPClientError/Code/overloaded``.
     package var maximumWaitingRequests: Int
     /// The maximum length of a response body, in bytes. A longer one fails with
-    /// ``HTTPClientError/Code/responseTooLarge``.
+    /// ``HTTPClientError/Code/responseTooLarge``, unless ``truncatesResponses`` is set.
     package var maximumResponseBytes: Int
+    /// Whether a longer response body is cut off at its maximum length. The connection is closed then.
+    package var truncatesResponses = false
     /// A PEM file of certificates to trust instead of the system's. `nil` trusts the system's.
     package var caCertificateFile: String?
     /// Whether the server's certificate and name are verified. Only disable this for a server on this machine that

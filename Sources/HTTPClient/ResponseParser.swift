@@ -42,6 +42,7 @@ struct ResponseParser {
 
     private let isHead: Bool
     private let maximumBodyBytes: Int
+    private let truncatesBody: Bool
     /// The bytes of all heads and trailers, including interim responses. Without this limit a host could send them
     /// forever.
     private var headBytes = 0
@@ -52,10 +53,13 @@ struct ResponseParser {
     private var hasTransferEncoding = false
     private var isChunked = false
 
-    /// - Parameter isHead: Whether the request's method is HEAD. The response then has no body, whatever its head says.
-    init(isHead: Bool, maximumBodyBytes: Int) {
+    /// - Parameters:
+    ///   - isHead: Whether the request's method is HEAD. The response then has no body, whatever its head says.
+    ///   - truncatesBody: Whether a body that is too long is cut off, and the connection not used again.
+    init(isHead: Bool, maximumBodyBytes: Int, truncatesBody: Bool = false) {
         self.isHead = isHead
         self.maximumBodyBytes = maximumBodyBytes
+        self.truncatesBody = truncatesBody
     }
 
     /// Parses received bytes. Bytes after the end of the response are not consumed.
@@ -95,7 +99,12 @@ struct ResponseParser {
 
     private mutating func take(_ part: Slice<UnsafeRawBufferPointer>, then next: State) {
         guard part.count <= maximumBodyBytes - body.count else {
-            state = .failed(.tooLarge)
+            guard truncatesBody else {
+                state = .failed(.tooLarge)
+                return
+            }
+            body.append(contentsOf: UnsafeRawBufferPointer(rebasing: part.prefix(maximumBodyBytes - body.count)))
+            (state, keepsConnection) = (.complete, false)
             return
         }
         body.append(contentsOf: UnsafeRawBufferPointer(rebasing: part))
@@ -226,11 +235,11 @@ struct ResponseParser {
             if contentLength != nil { keepsConnection = false }
             state = .chunkSize
         } else if let contentLength, !hasTransferEncoding {
-            guard contentLength <= maximumBodyBytes else {
+            guard contentLength <= maximumBodyBytes || truncatesBody else {
                 state = .failed(.tooLarge)
                 return
             }
-            body.reserveCapacity(contentLength)
+            body.reserveCapacity(min(contentLength, maximumBodyBytes))
             state = contentLength == 0 ? .complete : .body(contentLength)
         } else {
             keepsConnection = false

@@ -157,7 +157,7 @@ final class TransferQueue: @unchecked Sendable {
         if let latestStart = transfer.request.latestStart, EventLoop.milliseconds() >= latestStart {
             return finish(transfer, .failure(transfer.failure(.expired, "no connection became available in time")))
         }
-        connection.prepare(transfer, &encoder, maximumResponseBytes: settings.maximumResponseBytes)
+        connection.prepare(transfer, &encoder, settings)
         connection.send()
     }
 

@@ -13,6 +13,16 @@ extension KakaoSandbox {
         ledger.forgetDeliveries()
     }
 
+    /// Returns the oldest webhooks after a sequence number, at most `limit`.
+    package func webhooks(after sequence: Int = 0, limit: Int = 100_000) -> [ReceivedWebhook] {
+        webhooks.webhooks(after: sequence, limit: limit)
+    }
+
+    /// Clears the webhooks that were received.
+    package func forgetWebhooks() {
+        webhooks.forgetWebhooks()
+    }
+
     /// Returns the counts of the sends with a marker in their `custom_field`. The empty marker stands for sends without
     /// one.
     package func reached(marker: String) -> ReachSummary {

@@ -35,6 +35,7 @@ package final class KakaoSandbox: Sendable {
     let talk: TalkStore
     let talkControl: TalkControl
     private let stories = StoryStore()
+    let webhooks: WebhookReceiver
     let logger: Logger
     let delays = Delays()
     private let client: HTTPClient
@@ -60,6 +61,7 @@ package final class KakaoSandbox: Sendable {
         ledger = Ledger(settings)
         talk = TalkStore(settings, ledger: ledger)
         tokens = TokenStore(settings: settings)
+        webhooks = WebhookReceiver(capacity: settings.maximumWebhooks)
         faults = FaultBoard(seed: settings.seed ?? .random(in: .min ... .max))
         link = LinkCallback(client: client, settings: settings)
         unlink = UnlinkCall(client: client, adminKey: settings.adminKey, appID: settings.appID)
@@ -86,6 +88,7 @@ package final class KakaoSandbox: Sendable {
         TalkCalls(settings: settings, users: users, talk: talk, faults: faults, url: loginControl.issuer)
             .add(to: &calls)
         StoryCalls(users: users, stories: stories).add(to: &calls)
+        webhooks.add(to: &calls)
         calls.serveExamples(of: KakaoCalls.all)
         userControl = UserControl(users: users)
         talkControl = TalkControl(talk: talk, users: users)
@@ -111,6 +114,7 @@ package final class KakaoSandbox: Sendable {
         userControl.addRoutes(to: &router)
         talkControl.addRoutes(to: &router)
         StoryControl(stories: stories).addRoutes(to: &router)
+        webhooks.addRoutes(to: &router)
         let middleware: [any Middleware] = [AccessLog(logger: logger), FaultGate(faults: faults)]
         let application = Application(router: router, middleware: middleware, logger: logger)
         server = try HTTPServer(settings: serverSettings, loops: loops, logger: logger) { _ in application }

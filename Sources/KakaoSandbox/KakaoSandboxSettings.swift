@@ -56,6 +56,8 @@ package struct KakaoSandboxSettings: Sendable {
     package var markerField = "marker"
     /// The number of deliveries that are kept in full. Older ones are only counted.
     package var maximumDeliveries = 10_000
+    /// The number of webhooks of the push server that are kept.
+    package var maximumWebhooks = 100_000
     /// The maximum number of push tokens. Beyond it, a registration is refused with Kakao's code for a temporary
     /// internal error (-1).
     package var maximumTokens = 1_000_000

@@ -22,6 +22,7 @@ package struct MessageFeature: Feature {
         receivers = LoopCounts([server.background])
         server.monitoring.register(MessageMonitoring(pool: server.background.pool, receivers: receivers).report)
         server.senderControl.onChange(notices.servers.send)
+        server.webhooks.register(notices.webhooks)
         let quotas = settings.quotas
         server.lifecycle.register { MessageUsers(pool: $0.pool) }
         server.messageReservations.register { QuotaReservations(pool: $0.pool, quotas: quotas) }

@@ -8,6 +8,8 @@ final class MessageNotices: Sendable {
     /// Wakes the sender.
     let signal: Signal
     let servers: ServerNotices
+    /// The source of webhooks about messages.
+    let webhooks = MessageWebhooks.source()
     private let hasChange: Locked<Bool>
 
     init(pool: PostgresPool) {

@@ -169,6 +169,7 @@ struct MessageRoutes: RouteCollection {
     @Sendable private func cancel(_ call: Call) async throws -> Response {
         let id = try call.identifier(Self.id, orThrow: Self.notFound)
         let isCanceled = try await store.cancel(id, recording: call.auditRecord(of: .object(id.lowercased)))
+        if isCanceled { notices.webhooks.changed() }
         let message = try await message(call)
         // A repetition of a request whose response was lost has no further effect.
         guard isCanceled || message.state == .canceled else {

@@ -338,7 +338,10 @@ actor MessageSender: Service {
     /// Ends the messages whose time is over.
     private func expire() async throws {
         let limit = Self.expirations
-        while try await (store.pool.write(ExpireMessages(limit: limit)) as [Int64]).first == Int64(limit) {}
+        while let expired = try await (store.pool.write(ExpireMessages(limit: limit)) as [Int64]).first, expired > 0 {
+            notices.webhooks.changed()
+            guard expired == Int64(limit) else { return }
+        }
     }
 
     /// Ends the messages whose last result is stored.
@@ -348,6 +351,7 @@ actor MessageSender: Service {
         candidates = []
         do {
             _ = try await store.pool.write(FinishMessages(ids: Array(ids))) as [UUID]
+            notices.webhooks.changed()
         } catch {
             candidates.formUnion(ids)
             throw error

@@ -29,6 +29,7 @@ package struct OperationsFeature: Feature {
         document = OpenAPIRoutes(server.document)
         let sender = SenderMonitoring(availability: server.availability, control: server.senderControl)
         server.monitoring.register(sender.report)
+        server.webhooks.register(server.senderControl.webhooks)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
@@ -52,6 +53,7 @@ package struct OperationsFeature: Feature {
         let (background, settings) = (server.background, settings)
         return [
             KakaoCallCount(availability: server.availability).worker(on: background, logger: server.logger),
+            server.senderControl.haltRecorder(server.availability, on: background.loop, logger: server.logger),
             BackgroundWorker.cleanup(
                 "remove-old-audit-records",
                 on: background.loop,

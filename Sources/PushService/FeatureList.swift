@@ -7,6 +7,7 @@ internal import Pushes
 internal import Relay
 internal import ServiceKit
 internal import Sharing
+internal import Webhooks
 
 /// All features, in the order of the OpenAPI document.
 let features = [
@@ -19,6 +20,8 @@ let features = [
     ListedFeature(CallbackFeature.self, \.callbacks),
     ListedFeature(IdentityFeature.self),
     ListedFeature(OperationsFeature.self, \.audit),
+    // The last one: the others register what it delivers.
+    ListedFeature(WebhookFeature.self, \.webhooks),
 ]
 
 /// A feature, and where its settings are.

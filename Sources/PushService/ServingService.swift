@@ -116,6 +116,7 @@ struct ServingService: Service {
         while true {
             do {
                 try await applyMigrations()
+                for feature in features { try await feature.prepare() }
                 if startsStopped { try await stopSender() }
                 return
             } catch let error as PostgresError where error.isTransient {

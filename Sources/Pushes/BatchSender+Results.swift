@@ -65,6 +65,7 @@ extension BatchSender {
     }
 
     private func warnOfHalt(_ claim: BatchClaim, _ reason: String) {
+        notices.webhooks.changed()
         let name = pushes[claim.pushID]?.push.name
         logger.warning(
             "Push halted",

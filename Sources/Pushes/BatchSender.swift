@@ -301,6 +301,7 @@ actor BatchSender: Service {
                 push.isExpiring = true
                 release(push)
                 try await store.expire(id)
+                notices.webhooks.changed()
                 nextRefresh = min(nextRefresh, loop.now + work.intervals.retry.wholeMilliseconds)
             } else if push.isPrepared, push.mayBeFinished, push.heldBatches == 0 {
                 push.mayBeFinished = false
@@ -310,6 +311,7 @@ actor BatchSender: Service {
         guard !candidates.isEmpty else { return }
         do {
             for id in try await store.finish(candidates) { pushes[id] = nil }
+            notices.webhooks.changed()
         } catch {
             for id in candidates { pushes[id]?.mayBeFinished = true }
             throw error

@@ -29,8 +29,10 @@ package struct PushFeature: Feature {
         notices = PushNotices(
             sending: server.sending.loop,
             preparing: server.background.loop,
-            pool: server.sending.pool
+            pool: server.sending.pool,
+            webhooks: PushWebhooks.source(settings)
         )
+        server.webhooks.register(notices.webhooks)
         users = LoopCounts([server.sending])
         let monitoring = PushMonitoring(
             users: users,

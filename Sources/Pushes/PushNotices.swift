@@ -19,14 +19,17 @@ final class PushNotices: Sendable {
     /// Wakes the preparer.
     let preparing: Signal
     let servers: ServerNotices
+    /// The source of webhooks about pushes.
+    let webhooks: WebhookSource
     private let changes: Locked<Changes>
 
-    init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool) {
+    init(sending: EventLoop, preparing: EventLoop, pool: PostgresPool, webhooks: WebhookSource) {
         let (sending, preparing) = (Signal(loop: sending), Signal(loop: preparing))
         let changes = Locked(Changes())
         self.sending = sending
         self.preparing = preparing
         self.changes = changes
+        self.webhooks = webhooks
         servers = ServerNotices(channel: "kakao_push_work", pool: pool) {
             changes.withLock { $0.hasChange = true }
             sending.send()

@@ -14,8 +14,14 @@ import Testing
     }
 
     /// Parses a response in pieces of `size` bytes.
-    private static func read(_ text: String, in size: Int, isHead: Bool = false, limit: Int = 1000) -> Reading {
-        var parser = ResponseParser(isHead: isHead, maximumBodyBytes: limit)
+    private static func read(
+        _ text: String,
+        in size: Int,
+        isHead: Bool = false,
+        limit: Int = 1000,
+        truncates: Bool = false
+    ) -> Reading {
+        var parser = ResponseParser(isHead: isHead, maximumBodyBytes: limit, truncatesBody: truncates)
         let bytes = Array(text.utf8)
         var position = 0
         while position < bytes.count {
@@ -47,6 +53,21 @@ import Testing
         )
         let bare = Self.read("HTTP/1.1 200\nContent-Length: 2\nConnection: x, CLOSE\n\nok", in: size)
         #expect(bare == Reading(state: .complete, status: 200, body: "ok", keepsConnection: false, rest: 0))
+    }
+
+    @Test("A body that is cut off has the maximum length, and its connection is not used again", arguments: 1...60)
+    func truncation(size: Int) {
+        for head in ["Content-Length: 11", "Transfer-Encoding: chunked", "X: 1"] {
+            let isChunked = head.hasPrefix("T")
+            let body = isChunked ? "3\r\nhel\r\n8\r\nlo world\r\n0\r\n\r\n" : "hello world"
+            let text = "HTTP/1.1 200 OK\r\n\(head)\r\n\r\n\(body)"
+            let cut = Self.read(text, in: size, limit: 5, truncates: true)
+            #expect(cut.state == .complete && cut.status == 200 && cut.body == "hello", "\(head)")
+            #expect(!cut.keepsConnection)
+            #expect(Self.read(text, in: size, limit: 5).state == .failed(.tooLarge))
+            let whole = Self.read(text, in: size, limit: 11, truncates: true)
+            #expect(whole.body == "hello world" && whole.keepsConnection == (head != "X: 1"))
+        }
     }
 
     @Test("The end of the connection completes only a response without a declared length")

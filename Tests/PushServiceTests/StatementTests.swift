@@ -14,6 +14,7 @@ import Testing
 @testable import Pushes
 @testable import ServiceKit
 @testable import Sharing
+@testable import Webhooks
 
 /// Every statement of the service, prepared against the migrated schema.
 @Suite struct StatementTests {
@@ -64,7 +65,7 @@ import Testing
             for line in text.split(separator: "\n") {
                 let words = line.split { $0 == " " || $0 == ":" }.drop { $0 == "package" }.map { $0 }
                 guard words.first == "struct", words.count > 2 else { continue }
-                if words[2] == "PostgresStatement" || words[2] == "CoalescedStatement" {
+                if ["PostgresStatement", "CoalescedStatement", "WebhookStatement"].contains(words[2]) {
                     names.append(String(words[1]))
                 }
             }
@@ -107,7 +108,8 @@ import Testing
             isRetry: false,
             position: 0
         )
-        let accounts = accountSamples(id, now) + messageSamples(id, now, idempotency)
+        let accounts =
+            accountSamples(id, now) + messageSamples(id, now, idempotency) + (try webhookSamples(id, now))
         let devices: [any PostgresStatement] = [
             RegisterDevices(registrations: [registration]),
             RepeatRegistrations(items: [.requested(registration), .confirmed(confirmation)]),
@@ -188,6 +190,7 @@ import Testing
             AddRowsOfSharedBatches(leases: [id]),
             ReclaimBatches(leases: [id]),
             StopSender(reason: "a", by: "b"), StartSender(), ReadSenderStop(), ListServers(), AddKakaoCalls(calls: 1),
+            RecordSenderHalt(reason: "a"),
             ReadKakaoCalls(), AcquireLease(id: id, queue: "pushes", duration: .seconds(1)),
             RenewPushLease(id: id, duration: .seconds(1)),
             LockLease(id: id),
@@ -200,7 +203,7 @@ import Testing
             DeletePushClaims(pushID: id, limit: 1),
             DeletePushParts(pushID: id, limit: 1),
             DeletePush(id: id),
-            SendServerNotice(channel: "c", serverID: ""),
+            SendNotification(channel: "c", payload: ""),
         ]
         let event = KakaoEvent(
             id: id,
@@ -428,6 +431,51 @@ import Testing
             CompleteImage(claim: claim, url: "https://k.kakaocdn.net/a.png"),
             ReleaseImage(claim: claim),
             DeleteKeptImage(id: id),
+        ]
+    }
+
+    private static func webhookSamples(_ id: UUID, _ now: Date) throws -> [any PostgresStatement] {
+        let position = WebhookPosition(xid: "7", key: "0")
+        let source = WebhookSource("a", [.pushDone], key: .bigint) { _, _ in [] }
+        let message = WebhookMessage(id: "msg_a_0_7", type: "a", happenedAt: now, userID: 1, data: Array("{}".utf8))
+        let attempt = WebhookAttempt(outcome: .rejected, status: 500, text: "", duration: .zero)
+        let failed = FailedWebhook(
+            id: id,
+            message: message,
+            state: .pending,
+            attempts: 1,
+            nextAttemptAt: now,
+            lastStatus: nil,
+            lastError: nil
+        )
+        let replay = WebhookReplay(
+            id: id,
+            source: "a",
+            position: position,
+            endXID: "8",
+            since: now,
+            until: now,
+            types: []
+        )
+        let uuids = WebhookRange(from: WebhookPosition(xid: "7", key: id.lowercased), limit: 1)
+        let numbers = WebhookRange(from: position, before: "8", limit: 1)
+        return [
+            ListLinkCallbackWebhooks(range: uuids), ListEventWebhooks(range: uuids), ListPushWebhooks(range: uuids),
+            ListMessageWebhooks(range: uuids), ListAccountWebhooks(range: numbers), ListDeviceWebhooks(range: numbers),
+            ListSenderWebhooks(range: numbers), DeleteDeviceWithdrawals(userID: 1),
+            DeleteOldDeviceWithdrawals(retentionDays: 1, limit: 1),
+            StoreEndpoint(urlSHA256: [UInt8](repeating: 0, count: 32)), DeleteUnusedEndpoint(),
+            StoreCursors(sources: [source]), DeleteOtherCursors(sources: [source]), ClaimEndpoint(lease: id),
+            ReleaseEndpoint(leases: [id]), RenewWebhookLease(id: id, duration: .seconds(1)),
+            FindOpenEndpoint(lease: id), FindOrphanedEndpointLeases(), ListCursors(),
+            MoveCursor(source: "a", position: position, lease: id), ReadEndpoint(),
+            RecordEndpoint(lease: id, status: .failing, error: "a"), RestoreEndpoint(), StoreMark(), DeleteOldMarks(),
+            StoreFailedWebhook(message: message, attempt: attempt, wait: .seconds(1)), ListDueWebhooks(limit: 1),
+            ListFailedWebhooks(before: nil, limit: 1), DeleteFailedWebhook(id: id, attempts: 1),
+            PostponeFailedWebhook(webhook: failed, attempt: attempt, wait: nil), RetryFailedWebhook(webhookID: "a"),
+            DeleteFailedWebhooksOfUser(userID: 1), DeleteOldFailedWebhooks(retentionDays: 1, limit: 1),
+            StoreReplays(sources: [source], since: now, until: now, types: [.pushDone]), ReadNextReplay(),
+            MoveReplay(replay: replay), DeleteReplay(id: id),
         ]
     }
 }

@@ -21,7 +21,7 @@ extension TokenRefresher {
             failure: "Tokens not renewed",
             logger: logger
         ) { worker in
-            while try await store.expire() > 0, !worker.isStopping {}
+            while try await store.expire() > 0, !worker.isStopping { webhooks.changed() }
             let latestStart = latestStart
             let claims = try await store.pool.write(
                 ClaimRenewals(

@@ -128,10 +128,11 @@ struct ApplyImportedDevices: PostgresStatement {
         ),
         displaced AS (
             UPDATE devices AS device
-            SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (
+            SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause) = (
                 SELECT withdrawal.withdrawn, withdrawal.revision, withdrawal.updated_at, withdrawal.attempts,
-                    CASE WHEN device.kakao_revision < device.revision THEN device.next_attempt_at ELSE 'infinity' END
-                FROM withdrawal(device, applied.updated_at) AS withdrawal
+                    CASE WHEN device.kakao_revision < device.revision THEN device.next_attempt_at ELSE 'infinity' END,
+                    withdrawal.withdrawal_cause
+                FROM withdrawal(device, 'token_moved', applied.updated_at) AS withdrawal
             )
             FROM applied
             JOIN held USING (push_token)
@@ -259,8 +260,8 @@ struct WithdrawContestedDevices: PostgresStatement {
             FROM held
         )
         UPDATE devices AS device
-        SET (withdrawn, revision, updated_at, attempts, next_attempt_at)
-            = (SELECT * FROM withdrawal(device, device.updated_at))
+        SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
+            = (SELECT * FROM withdrawal(device, 'token_moved', device.updated_at))
         FROM ranked
         WHERE (device.user_id, device.device_id, device.push_type) = (ranked.user_id, ranked.device_id, ranked.push_type)
             AND ranked.loses_token

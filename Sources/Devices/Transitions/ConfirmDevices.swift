@@ -90,8 +90,8 @@ struct ConfirmDevices: CoalescedStatement {
         ),
         displaced AS (
             UPDATE devices AS device
-            SET (withdrawn, revision, updated_at, attempts, next_attempt_at)
-                    = (SELECT * FROM withdrawal(device, device.updated_at)),
+            SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
+                    = (SELECT * FROM withdrawal(device, 'token_moved', device.updated_at)),
                 lease = CASE WHEN ranked.confirmed IS NULL THEN device.lease END,
                 lease_ends_at = CASE WHEN ranked.confirmed IS NULL THEN device.lease_ends_at END
             FROM ranked

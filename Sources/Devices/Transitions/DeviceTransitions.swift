@@ -86,7 +86,7 @@ enum DeviceEvent: CaseIterable, Sendable {
         switch self {
         case .register:
             Self.description.union(Self.lease).union([
-                "push_token", "created_at", "withdrawn", "revision", "attempts", "next_attempt_at",
+                "push_token", "created_at", "withdrawn", "revision", "attempts", "next_attempt_at", "withdrawal_cause",
             ])
         case .repeatRegistration: Self.description.union(Self.lease)
         case .displace, .withdrawUser: Self.withdrawal.union(Self.lease)
@@ -105,7 +105,9 @@ enum DeviceEvent: CaseIterable, Sendable {
     }
 
     /// The columns of the function `withdrawal` in the database, the one definition of a withdrawal.
-    static let withdrawal: Set = ["withdrawn", "revision", "updated_at", "attempts", "next_attempt_at"]
+    static let withdrawal: Set = [
+        "withdrawn", "revision", "updated_at", "attempts", "next_attempt_at", "withdrawal_cause",
+    ]
     private static let lease: Set = ["lease", "lease_ends_at"]
     /// The columns that describe the device, and those that begin anew with its registration.
     private static let description: Set = [

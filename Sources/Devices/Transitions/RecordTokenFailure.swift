@@ -19,8 +19,8 @@ struct RecordTokenFailure: PostgresStatement {
         SET failures = failures + 1,
             last_failure_at = GREATEST(last_failure_at, $3),
             failure_dates = CASE WHEN failures = 0 THEN ARRAY[$3] ELSE failure_dates || $3 END,
-            (withdrawn, revision, updated_at, attempts, next_attempt_at)
-                = (SELECT * FROM withdrawal(device, device.updated_at, device.failures + 1 >= $4))
+            (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
+                = (SELECT * FROM withdrawal(device, 'token_failed', device.updated_at, device.failures + 1 >= $4))
         WHERE user_id = $1
             AND push_token = $2
             AND NOT withdrawn

@@ -49,7 +49,8 @@ struct RegisterDevices: CoalescedStatement {
         ),
         displaced AS (
             UPDATE devices AS device
-            SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (SELECT * FROM withdrawal(device)),
+            SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
+                    = (SELECT * FROM withdrawal(device, 'token_moved')),
                 lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE $10 END,
                 lease_ends_at = CASE
                     WHEN device.lease_ends_at > now() THEN device.lease_ends_at
@@ -90,6 +91,7 @@ struct RegisterDevices: CoalescedStatement {
                 created_at = CASE WHEN device.withdrawn THEN now() ELSE device.created_at END,
                 updated_at = now(),
                 withdrawn = excluded.withdrawn,
+                withdrawal_cause = CASE WHEN excluded.withdrawn THEN 'token_moved' END,
                 revision = device.revision + 1,
                 attempts = 0,
                 next_attempt_at = now(),

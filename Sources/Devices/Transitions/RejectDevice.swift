@@ -18,8 +18,8 @@ extension DeviceStore {
 struct RejectRegistration: PostgresStatement {
     static let sql: SQL = """
         UPDATE devices AS device
-        SET (withdrawn, revision, updated_at, attempts, next_attempt_at)
-                = (SELECT * FROM withdrawal(device, device.updated_at, device.revision = $5)),
+        SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
+                = (SELECT * FROM withdrawal(device, 'rejected', device.updated_at, device.revision = $5)),
             lease = NULL,
             lease_ends_at = NULL
         WHERE (user_id, device_id, push_type) = ($1, $2, $3)

@@ -21,7 +21,8 @@ struct WithdrawDevice: PostgresStatement {
         )
         VALUES ($1, $2, $3, '', true, $4, now() + make_interval(secs => $5), $6)
         ON CONFLICT (user_id, device_id, push_type) DO UPDATE
-        SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (SELECT * FROM withdrawal(device)),
+        SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
+                = (SELECT * FROM withdrawal(device, 'deregistered')),
             changed_by = excluded.changed_by,
             lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE excluded.lease END,
             lease_ends_at = CASE WHEN device.lease_ends_at > now() THEN device.lease_ends_at ELSE excluded.lease_ends_at END

@@ -36,7 +36,8 @@ struct WithdrawUserDevices: PostgresStatement {
             FOR UPDATE
         )
         UPDATE devices AS device
-        SET (withdrawn, revision, updated_at, attempts, next_attempt_at) = (SELECT * FROM withdrawal(device)),
+        SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
+                = (SELECT * FROM withdrawal(device, 'deregistered')),
             lease = CASE WHEN device.lease_ends_at > now() THEN device.lease ELSE $2 END,
             lease_ends_at = CASE
                 WHEN device.lease_ends_at > now() THEN device.lease_ends_at

@@ -126,13 +126,16 @@ struct KakaoCallServer {
 
     /// Serves a path that is no declared call, such as that of Kakao's public keys.
     ///
-    /// - Parameter users: The users that a request names, for faults that are limited to some users.
+    /// - Parameters:
+    ///   - method: The method of its requests.
+    ///   - users: The users that a request names, for faults that are limited to some users.
     mutating func on(
         _ path: String,
+        method: HTTPRequest.Method = .get,
         users: @escaping @Sendable (Request) -> [Int64] = { _ in [] },
         _ respond: @escaping @Sendable (Request) async throws -> Response
     ) {
-        router.on(.get, path) { [self] request in
+        router.on(method, path) { [self] request in
             try await answer(
                 request,
                 path,

@@ -18,6 +18,8 @@ struct KakaoRefusal: Error, Equatable {
     var message: String
     /// `Retry-After`, in seconds.
     var retryAfterSeconds: Int?
+    /// The length of a body that is no JSON; `nil` for a short page.
+    var bodyBytes: Int?
     /// The scopes of error -402.
     var missingScopes: MissingScopes?
 
@@ -34,13 +36,15 @@ struct KakaoRefusal: Error, Equatable {
         code: Int?,
         oauthError: OAuthError? = nil,
         message: String,
-        retryAfterSeconds: Int? = nil
+        retryAfterSeconds: Int? = nil,
+        bodyBytes: Int? = nil
     ) {
         self.status = status
         self.code = code
         self.oauthError = oauthError
         self.message = message
         self.retryAfterSeconds = retryAfterSeconds
+        self.bodyBytes = bodyBytes
     }
 
     /// Returns error -2: a parameter is missing or invalid.
@@ -85,6 +89,8 @@ struct KakaoRefusal: Error, Equatable {
     var response: Response {
         var response = body
         if status == 401, oauthError == nil { response.headerFields[.wwwAuthenticate] = "KakaoAK error=invalid_token" }
+        // A client that follows it arrives where it came from.
+        if (300..<400).contains(status) { response.headerFields[.location] = "?redirected=true" }
         if let retryAfterSeconds { response.headerFields[.retryAfter] = String(retryAfterSeconds) }
         return response
     }
@@ -101,6 +107,13 @@ struct KakaoRefusal: Error, Equatable {
             return .json(json.bytes, status: status)
         }
         guard let code else {
+            if let bodyBytes {
+                return Response(
+                    status,
+                    contentType: "text/plain",
+                    body: Array(repeating: UInt8(ascii: "x"), count: bodyBytes)
+                )
+            }
             let page = "<html><body><h1>\(status)</h1></body></html>\n"
             return Response(status, contentType: "text/html", body: Array(page.utf8))
         }

@@ -6,9 +6,10 @@ internal import Schemas
 extension Fault {
     private static let names: Set<String> = [
         "path", "kind", "status", "code", "error", "error_code", "msg", "retry_after", "milliseconds", "probability",
-        "times", "user_ids", "delivered", "when", "share",
+        "times", "user_ids", "delivered", "when", "share", "body_bytes",
     ]
     private static let maximumUsers = 10_000
+    private static let maximumBodyBytes: Int64 = 16 * 1024 * 1024
 
     /// Reads the body of `POST /sandbox/faults`.
     ///
@@ -32,6 +33,7 @@ extension Fault {
         if error != nil || errorCode != nil { oauthError = OAuthError(error: error ?? "", code: errorCode) }
         if let message = try input.string("msg") { self.message = message }
         retryAfterSeconds = try input.integer("retry_after", in: 0...86_400).map(Int.init)
+        bodyBytes = try input.integer("body_bytes", in: 0...Self.maximumBodyBytes).map(Int.init)
         let longest = Int64(FaultBoard.maximumMilliseconds)
         if let milliseconds = try input.integer("milliseconds", in: 0...longest) {
             self.milliseconds = Int(milliseconds)
@@ -86,6 +88,7 @@ extension FaultBoard.Armed: JSONWritable {
             json.member("error", fault.oauthError?.error)
             json.member("error_code", fault.oauthError?.code)
             json.member("msg", fault.message)
+            json.member("body_bytes", fault.bodyBytes)
             json.member("retry_after", fault.retryAfterSeconds)
             json.member("milliseconds", fault.milliseconds)
             json.member("probability", fault.probability)

@@ -39,6 +39,8 @@ package struct Fault: Sendable, Equatable {
     package var message = "a fault of the sandbox"
     /// `Retry-After` of the response, in seconds.
     package var retryAfterSeconds: Int?
+    /// The length of the body of the response, if it has no JSON: up to 16 MiB.
+    package var bodyBytes: Int?
     /// The delay of ``Kind/latency``: 0 to 600,000 ms.
     package var milliseconds = 0
     /// The probability, from 0 to 1, that a matching request is affected.
@@ -74,7 +76,8 @@ package struct Fault: Sendable, Equatable {
             code: code,
             oauthError: oauthError,
             message: message,
-            retryAfterSeconds: retryAfterSeconds
+            retryAfterSeconds: retryAfterSeconds,
+            bodyBytes: bodyBytes
         )
     }
 }

@@ -11,6 +11,7 @@ package import Pushes
 package import Relay
 package import ServiceKit
 package import Sharing
+package import Webhooks
 
 /// The settings of a server. `docs/settings.md` has a table of them.
 package struct Settings: SettingsGroup {
@@ -38,6 +39,7 @@ package struct Settings: SettingsGroup {
     package var audit = AuditSettings()
     package var accounts = AccountSettings()
     package var relay = RelaySettings()
+    package var webhooks = WebhookSettings()
     package var journal = JournalSettings()
     package var logLevel = Logger.Level.info
     package var logFormat = LogFormat.text

@@ -56,7 +56,7 @@ package final class ServerNotices: Sendable {
             failure: "Other servers not notified",
             logger: logger
         ) { [pool, channel, serverID] worker in
-            _ = try? await pool.write(SendServerNotice(channel: channel, serverID: serverID))
+            _ = try? await pool.write(SendNotification(channel: channel, payload: serverID))
             try? await worker.loop.sleep(for: Self.interval)
             return nil
         }
@@ -65,15 +65,19 @@ package final class ServerNotices: Sendable {
 
 // MARK: Statements
 
-/// Notifies the other servers that there is something to do.
-struct SendServerNotice: PostgresStatement {
-    static let sql: SQL = """
+/// Notifies all servers that there is something to do.
+package struct SendNotification: PostgresStatement {
+    package static let sql: SQL = """
         SELECT pg_notify($1, $2)
         """
 
-    let channel: String
-    /// The server that sends the notification. A server ignores its own notifications.
-    let serverID: String
+    private let channel: String
+    private let payload: String
 
-    var parameters: [PostgresValue] { [.text(channel), .text(serverID)] }
+    package init(channel: String, payload: String) {
+        self.channel = channel
+        self.payload = payload
+    }
+
+    package var parameters: [PostgresValue] { [.text(channel), .text(payload)] }
 }

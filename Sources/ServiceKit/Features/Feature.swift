@@ -16,6 +16,10 @@ package protocol Feature: Sendable {
     /// Adds the operations of a loop.
     func addRoutes(to routes: inout Routes, _ loop: LoopServices)
 
+    /// Prepares the tables of the feature. Called after the migrations and before the first request; called again if the database
+    /// is unavailable meanwhile.
+    func prepare() async throws
+
     /// Makes the work in the background, once. It starts when the database is ready, and stops with the last requests.
     func makeServices() -> [any Service]
 
@@ -30,6 +34,7 @@ package protocol Feature: Sendable {
 }
 
 extension Feature {
+    package func prepare() async throws {}
     package func makeServices() -> [any Service] { [] }
     package func use(_ settings: Configuration) {}
     package var channels: [String] { [] }

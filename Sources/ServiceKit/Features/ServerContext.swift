@@ -32,6 +32,8 @@ package struct ServerContext: Sendable {
     package let journal: Journal?
     package let gate: StartupGate
     package let pace = PollPace()
+    /// The tables whose rows become webhooks. Features register them.
+    package let webhooks = WebhookSources()
     /// The features' reactions to events of users. Features register them.
     package let lifecycle = UserLifecycle()
     /// The URL at which Kakao and phones reach the server; `nil` if none is set. It is set once the server listens.

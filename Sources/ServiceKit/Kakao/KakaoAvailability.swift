@@ -3,6 +3,7 @@ package import FoundationEssentials
 package import KakaoAPI
 internal import Locking
 package import Logging
+internal import Synchronization
 
 /// The availability of Kakao. It covers whether Kakao accepts the Admin key, according to the latest response that
 /// shows it, and whether a quota makes the sender wait.
@@ -50,6 +51,9 @@ package final class KakaoAvailability: Sendable {
 
     private let calls = Locked(Calls())
     private let refusal = Locked<String?>(nil)
+    /// Whether Kakao has accepted or rejected the Admin key since the server started.
+    private let isKnown = Atomic<Bool>(false)
+    private let observers = Locked<[@Sendable () -> Void]>([])
     private let quotaWaitEnd = Locked(MonotonicTime.now)
     private let logger: Logger
 
@@ -60,6 +64,15 @@ package final class KakaoAvailability: Sendable {
     /// The reason why Kakao rejects calls; `nil` while it accepts them.
     package var refusalReason: String? {
         refusal.withLock { $0 }
+    }
+
+    /// Whether Kakao has accepted or rejected the Admin key since the server started.
+    package var hasAnswer: Bool { isKnown.load(ordering: .relaxed) }
+
+    /// Adds what is to happen when Kakao begins to accept or to reject the Admin key, or rejects it for another reason; also at
+    /// its first answer. Called before the server starts.
+    func onChange(_ observer: @escaping @Sendable () -> Void) {
+        observers.withLock { $0.append(observer) }
     }
 
     /// The latest call of any kind; `nil` before the first.
@@ -138,6 +151,12 @@ package final class KakaoAvailability: Sendable {
             return refusal != nil
         }
         if wasRefused { logger.notice("Kakao calls accepted again") }
+        announce(wasRefused)
+    }
+
+    private func announce(_ isNews: Bool) {
+        guard !isKnown.exchange(true, ordering: .relaxed) || isNews else { return }
+        for observer in observers.withLock({ $0 }) { observer() }
     }
 
     private func recordRefusal(_ reason: String) {
@@ -151,5 +170,6 @@ package final class KakaoAvailability: Sendable {
                 metadata: ["kakao": "\(reason)"]
             )
         }
+        announce(isNews)
     }
 }

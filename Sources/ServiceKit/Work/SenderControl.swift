@@ -1,6 +1,9 @@
+package import EventLoop
 package import FoundationEssentials
 internal import Locking
+package import Logging
 package import Postgres
+internal import Schemas
 
 /// The switch that stops all that is sent: pushes and KakaoTalk messages, on all servers of a database.
 ///
@@ -18,6 +21,13 @@ package final class SenderControl: Sendable {
     private let pool: PostgresPool
     private let query: CachedQuery<Stop?>
     private let observers = Locked<[@Sendable () -> Void]>([])
+    /// The source of webhooks about the sender.
+    package let webhooks = WebhookSource(
+        "sender",
+        [.senderStopped, .senderHalted, .senderResumed],
+        key: .bigint,
+        ListSenderWebhooks.self
+    )
 
     init(pool: PostgresPool) {
         self.pool = pool
@@ -58,8 +68,37 @@ package final class SenderControl: Sendable {
 
     private func notifyAndRead() async throws -> Stop? {
         for observer in observers.withLock({ $0 }) { observer() }
+        webhooks.changed()
         await query.forget()
         return try await Self.read(pool)
+    }
+
+    /// Returns the worker that records for all servers whether Kakao rejects the Admin key or the app, as this one finds out.
+    package func haltRecorder(
+        _ availability: KakaoAvailability,
+        on loop: EventLoop,
+        logger: Logger
+    ) -> BackgroundWorker {
+        let signal = Signal(loop: loop)
+        availability.onChange { signal.send() }
+        return BackgroundWorker(
+            "record-sender-halt",
+            on: loop,
+            every: .seconds(3600),
+            firstAfter: .seconds(3600),
+            signal: signal,
+            retryAfter: .seconds(1),
+            pace: nil,
+            failure: "Halt of the sender not recorded",
+            logger: logger
+        ) { [pool, webhooks] _ in
+            // Nothing is known before the first call to Kakao.
+            guard availability.hasAnswer else { return nil }
+            if try await pool.write(RecordSenderHalt(reason: availability.refusalReason)) as Int > 0 {
+                webhooks.changed()
+            }
+            return nil
+        }
     }
 
     @Sendable private static func read(_ pool: PostgresPool) async throws -> Stop? {
@@ -98,6 +137,21 @@ struct StartSender: PostgresStatement {
     var parameters: [PostgresValue] { [] }
 }
 
+/// Records why Kakao rejects calls, or that it accepts them.
+struct RecordSenderHalt: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE sender
+        SET halted_at = CASE WHEN $1::text IS NOT NULL THEN COALESCE(halted_at, now()) END,
+            halt_reason = $1
+        WHERE halt_reason IS DISTINCT FROM $1
+        """
+
+    /// `nil` if Kakao accepts calls.
+    let reason: String?
+
+    var parameters: [PostgresValue] { [.text(reason)] }
+}
+
 /// Reads the stop in effect. Returns no row while the sender runs.
 struct ReadSenderStop: PostgresStatement {
     static let sql: SQL = """
@@ -111,5 +165,55 @@ struct ReadSenderStop: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> SenderControl.Stop {
         let (at, reason, by) = try row.decode(Date.self, String.self, String.self)
         return SenderControl.Stop(at: at, reason: reason, by: by)
+    }
+}
+
+/// Reads the latest change of the sender as a webhook.
+struct ListSenderWebhooks: WebhookStatement {
+    static let sql: SQL = """
+        SELECT event_xid::text, event_at, stopped_at IS NOT NULL, halted_at IS NOT NULL, COALESCE(reason, halt_reason), stopped_by
+        FROM sender
+        WHERE (event_xid, 1::bigint) >= ($1::text::xid8, $2::text::bigint)
+            AND event_xid < COALESCE($3::text::xid8, pg_snapshot_xmin(pg_current_snapshot()))
+        LIMIT $4
+        """
+
+    let range: WebhookRange
+
+    /// The sender as a webhook shows it.
+    private struct Sender: Sendable {
+        let state: String
+        let reason: String?
+        let by: String?
+        let at: Date
+
+        static let shape = Shape<Sender>(
+            "SenderChange",
+            [
+                .member("state", .text, "`stopped`, `halted` or `resumed`.", \.state),
+                .nullable("reason", .text, "Why it does not send.", \.reason),
+                .nullable("by", .text, "The name of the operator key that stopped it.", \.by),
+                .member("at", .time, "When.", \.at),
+            ]
+        )
+    }
+
+    static func decode(_ row: PostgresRow) throws -> WebhookEvent {
+        let (xid, at, isStopped, isHalted, reason, by) = try row.decode(
+            String.self,
+            Date.self,
+            Bool.self,
+            Bool.self,
+            String?.self,
+            String?.self
+        )
+        let state = isStopped ? "stopped" : isHalted ? "halted" : "resumed"
+        return WebhookEvent(
+            position: WebhookPosition(xid: xid, key: "1"),
+            type: WebhookType(rawValue: "sender.\(state)"),
+            happenedAt: at,
+            storedAt: at,
+            data: Sender.shape.json(Sender(state: state, reason: reason, by: by, at: at))
+        )
     }
 }

@@ -158,6 +158,29 @@ struct ServerClient: Sendable {
         try await repeating { try await call(.post, "/v1/sender/start") }
     }
 
+    // MARK: Webhooks
+
+    func webhooks() async throws -> JSONValue {
+        try await call(.get, "/v1/webhooks")
+    }
+
+    /// Tests the endpoint of webhooks, and returns its response.
+    func testWebhooks() async throws -> JSONValue {
+        try await call(.post, "/v1/webhooks/test")
+    }
+
+    /// Lets webhooks be delivered again.
+    ///
+    /// - Parameter body: The body of `POST /v1/webhooks/replay`.
+    func replayWebhooks(_ body: JSONObject) async throws {
+        _ = try await send(
+            .post,
+            "/v1/webhooks/replay",
+            JSONValue.object(body).bytes(),
+            contentType: "application/json"
+        )
+    }
+
     // MARK: Audiences
 
     /// Stores users as an audience and returns their number.

@@ -309,7 +309,10 @@ private struct Withdrawal: UserObserver {
                     payload: Array("{}".utf8),
                     receivedAt: Date() - 3600
                 )
-                _ = try await EventStore(pool: store).insert([event], UserLifecycle.Users([Withdrawal()]))
+                _ = try await EventStore(pool: store, webhooks: CallbackWebhooks().events).insert(
+                    [event],
+                    UserLifecycle.Users([Withdrawal()])
+                )
             }
             #expect(try await [1, 2, 3].asyncMap { try await Self.active($0, service) } == [0, 1, 1])
         }

@@ -35,7 +35,8 @@ import Testing
     ]
 
     private static func withEverything(_ body: (TestService) async throws -> Void) async throws {
-        try await withAccounts { settings in
+        try await withWebhooks { settings in
+            settings.keepAccounts()
             settings.shares.signingKey = Secret("signing-key-of-the-tests-0123456789")
             settings.kakao.makesAppKeyCalls = true
             settings.kakao.kaHeader = "sdk/2.27.3 os/ios-17.0"
@@ -118,6 +119,11 @@ import Testing
         let (approved, rejected) = (try await creator.create(), try await creator.create())
         try await service.database.pool.write("DELETE FROM audit_records")
         var examples: [String: Example] = [
+            "replayWebhooks": Example(
+                accepted: { try await $0.api.post("/v1/webhooks/replay", json: ["since": "2026-01-01T00:00:00Z"]) },
+                rejected: { try await $0.api.post("/v1/webhooks/replay", json: ["id": "unknown"]) }
+            ),
+            "testWebhooks": Example(accepted: { try await $0.api.post("/v1/webhooks/test") }, rejected: nil),
             "approvePush": Example(
                 accepted: { try await $0.api.post("\(approved)/approve") },
                 rejected: { try await $0.api.post("\(unknownPush())/approve") }

@@ -50,7 +50,7 @@ extension Exposition {
         "kakao_push_kakao_requests_total", "kakao_push_kakao_request_duration_seconds", "kakao_push_sender_state",
         "kakao_push_sender_failing_seconds", "kakao_push_link_callbacks_total", "kakao_push_landings_uncounted_total",
         "kakao_push_token_refreshes_total", "kakao_push_notices_total", "kakao_push_users_total",
-        "kakao_push_message_receivers_total",
+        "kakao_push_message_receivers_total", "kakao_push_webhook_requests_total",
         "kakao_push_database_up", "kakao_push_database_statements_total",
         "kakao_push_database_statement_duration_seconds", "kakao_push_database_waiting",
         "kakao_push_database_reconnects_total", "kakao_push_loop_delay_seconds", "push_server_build_info",
@@ -71,9 +71,12 @@ extension Exposition {
         "kakao_push_journal_open", "kakao_push_journal_records", "kakao_push_journal_oldest_record_age_seconds",
         "kakao_push_journal_rejected_records", "kakao_push_journal_failures_total",
     ]
-    /// All metrics, including those that depend on a certificate or on the log's output.
+    /// All metrics, including those that depend on a certificate, on the log's output or on an endpoint of webhooks.
     static let all = always.union(ofRequests).union(fromDatabase).union(ofJournal)
-        .union(["kakao_push_certificate_expiry_seconds", "kakao_push_log_lines_dropped_total"])
+        .union([
+            "kakao_push_certificate_expiry_seconds", "kakao_push_log_lines_dropped_total",
+            "kakao_push_webhook_lag_seconds",
+        ])
 
     @Test("docs/metrics.md lists every metric")
     func listed() throws {

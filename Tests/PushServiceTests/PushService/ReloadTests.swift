@@ -26,7 +26,9 @@ import Testing
 
     // MARK: What changes
 
-    @Test("These settings can be reloaded; each has a test here, in LimitTests or in ProcessTests")
+    @Test(
+        "These settings can be reloaded; each has a test here, in LimitTests, in ProcessTests or in WebhookServerTests"
+    )
     func reloadable() {
         #expect(
             Settings.all.filter(\.isReloadable).map(\.name) == [
@@ -35,7 +37,8 @@ import Testing
                 "http.max_connections", "http.max_connections_per_address", "kakao.admin_key", "kakao.admin_key_next",
                 "kakao.client_secret", "kakao.requests_per_second", "operator.key", "feedback.secret",
                 "devices.requests_per_minute_per_user", "devices.requests_per_minute_per_address",
-                "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers", "log.level",
+                "pushes.default_users_per_second", "pushes.approval_above_users", "pushes.testers", "webhooks.secret",
+                "webhooks.secret_next", "log.level",
             ]
         )
     }

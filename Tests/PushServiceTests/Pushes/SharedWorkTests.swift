@@ -5,6 +5,7 @@ import KakaoSandbox
 import ServiceKit
 import TestSupport
 import Testing
+import Webhooks
 
 @testable import PushService
 
@@ -72,7 +73,9 @@ import Testing
     @Test("An idle server executes at most 1.2 statements per second, even beside another server")
     func idle() async throws {
         try await withDatabaseAndKakao { database, kakao in
-            let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.sendWebhooks(to: kakao)
+            settings.webhooks.intervals = WebhookIntervals()
             func statements(_ api: Caller) async throws -> Double {
                 let metrics = try Exposition(try await api.get("/metrics").body)
                 return try #require(metrics.value("kakao_push_database_statements_total"))

@@ -1,0 +1,71 @@
+internal import FoundationEssentials
+internal import Postgres
+internal import Schemas
+internal import ServiceKit
+
+/// The webhooks about accounts whose users must log in again.
+enum AccountWebhooks {
+    static func source() -> WebhookSource {
+        WebhookSource("accounts", [.accountLoginRequired], key: .bigint, ListAccountWebhooks.self)
+    }
+}
+
+// MARK: Statements
+
+/// Lists accounts in the order of the transactions since which their users must log in. A user who has logged in again
+/// since is no event any more.
+struct ListAccountWebhooks: WebhookStatement {
+    static let sql: SQL = """
+        SELECT event_xid::text, event_at, user_id, state, reason, app_key, refreshed_by, scopes, access_token_ends_at,
+            refresh_token_ends_at, created_at, linked_at, refreshed_at
+        FROM accounts AS account
+        WHERE (event_xid, user_id) >= ($1::text::xid8, $2::text::bigint)
+            AND event_xid < COALESCE($3::text::xid8, pg_snapshot_xmin(pg_current_snapshot()))
+        ORDER BY account.event_xid, user_id
+        LIMIT $4
+        """
+
+    let range: WebhookRange
+
+    static func decode(_ row: PostgresRow) throws -> WebhookEvent {
+        let (
+            xid, eventAt, userID, state, reason, appKey, refreshedBy, scopes, accessTokenEndsAt, refreshTokenEndsAt,
+            createdAt, linkedAt, refreshedAt
+        ) = try row.decode(
+            String.self,
+            Date.self,
+            Int64.self,
+            AccountState.self,
+            String?.self,
+            AppKeyKind.self,
+            RefreshingSide.self,
+            [String].self,
+            Date?.self,
+            Date?.self,
+            Date.self,
+            Date.self,
+            Date?.self
+        )
+        let account = Account(
+            userID: userID,
+            state: state,
+            reason: reason,
+            appKey: appKey,
+            refreshedBy: refreshedBy,
+            scopes: scopes,
+            accessTokenEndsAt: accessTokenEndsAt,
+            refreshTokenEndsAt: refreshTokenEndsAt,
+            createdAt: createdAt,
+            linkedAt: linkedAt,
+            refreshedAt: refreshedAt
+        )
+        return WebhookEvent(
+            position: WebhookPosition(xid: xid, key: String(userID)),
+            type: state == .loginRequired ? .accountLoginRequired : nil,
+            happenedAt: eventAt,
+            storedAt: eventAt,
+            userID: userID,
+            data: Account.shape.json(account)
+        )
+    }
+}

@@ -1,0 +1,55 @@
+internal import FoundationEssentials
+internal import Postgres
+internal import Schemas
+internal import ServiceKit
+
+/// The webhooks about pushes.
+enum PushWebhooks {
+    static func source(_ settings: PushSettings) -> WebhookSource {
+        WebhookSource("pushes", [.pushProposed, .pushDone, .pushHalted, .pushExpired], key: .uuid) { pool, range in
+            let store = PushStore(pool: pool, settings)
+            var events: [WebhookEvent] = []
+            for row in try await pool.read(ListPushWebhooks(range: range)) {
+                guard let push = try await store.summary(row.id) else { continue }
+                events.append(
+                    WebhookEvent(
+                        position: WebhookPosition(xid: row.xid, key: row.id.lowercased),
+                        // A push that was resumed or retried since is no event any more.
+                        type: WebhookType(rawValue: "push.\(push.state.rawValue)"),
+                        happenedAt: row.changedAt,
+                        storedAt: row.changedAt,
+                        data: PushSummary.shape.json(push)
+                    )
+                )
+            }
+            return events
+        }
+    }
+}
+
+// MARK: Statements
+
+/// Lists pushes in the order of the transactions that ended or halted them.
+struct ListPushWebhooks: WebhookStatement {
+    static let sql: SQL = """
+        SELECT event_xid::text, event_at, id
+        FROM pushes AS push
+        WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
+            AND event_xid < COALESCE($3::text::xid8, pg_snapshot_xmin(pg_current_snapshot()))
+        ORDER BY push.event_xid, id
+        LIMIT $4
+        """
+
+    struct Row: Sendable {
+        let xid: String
+        let changedAt: Date
+        let id: UUID
+    }
+
+    let range: WebhookRange
+
+    static func decode(_ row: PostgresRow) throws -> Row {
+        let (xid, changedAt, id) = try row.decode(String.self, Date.self, UUID.self)
+        return Row(xid: xid, changedAt: changedAt, id: id)
+    }
+}

@@ -1,0 +1,127 @@
+internal import HTTPClient
+internal import Locking
+package import Postgres
+package import ServiceKit
+package import ServiceLifecycle
+
+/// Outgoing webhooks: the events of the other features, delivered to one endpoint.
+package struct WebhookFeature: Feature {
+    package static let collections: [any RouteCollection.Type] = [WebhookRoutes.self]
+
+    /// The number of rows that one statement deletes.
+    private static let cleanupRows = 1000
+
+    /// The time for which a server shows the same lags: a statement for each source is much for an idle server.
+    private static let lagLifetime = Duration.seconds(60)
+
+    private let server: ServerContext
+    private let settings: WebhookSettings
+    private let outcomes: LoopCounts<WebhookOutcome>
+    /// `nil` without an endpoint.
+    private let endpoint: Endpoint?
+
+    /// The parts that need an endpoint.
+    private struct Endpoint: Sendable {
+        let url: WebhookURL
+        let sources: [WebhookSource]
+        let store: WebhookStore
+        let sender: WebhookSender
+        let notices: WebhookNotices
+        let lags: CachedQuery<[SourceLag]>
+        /// The secrets that sign. ``use(_:)`` replaces them.
+        let secrets: Locked<[WebhookSecret]>
+    }
+
+    package init(_ server: ServerContext, _ settings: WebhookSettings) {
+        self.server = server
+        self.settings = settings
+        outcomes = LoopCounts([server.background])
+        endpoint = settings.url.map { Self.endpoint($0, server, settings) }
+        server.lifecycle.register { WebhookUsers(pool: $0.pool) }
+        server.monitoring.register(WebhookMonitoring(lags: endpoint?.lags, outcomes: outcomes).report)
+    }
+
+    private static func endpoint(_ url: WebhookURL, _ server: ServerContext, _ settings: WebhookSettings) -> Endpoint {
+        let loop = server.background
+        guard let client = try? HTTPClient(settings: WebhookSender.clientSettings, loop: loop.loop) else {
+            preconditionFailure("without a file of certificates, a client fails only without memory")
+        }
+        let sources = server.webhooks.all.filter { $0.types.contains(where: settings.types.contains) }
+        let store = WebhookStore(pool: loop.pool)
+        let secrets = Locked(settings.secrets)
+        return Endpoint(
+            url: url,
+            sources: sources,
+            store: store,
+            sender: WebhookSender(client: client, url: url, timeLimit: settings.intervals.request) {
+                secrets.withLock { $0 }
+            },
+            notices: WebhookNotices(sources, store: store),
+            lags: CachedQuery(loop.pool, lifetime: Self.lagLifetime) { try await SourceLag.read(sources, $0) },
+            secrets: secrets
+        )
+    }
+
+    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
+        routes.add(
+            WebhookRoutes(
+                endpoint: endpoint.map { endpoint in
+                    WebhookRoutes.Endpoint(
+                        url: endpoint.url,
+                        store: WebhookStore(pool: loop.pool),
+                        sender: endpoint.sender,
+                        sources: endpoint.sources,
+                        types: settings.types
+                    )
+                }
+            )
+        )
+    }
+
+    /// Stores the endpoint before anything happens that it is to get.
+    package func prepare() async throws {
+        let store = WebhookStore(pool: server.background.pool)
+        if let endpoint {
+            try await store.prepare(endpoint.url, endpoint.sources)
+        } else {
+            try await store.removeEndpoint()
+        }
+    }
+
+    package func makeServices() -> [any Service] {
+        guard let endpoint else { return [] }
+        let (background, logger) = (server.background, server.logger)
+        let deliverer = WebhookDeliverer(
+            store: endpoint.store,
+            sender: endpoint.sender,
+            sources: endpoint.sources,
+            types: settings.types,
+            intervals: settings.intervals,
+            notices: endpoint.notices,
+            outcomes: outcomes.on(background.loop),
+            logger: logger
+        )
+        let cleaner = BackgroundWorker.cleanup(
+            "remove-old-webhooks",
+            on: background.loop,
+            pace: server.pace,
+            logger: logger
+        ) { worker in
+            try await worker.delete(inStepsOf: Self.cleanupRows) {
+                try await background.pool.write(
+                    DeleteOldFailedWebhooks(retentionDays: WebhookSource.retentionDays, limit: Self.cleanupRows)
+                )
+            }
+            try await background.pool.write(DeleteOldMarks())
+        }
+        return [deliverer, endpoint.notices.worker(logger: logger), cleaner] + deliverer.workers(pace: server.pace)
+    }
+
+    package func use(_ settings: WebhookSettings) {
+        endpoint?.secrets.withLock { $0 = settings.secrets }
+    }
+
+    package var channels: [String] { endpoint == nil ? [] : [WebhookStore.channel] }
+
+    package func receive(_ event: PostgresListener.Event) { endpoint?.notices.receive(event) }
+}

@@ -1,0 +1,139 @@
+internal import FoundationEssentials
+internal import Postgres
+internal import ServiceKit
+
+/// A part of what an operator wants to be delivered again: the events of one source.
+struct WebhookReplay: Sendable {
+    let id: UUID
+    let source: String
+    /// How far it is.
+    var position: WebhookPosition
+    /// The transaction at which it ends.
+    let endXID: String
+    /// The times between which its events were stored.
+    let since: Date
+    let until: Date
+    let types: [String]
+
+    func includes(_ event: WebhookEvent) -> Bool {
+        guard let type = event.type?.rawValue else { return false }
+        return event.storedAt >= since && event.storedAt < until && types.contains(type)
+    }
+}
+
+// What operators want to be delivered again.
+extension WebhookStore {
+    /// Stores that the events of these types that were stored within a time are to be delivered again.
+    func replay(_ types: [WebhookType], of sources: [WebhookSource], since: Date, until: Date) async throws {
+        try await pool.write(StoreReplays(sources: sources, since: since, until: until, types: types))
+    }
+
+    /// Returns the next part to deliver again.
+    func nextReplay() async throws -> WebhookReplay? {
+        try await pool.read(ReadNextReplay()).first
+    }
+
+    /// Stores how far a part is.
+    func move(_ replay: WebhookReplay) async throws {
+        try await pool.write(MoveReplay(replay: replay))
+    }
+
+    /// Deletes a part that is delivered.
+    func end(_ replay: WebhookReplay) async throws {
+        try await pool.write(DeleteReplay(id: replay.id))
+    }
+}
+
+// MARK: Statements
+
+/// Stores what is to be delivered again, a row for each source. It begins at the latest mark before the time, and ends at the first
+/// mark after it.
+struct StoreReplays: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO webhook_replays (id, source, xid, key, end_xid, since, until, types)
+        SELECT id, source,
+            COALESCE(
+                (SELECT oldest_xid FROM webhook_marks WHERE marked_at <= $4 ORDER BY marked_at DESC LIMIT 1),
+                '0'::xid8
+            ),
+            key,
+            COALESCE(
+                (SELECT next_xid FROM webhook_marks WHERE marked_at >= $5 ORDER BY marked_at LIMIT 1),
+                pg_snapshot_xmin(pg_current_snapshot())
+            ),
+            $4, $5, $6
+        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS given (id, source, key)
+        """
+
+    let sources: [WebhookSource]
+    let since: Date
+    let until: Date
+    let types: [WebhookType]
+
+    var parameters: [PostgresValue] {
+        [
+            .uuids(sources.map { _ in .v7() }), .texts(sources.map(\.name)), .texts(sources.map(\.key.lowest)),
+            .timestamp(since), .timestamp(until), .texts(types.map(\.rawValue)),
+        ]
+    }
+}
+
+/// Reads the oldest replay.
+struct ReadNextReplay: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id, source, xid::text, key, end_xid::text, since, until, types
+        FROM webhook_replays
+        ORDER BY id
+        LIMIT 1
+        """
+
+    static func decode(_ row: PostgresRow) throws -> WebhookReplay {
+        let (id, source, xid, key, endXID, since, until, types) = try row.decode(
+            UUID.self,
+            String.self,
+            String.self,
+            String.self,
+            String.self,
+            Date.self,
+            Date.self,
+            [String].self
+        )
+        return WebhookReplay(
+            id: id,
+            source: source,
+            position: WebhookPosition(xid: xid, key: key),
+            endXID: endXID,
+            since: since,
+            until: until,
+            types: types
+        )
+    }
+}
+
+/// Stores how far a replay is.
+struct MoveReplay: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE webhook_replays
+        SET xid = $2::text::xid8,
+            key = $3
+        WHERE id = $1
+        """
+
+    let replay: WebhookReplay
+
+    var parameters: [PostgresValue] {
+        [.uuid(replay.id), .text(replay.position.xid), .text(replay.position.key)]
+    }
+}
+
+/// Deletes a replay.
+struct DeleteReplay: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM webhook_replays
+        WHERE id = $1
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+}
