@@ -85,7 +85,7 @@ struct DryRuns: Sendable {
         }
     }
 
-    /// Returns how to find the users whom a push leaves out; `nil` if it leaves nobody out.
+    /// Returns the audience, the tags and the pushes whose users a push leaves out; `nil` if it leaves nobody out.
     private func excludedUsers(of push: NewPush) async throws -> ExcludedUsers? {
         guard push.exclusion != nil || push.consentTag != nil else { return nil }
         let exclusion = push.exclusion ?? PushExclusion()
@@ -222,7 +222,7 @@ extension PreparationStore.Preview {
             .member(
                 "excluded",
                 .count,
-                "The users whom `except` leaves out. The other numbers do not include them.",
+                "The users whom `except` leaves out; `total` and `skipped` do not count them.",
                 \.excluded
             ),
         ]
@@ -257,7 +257,7 @@ extension ProblemKind {
 
 // MARK: Statements
 
-/// Lists those of some pushes that are still being prepared, or have just ended: whom they reach is not known yet.
+/// Lists which of the given pushes are still being prepared or have just ended, so that it is not known yet whom they reach.
 struct ListUnsettledPushes: PostgresStatement {
     static let sql: SQL = """
         SELECT id

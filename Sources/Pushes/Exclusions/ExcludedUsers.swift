@@ -98,7 +98,7 @@ struct ExcludedUsers: Sendable {
     }
 }
 
-/// Users whom a push leaves out: a part of an audience or of an earlier push.
+/// A part of an audience or of an earlier push, with those of its users whom a push leaves out.
 struct ExcludedPart: Sendable {
     let number: Int32
     /// In ascending order.

@@ -14,7 +14,7 @@ package struct PushExclusion: Sendable, Equatable {
     package var tags: [String] = []
     /// The users of a stored audience.
     package var audience: AudienceName?
-    /// The users of these earlier pushes, without those to whom the pushes certainly did not send and will not send.
+    /// The users who have got one of these earlier pushes, may have got it, or will still get it.
     package var pushes: [UUID] = []
 
     package init() {}
@@ -46,7 +46,7 @@ extension Kind where Value == PushExclusion {
             (
                 "pushes",
                 pushes.input.described(
-                    "The users of these earlier pushes, without those to whom the pushes certainly did not send and will not send."
+                    "The users who have got one of these earlier pushes, may have got it, or will still get it."
                 ), false
             ),
         ])
