@@ -55,7 +55,7 @@ struct FriendsLists: Sendable {
         } catch let refusal as Refused {
             return try await pool.write(FailReceivers(messageID: message.id, refusal: refusal.refusal))
         } catch let unavailable as Unavailable {
-            try await pool.write(PostponeResolution(messageID: message.id, delay: unavailable.delay)) as Int
+            let _: Int = try await pool.write(PostponeResolution(messageID: message.id, delay: unavailable.delay))
             return 0
         }
     }

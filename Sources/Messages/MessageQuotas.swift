@@ -1,5 +1,5 @@
 internal import Postgres
-package import ServiceKit
+internal import ServiceKit
 
 /// A quota of messages for a day.
 enum MessageQuota: String, Sendable, CaseIterable {

@@ -25,7 +25,9 @@ struct QuotaReservations: MessageReservationSource {
 
     func release(_ uuids: [String?], of reservation: MessageReservation) async throws {
         guard !uuids.isEmpty else { return }
-        try await pool.write(ReleaseMessages(sender: reservation.sender, uuids: uuids, day: reservation.day)) as Int
+        let _: Int = try await pool.write(
+            ReleaseMessages(sender: reservation.sender, uuids: uuids, day: reservation.day)
+        )
     }
 
     /// Returns how many messages may still be sent today, for receivers of a message that is not sent.

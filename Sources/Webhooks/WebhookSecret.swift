@@ -1,4 +1,4 @@
-package import Crypto
+internal import Crypto
 internal import FoundationEssentials
 
 /// A secret that signs webhooks: `whsec_` and the Base64 of its key (Standard Webhooks, "Signature scheme"). It prints as `***`.

@@ -1,4 +1,4 @@
-package import ServiceKit
+internal import ServiceKit
 
 /// The types of webhooks that the endpoint gets.
 package struct WebhookTypes: Sendable, Equatable {

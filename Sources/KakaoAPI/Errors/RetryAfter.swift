@@ -1,4 +1,4 @@
-package import Glibc
+internal import Glibc
 
 /// The header field `Retry-After` (RFC 9110 §10.2.3).
 package enum RetryAfter {

@@ -1,4 +1,4 @@
-package import HTTPServer
+internal import HTTPServer
 internal import HTTPTypes
 internal import Locking
 

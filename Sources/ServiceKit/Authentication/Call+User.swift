@@ -1,7 +1,7 @@
 package import EventLoop
 internal import HTTPServer
 internal import JSON
-package import Schemas
+internal import Schemas
 
 extension Call {
     /// The user that a request of an app is about.

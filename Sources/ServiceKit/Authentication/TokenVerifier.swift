@@ -3,7 +3,7 @@ package import EventLoop
 internal import Glibc
 package import HTTPClient
 package import JSON
-package import Schemas
+internal import Schemas
 
 /// The verification of one issuer's JSON Web Tokens (RFC 7519 §7.2, RFC 8725).
 package struct TokenVerifier: Sendable {

@@ -1,8 +1,8 @@
 internal import EventLoop
 package import FoundationEssentials
-package import KakaoAPI
+internal import KakaoAPI
 internal import Locking
-package import Logging
+internal import Logging
 internal import Synchronization
 
 /// The availability of Kakao. It covers whether Kakao accepts the Admin key, according to the latest response that

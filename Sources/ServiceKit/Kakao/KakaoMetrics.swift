@@ -1,5 +1,5 @@
 internal import CoreMetrics
-package import KakaoAPI
+internal import KakaoAPI
 package import PrometheusMetrics
 
 /// The counters of a server's calls to Kakao (`docs/metrics.md`).

@@ -1,4 +1,4 @@
-package import EventLoop
+internal import EventLoop
 package import Postgres
 
 /// A value that operators see, read from the database at most once in each lifetime, however often it is asked for.

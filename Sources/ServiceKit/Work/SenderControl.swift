@@ -2,7 +2,7 @@ package import EventLoop
 package import FoundationEssentials
 internal import Locking
 package import Logging
-package import Postgres
+internal import Postgres
 internal import Schemas
 
 /// The switch that stops all that is sent: pushes and KakaoTalk messages, on all servers of a database.
