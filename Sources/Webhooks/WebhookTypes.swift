@@ -8,17 +8,29 @@ package struct WebhookTypes: Sendable, Equatable {
     /// The types that an endpoint can choose: an operator's test is always sent.
     static let choices = WebhookType.allCases.filter { $0 != .test }
 
+    /// All types, and all prefixes of them.
+    static let allPatterns: [String] = choices.reduce(into: []) { patterns, type in
+        for dot in type.rawValue.indices.reversed() where type.rawValue[dot] == "." {
+            let prefix = "\(type.rawValue[...dot])*"
+            if !patterns.contains(prefix) { patterns.append(prefix) }
+        }
+        patterns.append(type.rawValue)
+    }
+
     /// All types.
     package init() {
         patterns = []
     }
 
+    /// Creates a choice of ``allPatterns``.
+    init(known patterns: [String]) {
+        self.patterns = patterns
+    }
+
     /// Creates a choice of types. Returns `nil` if one of the patterns matches no type.
     package init?(_ patterns: [String]) {
-        guard patterns.allSatisfy({ pattern in Self.choices.contains { Self.matches(pattern, $0) } }) else {
-            return nil
-        }
-        self.patterns = patterns
+        guard patterns.allSatisfy(Self.allPatterns.contains) else { return nil }
+        self.init(known: patterns)
     }
 
     func contains(_ type: WebhookType) -> Bool {
