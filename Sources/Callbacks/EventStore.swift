@@ -65,7 +65,7 @@ struct InsertEvents: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO events (key, id, type, user_id, referrer_type, payload, received_at, happened_at, event_xid)
         SELECT *, now() - ($8::timestamptz - received_at),
-            CASE WHEN EXISTS (SELECT FROM webhook_endpoint) THEN pg_current_xact_id() END
+            (SELECT webhook_xid(pg_current_xact_id(), xid_offset) FROM webhook_endpoint)
         FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::jsonb[], $7::timestamptz[])
             AS event (key, id, type, user_id, referrer_type, payload, received_at)
         ON CONFLICT (key) DO NOTHING

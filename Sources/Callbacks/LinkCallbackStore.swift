@@ -90,7 +90,7 @@ struct InsertLinkCallbacks: CoalescedStatement {
             INSERT INTO link_callbacks (
                 key, id, chat_type, hash_chat_id, template_id, args, received_at, share_id, signature, event_xid
             )
-            SELECT *, CASE WHEN EXISTS (SELECT FROM webhook_endpoint) THEN pg_current_xact_id() END
+            SELECT *, (SELECT webhook_xid(pg_current_xact_id(), xid_offset) FROM webhook_endpoint)
             FROM unnest(
                 $1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[], $7::timestamptz[],
                 $8::uuid[], $9::text[]

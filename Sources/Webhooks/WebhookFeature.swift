@@ -89,8 +89,23 @@ package struct WebhookFeature: Feature {
     }
 
     package func makeServices() -> [any Service] {
-        guard let endpoint else { return [] }
         let (background, logger) = (server.background, server.logger)
+        let cleaner = BackgroundWorker.cleanup(
+            "remove-old-webhooks",
+            on: background.loop,
+            pace: server.pace,
+            logger: logger
+        ) { worker in
+            // A server that was killed may have had the endpoint when this one started.
+            if endpoint == nil { try await WebhookStore(pool: background.pool).removeEndpoint() }
+            try await worker.delete(inStepsOf: Self.cleanupRows) {
+                try await background.pool.write(
+                    DeleteOldFailedWebhooks(retentionDays: WebhookSource.retentionDays, limit: Self.cleanupRows)
+                )
+            }
+            try await background.pool.write(DeleteOldMarks())
+        }
+        guard let endpoint else { return [cleaner] }
         let deliverer = WebhookDeliverer(
             store: endpoint.store,
             sender: endpoint.sender,
@@ -101,23 +116,12 @@ package struct WebhookFeature: Feature {
             outcomes: outcomes.on(background.loop),
             logger: logger
         )
-        let cleaner = BackgroundWorker.cleanup(
-            "remove-old-webhooks",
-            on: background.loop,
-            pace: server.pace,
-            logger: logger
-        ) { worker in
-            try await worker.delete(inStepsOf: Self.cleanupRows) {
-                try await background.pool.write(
-                    DeleteOldFailedWebhooks(retentionDays: WebhookSource.retentionDays, limit: Self.cleanupRows)
-                )
-            }
-            try await background.pool.write(DeleteOldMarks())
-        }
         return [deliverer, endpoint.notices.worker(logger: logger), cleaner] + deliverer.workers(pace: server.pace)
     }
 
     package func use(_ settings: WebhookSettings) {
+        // There are none if the endpoint was removed as well, which takes a restart. Until then webhooks are signed.
+        guard !settings.secrets.isEmpty else { return }
         endpoint?.secrets.withLock { $0 = settings.secrets }
     }
 

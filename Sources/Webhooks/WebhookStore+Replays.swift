@@ -59,10 +59,11 @@ struct StoreReplays: PostgresStatement {
             key,
             COALESCE(
                 (SELECT next_xid FROM webhook_marks WHERE marked_at >= $5 ORDER BY marked_at LIMIT 1),
-                pg_snapshot_xmin(pg_current_snapshot())
+                webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset)
             ),
             $4, $5, $6
         FROM unnest($1::uuid[], $2::text[], $3::text[]) AS given (id, source, key)
+        CROSS JOIN webhook_endpoint
         """
 
     let sources: [WebhookSource]

@@ -17,6 +17,7 @@ struct WebhookStore: Sendable {
     func prepare(_ url: WebhookURL, _ sources: [WebhookSource]) async throws {
         try await pool.withTransaction { transaction in
             try await transaction.query(StoreEndpoint(urlSHA256: url.digest))
+            try await transaction.query(ShiftTransactions())
             try await transaction.query(DeleteOtherCursors(sources: sources))
             try await transaction.query(StoreCursors(sources: sources))
             try await transaction.query(StoreMark())
@@ -90,6 +91,16 @@ struct StoreEndpoint: PostgresStatement {
     var parameters: [PostgresValue] { [.bytes(urlSHA256)] }
 }
 
+/// Moves the ids of new events beyond all others, if those are of transactions that are still to come: the database was restored from
+/// a dump, and the ids of transactions began anew.
+struct ShiftTransactions: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE webhook_endpoint
+        SET xid_offset = webhook_last_xid()::text::bigint - pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1
+        WHERE webhook_last_xid() > webhook_xid(pg_snapshot_xmax(pg_current_snapshot()), xid_offset)
+        """
+}
+
 /// Deletes the endpoint if no server has held a lease of this queue recently.
 struct DeleteUnusedEndpoint: PostgresStatement {
     static let sql: SQL = """
@@ -108,8 +119,9 @@ struct DeleteUnusedEndpoint: PostgresStatement {
 struct StoreCursors: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO webhook_cursors (source, xid, key)
-        SELECT source, pg_snapshot_xmin(pg_current_snapshot()), key
+        SELECT source, webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset), key
         FROM unnest($1::text[], $2::text[]) AS given (source, key)
+        CROSS JOIN webhook_endpoint
         ON CONFLICT (source) DO NOTHING
         """
 
@@ -311,8 +323,9 @@ struct RestoreEndpoint: PostgresStatement {
 struct StoreMark: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO webhook_marks (oldest_xid, next_xid)
-        SELECT pg_snapshot_xmin(now), pg_snapshot_xmax(now)
+        SELECT webhook_xid(pg_snapshot_xmin(now), xid_offset), webhook_xid(pg_snapshot_xmax(now), xid_offset)
         FROM (SELECT pg_current_snapshot() AS now) AS snapshot
+        CROSS JOIN webhook_endpoint
         ON CONFLICT (marked_at) DO NOTHING
         """
 }

@@ -8,11 +8,12 @@ package struct WebhookURL: Sendable, Equatable {
 
     /// Creates an address. Returns `nil` if it is invalid, has user information, or would send webhooks over a network in the clear.
     package init?(_ text: String) {
-        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
+        // A backslash ends the authority for some parsers and not for others.
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), !text.contains("\\"),
             let scheme = ["https://", "http://"].first(where: { text.lowercased().hasPrefix($0) })
         else { return nil }
         let rest = text.dropFirst(scheme.count)
-        let authority = rest.prefix { !"/?#\\".contains($0) }
+        let authority = rest.prefix { !"/?#".contains($0) }
         guard !authority.isEmpty, !authority.contains("@") else { return nil }
         guard scheme == "https://" || Self.isLoopback(authority.lowercased()) else { return nil }
         self.text = text

@@ -465,6 +465,7 @@ import Testing
             ListSenderWebhooks(range: numbers), DeleteDeviceWithdrawals(userID: 1),
             DeleteOldDeviceWithdrawals(retentionDays: 1, limit: 1),
             StoreEndpoint(urlSHA256: [UInt8](repeating: 0, count: 32)), DeleteUnusedEndpoint(),
+            ShiftTransactions(),
             StoreCursors(sources: [source]), DeleteOtherCursors(sources: [source]), ClaimEndpoint(lease: id),
             ReleaseEndpoint(leases: [id]), RenewWebhookLease(id: id, duration: .seconds(1)),
             FindOpenEndpoint(lease: id), FindOrphanedEndpointLeases(), ListCursors(),

@@ -145,6 +145,82 @@ import Testing
         }
     }
 
+    @Test("After a dump is restored in another cluster, old and new events are delivered, in their order, and replayed")
+    func restoration() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.sendWebhooks(to: kakao)
+            try await RunningServer.with(settings) { api in
+                try await api.linkCallback("1")
+                _ = try await kakao.webhooks(.linkCallbackReceived, count: 1)
+                kakao.sandbox.add(Fault(.down))
+                try await api.linkCallback("2")
+            }
+            kakao.sandbox.removeFaults()
+            // The ids of transactions begin anew, far below those in the tables.
+            for (table, column) in [
+                ("link_callbacks", "event_xid"), ("webhook_cursors", "xid"), ("webhook_marks", "oldest_xid"),
+                ("webhook_marks", "next_xid"),
+            ] {
+                try await database.pool.write(
+                    "UPDATE \(table) SET \(column) = (\(column)::text::bigint + 1000000000)::text::xid8"
+                )
+            }
+            try await RunningServer.with(settings) { api in
+                try await api.linkCallback("3")
+                let callbacks = try await kakao.webhooks(.linkCallbackReceived, count: 3)
+                #expect(callbacks.map { $0["resource_id"] } == ["1", "2", "3"])
+                try await eventually("none waits") { try await api.webhookLag() == 0 }
+                kakao.sandbox.forgetWebhooks()
+                let body: JSONValue = ["since": "2026-01-01T00:00:00Z"]
+                #expect(try await api.post("/v1/webhooks/replay", json: body).status == 202)
+                let again = try await kakao.webhooks(.linkCallbackReceived, count: 3)
+                #expect(again.map { $0["resource_id"] } == ["1", "2", "3"])
+            }
+            let offset = try await database.integer("SELECT xid_offset FROM webhook_endpoint")
+            try await RunningServer.with(settings) { _ in }
+            #expect(try await database.integer("SELECT xid_offset FROM webhook_endpoint") == offset)
+        }
+    }
+
+    @Test("Without an endpoint, the one of a server that was killed is removed, and old failed webhooks are deleted")
+    func removal() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            try await database.pool.write(
+                "INSERT INTO work_leases (id, queue, ends_at) VALUES (gen_random_uuid(), 'webhooks', now() + interval '5 s')"
+            )
+            try await database.pool.write("INSERT INTO webhook_endpoint (url_sha256) VALUES (sha256(''))")
+            try await database.pool.write(
+                """
+                INSERT INTO webhook_deliveries (id, webhook_id, type, happened_at, user_id, data, state, attempts, next_attempt_at)
+                SELECT uuid_v7_floor(now() - make_interval(days => days)), days::text, 'user.unlinked', now(), 1, '{}', 'failed', 1, now()
+                FROM unnest('{1,31}'::int[]) AS days
+                """
+            )
+            try await RunningServer.with(.test(database.url, kakao: kakao.sandbox.url)) { _ in
+                #expect(try await database.count("webhook_endpoint") == 1)
+                try await eventually("the old webhook and the endpoint are deleted", within: .seconds(60)) {
+                    let webhooks = try await database.count("webhook_deliveries")
+                    return try await database.count("webhook_endpoint") == 0 && webhooks == 1
+                }
+            }
+        }
+    }
+
+    @Test("A reload that removes the endpoint, which takes a restart, leaves webhooks signed")
+    func removedSecret() async throws {
+        try await withWebhooks { service in
+            var settings = service.settings
+            settings.webhooks = WebhookSettings()
+            await service.server.reload(settings)
+            try await service.api.linkCallback("call")
+            _ = try await service.kakao.webhooks(.linkCallbackReceived, count: 1)
+            let webhook = try #require(service.kakao.webhooks(.linkCallbackReceived).first)
+            let signed = Array("\(webhook.id).\(webhook.header("webhook-timestamp") ?? "").\(webhook.body)".utf8)
+            #expect(webhook.header("webhook-signature") == WebhookSecret(WebhookSecrets.first)?.signature(of: signed))
+        }
+    }
+
     @Test("A reload replaces the secrets that sign")
     func reload() async throws {
         try await withWebhooks { service in

@@ -53,6 +53,7 @@ import Testing
             "http://backend.example.com/hooks", "http://127.0.0.1.example.com", "http://localhost.example.com",
             "http://127.0.0.1@example.com/", "https://user:password@example.com/", "https://", "ftp://127.0.0.1/",
             "http://[::1].example.com/", "http://[::2]/", "http://127.0.0", "https://example.com/a b", "",
+            "http://localhost\\@example.com/", "https://example.com\\a",
         ] {
             #expect(WebhookURL(url) == nil, "\(url)")
         }
