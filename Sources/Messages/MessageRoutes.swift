@@ -88,7 +88,8 @@ struct MessageRoutes: RouteCollection {
             .operator(.talk),
             "Lists messages, the latest first.",
             query: [state, sender] + Page<UUID>.fields,
-            answers: [.page(of: MessageSummary.shape, "The messages.")]
+            answers: [.page(of: MessageSummary.shape, "The messages.")],
+            auditing: .lookup { .users(try $0[sender].map { [$0] } ?? []) }
         ),
         handler: list
     )

@@ -179,13 +179,14 @@ struct ListAuditRecords: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> StoredAuditRecord { try StoredAuditRecord(row) }
 }
 
-/// Lists records of the audit log, the earliest first. An id is made just before its record is stored.
+/// Lists records of the audit log, the earliest first. The id of a record has the time of the server's clock, and `at` that of the
+/// database's: up to an hour apart, as in `find_audit_records`.
 struct ListAuditRecordsForward: PostgresStatement {
     static let sql: SQL = """
         SELECT id, at, key_id, key_name, address, operation, object, user_id, reason, request_id
         FROM audit_records
-        WHERE id > COALESCE($3, uuid_v7_floor($1 - interval '1 minute'), '00000000-0000-0000-0000-000000000000')
-            AND id <= COALESCE(uuid_v7_floor($2 + interval '1 minute'), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        WHERE id > COALESCE($3, uuid_v7_floor($1 - interval '1 hour'), '00000000-0000-0000-0000-000000000000')
+            AND id <= COALESCE(uuid_v7_floor($2 + interval '1 hour'), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
             AND ($1::timestamptz IS NULL OR at >= $1)
             AND ($2::timestamptz IS NULL OR at < $2)
         ORDER BY id

@@ -442,6 +442,38 @@ import Testing
         }
     }
 
+    @Test("Records of servers whose clocks are wrong are found by the time of the database's clock")
+    func clocks() async throws {
+        try await withService { service in
+            try await service.database.pool.write(
+                """
+                INSERT INTO audit_records (id, at, key_name, operation)
+                SELECT uuid_v7_floor('2026-11-01T12:00:00Z'::timestamptz + minutes * interval '1 minute'), '2026-11-01T12:00:00Z', 'k', 'op'
+                FROM unnest('{-50,0,50}'::int[]) AS minutes
+                """
+            )
+            let time: KeyValuePairs = ["since": "2026-11-01T12:00:00Z", "until": "2026-11-01T12:00:01Z"]
+            #expect(try await service.api.get("/v1/audit", time).json?["items"]?.array?.count == 3)
+            let export = try await service.api.get(
+                "/v1/audit/export",
+                ["since": "2026-11-01T12:00:00Z", "until": "2026-11-01T12:00:01Z", "reason": "Test"]
+            )
+            #expect(export.text.split(separator: "\n").count == 3)
+        }
+    }
+
+    @Test("A list of messages is recorded if it names a sender")
+    func senders() async throws {
+        try await Self.withEverything { service in
+            #expect(try await service.api.get("/v1/messages").status == 200)
+            #expect(try await service.api.get("/v1/messages", ["sender": "11"]).status == 200)
+            try await eventually("the lookup is recorded") {
+                try await Self.records(service, of: "listMessages") == 1
+            }
+            #expect(try await service.database.count("audit_records WHERE user_id = 11") == 1)
+        }
+    }
+
     @Test("Records are deleted after audit.retention_days")
     func retention() async throws {
         try await withDatabaseAndKakao { database, kakao in
