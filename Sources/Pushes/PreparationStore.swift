@@ -11,6 +11,13 @@ struct PreparationStore: Sendable {
     private static let previewBatches = 3
 
     let pool: PostgresPool
+    /// The hours for advertising: ``AdvertisingHours/parameter(in:)``.
+    private let hours: PostgresValue
+
+    init(pool: PostgresPool, _ settings: PushSettings = PushSettings()) {
+        self.pool = pool
+        hours = settings.advertisingHours.parameter(in: settings.timeZone)
+    }
 
     /// A push whose audience is not completely expanded, or whose batches are being retried.
     struct Preparation: Sendable {
@@ -35,7 +42,7 @@ struct PreparationStore: Sendable {
 
     /// Returns up to `limit` pushes that are to be prepared now, the oldest first.
     func due(limit: Int) async throws -> [Preparation] {
-        try await pool.read(ListPreparations(limit: Int64(limit)))
+        try await pool.read(ListPreparations(limit: Int64(limit), hours: hours))
     }
 
     /// Halts a push that cannot be prepared until an operator acts. Returns whether it was to be prepared.
@@ -108,7 +115,7 @@ struct PreparationStore: Sendable {
 // MARK: Statements
 
 /// Lists the pushes that are to be prepared, the oldest first. A push that leaves out the users of others waits until it
-/// is known who they are.
+/// is known who they are. Advertising waits for its hours, so that a consent that is withdrawn before them counts.
 struct ListPreparations: PostgresStatement {
     static let sql: SQL = """
         SELECT id, user_ids IS NOT NULL, audience_parts_id, ARRAY(SELECT jsonb_array_elements_text(audience -> 'tags_any')),
@@ -122,13 +129,15 @@ struct ListPreparations: PostgresStatement {
                 OR state = 'sending' AND retry_position IS NOT NULL
             )
             AND (excluded_pushes IS NULL OR push_waits_for(excluded_pushes, prepared_at, finished_at) = '{}')
+            AND (kind IS DISTINCT FROM 'advertising' OR to_testers OR advertising_ends($2) IS NOT NULL)
         ORDER BY id
         LIMIT $1
         """
 
     let limit: Int64
+    let hours: PostgresValue
 
-    var parameters: [PostgresValue] { [.int64(limit)] }
+    var parameters: [PostgresValue] { [.int64(limit), hours] }
 
     static func decode(_ row: PostgresRow) throws -> PreparationStore.Preparation {
         let (

@@ -123,7 +123,7 @@ struct PushSummary: Sendable {
     let name: String?
     /// The name of the operator key that created it; `nil` for a push of an earlier version.
     let createdBy: String?
-    /// The id of that key, which is not shown; `nil` for the key in the settings.
+    /// The id of that key, which is not shown; `nil` for a push of an earlier version.
     let createdByKey: UUID?
     let kind: PushKind?
     let state: PushState

@@ -52,7 +52,7 @@ package struct PushFeature: Feature {
                 dryRuns: DryRuns(
                     server: server,
                     store: PushStore(pool: loop.pool, settings),
-                    preparations: PreparationStore(pool: loop.pool),
+                    preparations: PreparationStore(pool: loop.pool, settings),
                     kakao: loop.kakao(.requests),
                     limit: dryRuns
                 ),
@@ -83,7 +83,7 @@ package struct PushFeature: Feature {
             logger: server.logger
         )
         let preparer = PushPreparer(
-            store: PreparationStore(pool: background.pool),
+            store: PreparationStore(pool: background.pool, settings),
             notices: notices,
             logger: server.logger
         )

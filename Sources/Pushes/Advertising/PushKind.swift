@@ -19,15 +19,12 @@ extension PushMessage {
     /// Whether the message has the mark of advertising in a visible text, for each platform that it addresses.
     ///
     /// The text for APNS is in `message`. An app for Android shows texts of `custom_field` as it likes, so any of them may
-    /// have the mark.
+    /// have the mark. Kakao gets the members of both versions, whichever the request is of.
     var isMarkedAsAdvertising: Bool {
         guard let object = (try? JSONValue(parsing: Array(text.utf8)))?.object else { return false }
-        let visible = [
-            object["for_apns"]?["message"],
-            object[version.androidMember]?["custom_field"],
-        ]
-        return zip(["for_apns", version.androidMember], visible).allSatisfy { platform, texts in
-            !object.has(platform) || texts?.hasText(containing: Self.advertisingMark) == true
+        let visible = [("for_apns", "message")] + PushVersion.allCases.map { ($0.androidMember, "custom_field") }
+        return visible.allSatisfy { platform, texts in
+            !object.has(platform) || object[platform]?[texts]?.hasText(containing: Self.advertisingMark) == true
         }
     }
 }

@@ -150,6 +150,49 @@ import Testing
         }
     }
 
+    @Test("The mark is needed in the members of both versions of Kakao's API, since both are passed on")
+    func markInBothVersions() async throws {
+        try await withService { service in
+            let (marked, unmarked) = (Self.field("(광고) Sale"), Self.field("Sale"))
+            let messages: [(message: JSONValue, isValid: Bool)] = [
+                (["for_gcm": marked], true),
+                (["for_fcm": unmarked], false),
+                (["for_gcm": marked, "for_fcm": unmarked], false),
+                (["for_gcm": unmarked, "for_fcm": marked], false),
+            ]
+            for (message, isValid) in messages {
+                for path in ["/v1/push/send", "/v2/push/send"] {
+                    let body: JSONValue = ["uuids": [1], "push_message": message, "kind": "advertising"]
+                    let answer = try await service.api.post(path, json: body)
+                    #expect(answer.status == (isValid ? 200 : 400), "\(path) \(message)")
+                }
+            }
+        }
+    }
+
+    private static func field(_ text: String) -> JSONValue { ["custom_field": ["text": .string(text)]] }
+
+    @Test("A consent that is withdrawn before the hours begin counts")
+    func withdrawnConsent() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.pushes.advertisingTag = "ads"
+            settings.pushes.advertisingHours = try await Self.hours(6, 3600, database)
+            try await database.addPhones(1...3)
+            try await database.pool.write("UPDATE devices SET tags = '{ads}'")
+            try await RunningServer.with(settings) { server in
+                let push = try await server.create(["everyone": true], Self.message("(광고) Sale"), Self.advertising)
+                // Another push is prepared and sent meanwhile.
+                let other = try await server.create(["everyone": true], Self.message("a", "other"))
+                try await server.waitUntilDone(other)
+                #expect(try await server.shown(push)["waits_until"] != .null)
+                try await database.pool.write("UPDATE devices SET tags = '{}' WHERE user_id = 2")
+                try await server.waitUntilDone(push)
+                #expect((1...3).filter { kakao.sandbox.timesReached($0, marker: "m") == 1 } == [1, 3])
+            }
+        }
+    }
+
     @Test("With require_kind, each request says what it is, in Kakao's format too")
     func required() async throws {
         try await withService {
