@@ -246,7 +246,7 @@ struct AccountRoutes: RouteCollection {
                 .pending,
             ],
             problems: [.refusedByKakao, .badGateway],
-            auditing: .ahead { .user(try $0[userID]) }
+            auditing: .kept { .user(try $0[userID]) }
         ),
         handler: delete
     )

@@ -31,7 +31,7 @@ struct UserEndRoutes: RouteCollection {
             maximumBodyBytes: RequestSize.small,
             answers: [.json(.ok, schema, "The user.")] + answers,
             problems: [.refusedByKakao, .kakaoUnavailable, .badGateway, .loginRequired],
-            auditing: .ahead { .user(try $0.kakaoTarget().userID) }
+            auditing: .kept { .user(try $0.kakaoTarget().userID) }
         )
     }
 

@@ -58,9 +58,11 @@ extension WebhookStore {
 /// Deletes the webhooks about a user who is erased.
 struct WebhookUsers: UserObserver {
     let pool: PostgresPool
+    /// The custom argument of link callbacks that holds a user id; `nil` for none.
+    let userIDArgument: String?
 
     func deleteData(ofUser userID: Int64) async throws -> Bool {
-        try await pool.write(DeleteFailedWebhooksOfUser(userID: userID))
+        try await pool.write(DeleteFailedWebhooksOfUser(userID: userID, argument: userIDArgument))
         return true
     }
 }
@@ -226,16 +228,19 @@ struct RetryFailedWebhook: PostgresStatement {
     var parameters: [PostgresValue] { [.text(webhookID)] }
 }
 
-/// Deletes the webhooks about a user.
+/// Deletes the webhooks about a user, and those of link callbacks whose custom argument with this name is the user's id.
 struct DeleteFailedWebhooksOfUser: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM webhook_deliveries
         WHERE user_id = $1
+            OR type = 'link.callback.received' AND data::jsonb -> 'args' ->> $2 = $1::text
         """
 
     let userID: Int64
+    /// `nil` for none.
+    let argument: String?
 
-    var parameters: [PostgresValue] { [.int64(userID)] }
+    var parameters: [PostgresValue] { [.int64(userID), .text(argument)] }
 }
 
 /// Deletes up to `limit` webhooks that were set aside more than `retentionDays` ago.

@@ -474,7 +474,7 @@ import Testing
             StoreFailedWebhook(message: message, attempt: attempt, wait: .seconds(1)), ListDueWebhooks(limit: 1),
             ListFailedWebhooks(before: nil, limit: 1), DeleteFailedWebhook(id: id, attempts: 1),
             PostponeFailedWebhook(webhook: failed, attempt: attempt, wait: nil), RetryFailedWebhook(webhookID: "a"),
-            DeleteFailedWebhooksOfUser(userID: 1), DeleteOldFailedWebhooks(retentionDays: 1, limit: 1),
+            DeleteFailedWebhooksOfUser(userID: 1, argument: nil), DeleteOldFailedWebhooks(retentionDays: 1, limit: 1),
             StoreReplays(sources: [source], since: now, until: now, types: [.pushDone]), ReadNextReplay(),
             MoveReplay(replay: replay), DeleteReplay(id: id),
         ]

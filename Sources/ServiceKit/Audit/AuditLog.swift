@@ -33,6 +33,9 @@ package struct AuditLog: Sendable {
             return try await handle()
         case .ahead(let subject):
             return try await recordingAhead(call.auditRecords(of: subject(call)), handle)
+        case .kept(let subject):
+            try await store(call.auditRecords(of: subject(call)))
+            return try await handle()
         case .download(let subject):
             let reason = try call[Self.reason]
             return try await recordingAhead(call.auditRecords(of: subject(call), reason: reason), handle)

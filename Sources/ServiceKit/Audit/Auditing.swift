@@ -12,6 +12,9 @@ package enum Auditing: Sendable {
     /// The record is stored before the operation begins, and deleted if the operation is rejected: for a change at Kakao, or
     /// of several transactions. If it cannot be stored, the operation fails.
     case ahead(Subject)
+    /// Like ``ahead(_:)``, but the record remains if the operation is rejected: Kakao may reject it after it has changed
+    /// something here.
+    case kept(Subject)
     /// A download of personal data, which takes a reason (``AuditLog/reason``). Recorded like ``ahead(_:)``.
     case download(Subject)
     /// A lookup of persons, which is recorded after its response is known, and whether or not the record can be stored.

@@ -70,7 +70,8 @@ package struct Routes {
     ) -> @Sendable (Call) async throws -> Response {
         switch declaration.auditing {
         case .none, .handler: handle
-        case .ahead, .download, .lookup: { [audit] call in try await audit.recording(call) { try await handle(call) } }
+        case .ahead, .kept, .download, .lookup:
+            { [audit] call in try await audit.recording(call) { try await handle(call) } }
         }
     }
 

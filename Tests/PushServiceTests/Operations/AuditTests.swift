@@ -442,6 +442,33 @@ import Testing
         }
     }
 
+    @Test(
+        "A change here that Kakao rejects afterwards is recorded",
+        arguments: ["/v1/user/logout", "/v1/user/unlink", "account"]
+    )
+    func rejectedByKakao(call: String) async throws {
+        try await Self.withEverything { service in
+            #expect(try await service.logIn(11).status == 200)
+            try await service.database.pool.write("DELETE FROM audit_records")
+            var fault = Fault(.status)
+            fault.path = call == "account" ? "/v1/user/unlink" : call
+            (fault.status, fault.code) = (400, -2)
+            service.kakao.sandbox.add(fault)
+            let rejected =
+                if call == "account" {
+                    try await service.api.delete("/v1/accounts/11")
+                } else {
+                    try await service.api.post(call, form: ["target_id_type": "user_id", "target_id": "11"])
+                }
+            #expect(rejected.status == 400)
+            #expect(try await service.accessToken(of: 11).status != 200)
+            #expect(
+                try await service.database.count("audit_records WHERE user_id = 11 AND operation <> 'getAccessToken'")
+                    == 1
+            )
+        }
+    }
+
     @Test("Records of servers whose clocks are wrong are found by the time of the database's clock")
     func clocks() async throws {
         try await withService { service in
