@@ -18,7 +18,7 @@ struct PushQueue: Sendable {
             throw PostgresError(.decoding)
         }
         var pushes: [PushState: Int64] = [:]
-        for (state, count) in try await pool.read(CountUnfinishedPushes()) {
+        for (state, count) in try await pool.read(CountUnfinishedPushes(hours: hours)) {
             if let state { pushes[state] = count }
         }
         return PushQueue(
@@ -178,19 +178,27 @@ struct ReadPushQueue: PostgresStatement {
     }
 }
 
-/// Counts the unfinished pushes of each state. The state is `nil` if this version does not know it.
+/// Counts the unfinished pushes of each state. Advertising that is to be prepared when its hours begin counts as scheduled. The
+/// state is `nil` if this version does not know it.
 struct CountUnfinishedPushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT state, count(*)
+        SELECT CASE
+                WHEN state = 'preparing' AND kind = 'advertising' AND NOT to_testers AND advertising_ends($1) IS NULL THEN 'scheduled'
+                ELSE state
+            END AS counted, count(*)
         FROM pushes
         WHERE state IN ('scheduled', 'preparing', 'sending')
-        GROUP BY state
+        GROUP BY counted
         UNION ALL
         SELECT state, count(*)
         FROM pushes
         WHERE state IN ('proposed', 'paused', 'halted')
         GROUP BY state
         """
+
+    let hours: PostgresValue
+
+    var parameters: [PostgresValue] { [hours] }
 
     static func decode(_ row: PostgresRow) throws -> (state: PushState?, count: Int64) {
         let (state, count) = try row.decode(String.self, Int64.self)

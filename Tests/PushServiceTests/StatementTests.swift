@@ -270,7 +270,7 @@ import Testing
             DeleteOldAuditRecords(retentionDays: 1, limit: 1),
             ReadPushQueue(limit: 1, hours: AdvertisingHours().parameter(in: "Asia/Seoul")),
             CountPendingDevices(limit: 1),
-            CountUnfinishedPushes(),
+            CountUnfinishedPushes(hours: AdvertisingHours().parameter(in: "Asia/Seoul")),
             CountUnfinishedMessages(limit: 10),
             ReadServerVersion(),
             PingDatabase(),

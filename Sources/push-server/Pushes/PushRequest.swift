@@ -10,6 +10,7 @@ struct PushRequest {
     /// Kakao's `push_message`.
     let message: JSONValue
     var name: String?
+    var kind: PushKind?
     /// The time of sending in RFC 3339, which the server validates.
     var sendAt: String?
     var expiresAt: String?
@@ -26,6 +27,7 @@ struct PushRequest {
             if !exclusion.isEmpty { json.member("except", exclusion.json) }
             json.member("message", message)
             if let name { json.member("name", name) }
+            if let kind { json.member("kind", kind.rawValue) }
             if let sendAt { json.member("send_at", sendAt) }
             if let expiresAt { json.member("expires_at", expiresAt) }
             if let usersPerSecond { json.member("users_per_second", usersPerSecond) }

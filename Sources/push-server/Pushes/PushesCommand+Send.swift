@@ -29,6 +29,9 @@ extension PushesCommand {
         @Option(help: "The name of the push, shown in lists.")
         var name: String?
 
+        @Option(help: "Whether the push is advertising, which the law has rules for.")
+        var kind: PushKind?
+
         @Option(help: "The time to send the push, such as 2026-11-21T08:15:30Z. (default: now)")
         var at: String?
 
@@ -75,6 +78,7 @@ extension PushesCommand {
                     exclusion: recipients.exclusion,
                     message: message,
                     name: name,
+                    kind: kind,
                     sendAt: at,
                     expiresAt: expires,
                     usersPerSecond: usersPerSecond,

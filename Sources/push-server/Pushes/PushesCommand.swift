@@ -179,3 +179,4 @@ extension AudienceName: ExpressibleByArgument {
 extension PushState: ExpressibleByArgument {}
 extension BatchState: ExpressibleByArgument {}
 extension Delivery: ExpressibleByArgument {}
+extension PushKind: ExpressibleByArgument {}

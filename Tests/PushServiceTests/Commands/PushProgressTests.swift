@@ -131,6 +131,7 @@ import Testing
         )
         push.exclusion.tags = ["a"]
         push.name = "여름"
+        push.kind = .advertising
         push.sendAt = "2026-11-21T08:15:30Z"
         push.expiresAt = "2026-11-22T08:15:30Z"
         push.usersPerSecond = 10
@@ -139,7 +140,8 @@ import Testing
         let json = try JSONValue(parsing: push.body).object
         #expect(
             json?.members.map(\.name) == [
-                "audience", "except", "message", "name", "send_at", "expires_at", "users_per_second", "delivery",
+                "audience", "except", "message", "name", "kind", "send_at", "expires_at", "users_per_second",
+                "delivery",
                 "dry_run",
             ]
         )

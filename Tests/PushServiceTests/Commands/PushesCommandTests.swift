@@ -4,6 +4,7 @@ import HTTPServer
 import JSON
 import KakaoSandbox
 import PushService
+import Pushes
 import ServiceKit
 import Subprocess
 import SystemPackage
@@ -46,6 +47,21 @@ import Testing
             #expect(try await pushes.run(["show", id, "--batches", "failed", "--json"]).lines == [])
             let json = try await pushes.run(["show", id, "--json"])
             #expect(try JSONValue(parsing: json.output)["users"]?["sent"] == 2)
+        }
+    }
+
+    @Test("A push says what it is, where the settings demand that")
+    func kind() async throws {
+        try await withService {
+            $0.pushes.requiresKind = true
+        } _: { service in
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let send = ["send", "--message", Self.message, "--user", "1"]
+            #expect(try await pushes.run(send).code == 1)
+            let sent = try await pushes.run(send + ["--kind", "informational"])
+            #expect(sent.code == 0, "\(sent)")
+            let id = try #require(sent.lines.first)
+            #expect(try await service.api.shown("/v1/pushes/\(id)")["kind"] == "informational")
         }
     }
 

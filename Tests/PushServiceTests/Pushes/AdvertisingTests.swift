@@ -177,7 +177,7 @@ import Testing
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
             settings.pushes.advertisingTag = "ads"
-            settings.pushes.advertisingHours = try await Self.hours(6, 3600, database)
+            settings.pushes.advertisingHours = try await Self.hours(10, 3600, database)
             try await database.addPhones(1...3)
             try await database.pool.write("UPDATE devices SET tags = '{ads}'")
             try await RunningServer.with(settings) { server in
@@ -186,6 +186,12 @@ import Testing
                 let other = try await server.create(["everyone": true], Self.message("a", "other"))
                 try await server.waitUntilDone(other)
                 #expect(try await server.shown(push)["waits_until"] != .null)
+                // No alert about a preparation that does not proceed.
+                try await eventually("it counts as scheduled") {
+                    let metrics = try await server.metrics()
+                    return metrics.value("kakao_push_pushes", ["state": "scheduled"]) == 1
+                        && metrics.value("kakao_push_pushes", ["state": "preparing"]) == 0
+                }
                 try await database.pool.write("UPDATE devices SET tags = '{}' WHERE user_id = 2")
                 try await server.waitUntilDone(push)
                 #expect((1...3).filter { kakao.sandbox.timesReached($0, marker: "m") == 1 } == [1, 3])
