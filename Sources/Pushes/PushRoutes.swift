@@ -79,7 +79,7 @@ struct PushRoutes: RouteCollection {
         push.createdBy = call.caller.key
         push.bypass = try call[Self.bypass]
         push.kind = try call[Self.kind]
-        try push.checkKind(settings)
+        try push.checkKind(settings, messageField: Self.pushMessage.name)
         push.approvalAboveUsers = settings.approvalAboveUsers.map(Int64.init)
         // A client of Kakao's API cannot be told that a push waits.
         guard !push.mayNeedApproval else {

@@ -78,7 +78,7 @@ extension NewPush {
         self.toTesters = toTesters
         approvalAboveUsers = toTesters ? nil : settings.approvalAboveUsers.map(Int64.init)
         kind = try call[Self.kindField]
-        try checkKind(settings)
+        try checkKind(settings, messageField: Self.messageField.name)
         exclusion = try call[Self.exceptField]
         createdBy = call.caller.key
         name = try call[Self.nameField]
@@ -120,15 +120,16 @@ extension NewPush {
 extension NewPush {
     /// Applies the rules for advertising.
     ///
+    /// - Parameter messageField: The field of the request that has the message.
     /// - Throws: ``Problem`` for a missing kind, or for advertising without its mark.
-    mutating func checkKind(_ settings: PushSettings) throws {
+    mutating func checkKind(_ settings: PushSettings, messageField: String) throws {
         guard kind != nil || !settings.requiresKind else {
             throw Problem.field("kind", "advertising or informational, as the setting pushes.require_kind demands")
         }
         guard kind == .advertising else { return }
         guard message.isMarkedAsAdvertising else {
             throw Problem.field(
-                "message",
+                messageField,
                 "a message with \(PushMessage.advertisingMark) in for_apns.message and in a text of custom_field, since the push is advertising"
             )
         }

@@ -134,7 +134,7 @@ struct WebhookRoutes: RouteCollection {
             guard let message = try await message(id, endpoint) else {
                 throw Problem(
                     of: .notFound,
-                    "There is no webhook with this id, or its event has been deleted or has changed."
+                    "There is no webhook with this id, or its event has been deleted or has changed, or the endpoint does not get its type."
                 )
             }
             try await endpoint.store.setAside(message, after: nil, .zero)
@@ -147,7 +147,10 @@ struct WebhookRoutes: RouteCollection {
             source.key.isValid(id.position.key)
         else { return nil }
         let events = try await source.events(in: WebhookRange(from: id.position, limit: 1), endpoint.store.pool)
-        return events.first.flatMap { $0.position == id.position ? WebhookMessage($0, of: source) : nil }
+        guard let event = events.first, event.position == id.position, let type = event.type,
+            endpoint.types.contains(type)
+        else { return nil }
+        return WebhookMessage(event, of: source)
     }
 
     // MARK: Test

@@ -38,6 +38,9 @@ package struct AuditLog: Sendable {
             return try await handle()
         case .download(let subject):
             let reason = try call[Self.reason]
+            guard reason.contains(where: { !$0.isWhitespace }) else {
+                throw Problem.field(Self.reason.name, "a text that says why the data is downloaded")
+            }
             return try await recordingAhead(call.auditRecords(of: subject(call), reason: reason), handle)
         case .lookup(let subject):
             let response = try await handle()

@@ -432,6 +432,8 @@ import Testing
             )
             let missing = try await service.api.get("/v1/audit/export")
             #expect(missing.status == 400 && missing.field == "reason")
+            let blank = try await service.api.get("/v1/audit/export", ["reason": " "])
+            #expect(blank.status == 400 && blank.field == "reason")
             let export = try await service.api.get("/v1/audit/export", ["reason": "Monthly review"])
             let lines = export.text.split(separator: "\n").map { try? JSONValue(parsing: Array($0.utf8)) }
             #expect(lines.count == 2501)

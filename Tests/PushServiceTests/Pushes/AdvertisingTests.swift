@@ -165,6 +165,7 @@ import Testing
                     let body: JSONValue = ["uuids": [1], "push_message": message, "kind": "advertising"]
                     let answer = try await service.api.post(path, json: body)
                     #expect(answer.status == (isValid ? 200 : 400), "\(path) \(message)")
+                    #expect(answer.field == (isValid ? nil : "push_message"))
                 }
             }
         }

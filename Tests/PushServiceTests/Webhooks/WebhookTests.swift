@@ -127,6 +127,10 @@ import Testing
                     try await api.webhookLag() == 0
                 }
                 #expect(Set(kakao.sandbox.webhooks().map(\.type)) == ["link.callback.received"])
+                let done = try await database.text(
+                    "SELECT 'msg_pushes_' || id || '_' || event_xid FROM pushes WHERE event_xid IS NOT NULL"
+                )
+                #expect(try await api.post("/v1/webhooks/replay", json: ["id": .string(done)]).status == 404)
                 let sources = try await api.webhookStatus()["sources"]?.array?.compactMap { $0["source"]?.string }
                 #expect(sources?.sorted() == ["callbacks", "pushes"])
             }
