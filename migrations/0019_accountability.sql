@@ -9,6 +9,15 @@ CREATE FUNCTION webhook_xid(transaction xid8, xid_offset bigint) RETURNS xid8
 LANGUAGE sql IMMUTABLE
 RETURN (transaction::text::bigint + xid_offset)::text::xid8;
 
+-- Returns the id below which no event can appear any more, since all transactions before it have ended; NULL without an endpoint.
+CREATE FUNCTION webhook_horizon() RETURNS xid8
+LANGUAGE sql STABLE
+SET search_path FROM CURRENT
+AS $$
+    SELECT webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset)
+    FROM webhook_endpoint
+$$;
+
 -- As before, with the offset.
 
 CREATE OR REPLACE FUNCTION record_event() RETURNS trigger

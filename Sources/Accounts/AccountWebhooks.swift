@@ -20,10 +20,7 @@ struct ListAccountWebhooks: WebhookStatement {
             refresh_token_ends_at, created_at, linked_at, refreshed_at
         FROM accounts AS account
         WHERE (event_xid, user_id) >= ($1::text::xid8, $2::text::bigint)
-            AND event_xid < COALESCE(
-                $3::text::xid8,
-                (SELECT webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset) FROM webhook_endpoint)
-            )
+            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
         ORDER BY account.event_xid, user_id
         LIMIT $4
         """

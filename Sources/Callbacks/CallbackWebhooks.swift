@@ -18,10 +18,7 @@ struct ListLinkCallbackWebhooks: WebhookStatement {
             received_at, stored_at
         FROM link_callbacks AS callback
         WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
-            AND event_xid < COALESCE(
-                $3::text::xid8,
-                (SELECT webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset) FROM webhook_endpoint)
-            )
+            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
         ORDER BY callback.event_xid, id
         LIMIT $4
         """
@@ -62,10 +59,7 @@ struct ListEventWebhooks: WebhookStatement {
         SELECT event_xid::text, key, id, type, user_id, referrer_type, payload, received_at, stored_at
         FROM events AS event
         WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
-            AND event_xid < COALESCE(
-                $3::text::xid8,
-                (SELECT webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset) FROM webhook_endpoint)
-            )
+            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
         ORDER BY event.event_xid, id
         LIMIT $4
         """

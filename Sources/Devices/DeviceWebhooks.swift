@@ -64,10 +64,7 @@ struct ListDeviceWebhooks: WebhookStatement {
         SELECT event_xid::text, number, user_id, device_id, push_type, cause, withdrawn_at
         FROM device_withdrawals AS withdrawal
         WHERE (event_xid, number) >= ($1::text::xid8, $2::text::bigint)
-            AND event_xid < COALESCE(
-                $3::text::xid8,
-                (SELECT webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset) FROM webhook_endpoint)
-            )
+            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
         ORDER BY withdrawal.event_xid, number
         LIMIT $4
         """

@@ -35,10 +35,7 @@ struct ListPushWebhooks: WebhookStatement {
         SELECT event_xid::text, event_at, id
         FROM pushes AS push
         WHERE (event_xid, id) >= ($1::text::xid8, $2::text::uuid)
-            AND event_xid < COALESCE(
-                $3::text::xid8,
-                (SELECT webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset) FROM webhook_endpoint)
-            )
+            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
         ORDER BY push.event_xid, id
         LIMIT $4
         """

@@ -63,7 +63,7 @@ struct EndpointCondition {
         }
     }
 
-    /// Returns when a request may begin. If that is now, it counts as in flight until ``ended(_:attempts:at:jitter:)``.
+    /// Returns when a request may begin. If that is now, it counts as in flight until ``ended(_:attempts:at:jitter:)`` or ``withdraw()``.
     mutating func admit(at now: UInt64) -> Admission {
         switch state {
         case .delivering: break
@@ -74,6 +74,11 @@ struct EndpointCondition {
         }
         inFlight += 1
         return .now
+    }
+
+    /// Records that a request that was admitted is not made.
+    mutating func withdraw() {
+        inFlight -= 1
     }
 
     /// Records the end of a request.

@@ -240,21 +240,35 @@ actor WebhookDeliverer: Service {
         }
     }
 
-    /// Sends a webhook once it may be sent. Returns the attempt and what becomes of the webhook; `nil` if this server does not deliver
-    /// any more.
-    private func attempt(
-        _ message: WebhookMessage,
-        number: Int
-    ) async -> (attempt: WebhookAttempt, verdict: EndpointCondition.Verdict)? {
-        guard await admission(), let claim = delivery?.number else { return nil }
+    /// What became of the request for a webhook.
+    private enum Request {
+        case ended(WebhookAttempt, EndpointCondition.Verdict)
+        /// It was not made: the webhook was read longer ago than ``WebhookIntervals/freshness``.
+        case stale
+        /// It was not made, or does not count: this server does not deliver any more.
+        case released
+    }
+
+    /// Sends a webhook once it may be sent.
+    ///
+    /// - Parameters:
+    ///   - time: When the webhook was read.
+    ///   - number: The number of the attempt.
+    private func request(_ message: WebhookMessage, readAt time: UInt64, number: Int) async -> Request {
+        guard await admission(), let claim = delivery?.number else { return .released }
+        guard loop.now < time + intervals.freshness.wholeMilliseconds else {
+            delivery?.condition.withdraw()
+            admitWaiting()
+            return .stale
+        }
         let attempt = await sender.send(message)
         outcomes.add(to: attempt.outcome)
         guard delivery?.number == claim, let before = delivery?.condition.status,
             let verdict = delivery?.condition.ended(attempt, attempts: number, at: loop.now)
-        else { return nil }
+        else { return .released }
         await record(attempt, before)
         admitWaiting()
-        return (attempt, verdict)
+        return .ended(attempt, verdict)
     }
 
     /// Stores the state of the endpoint if it has changed, and its error.
@@ -287,22 +301,40 @@ actor WebhookDeliverer: Service {
         admitWaiting()
     }
 
-    /// Sends a webhook until it is delivered or set aside. Returns whether it was.
-    private func deliver(_ message: WebhookMessage) async throws -> Bool {
-        var attempts = 0
-        while true {
-            attempts += 1
-            guard let (attempt, verdict) = await attempt(message, number: attempts) else { return false }
-            switch verdict {
-            case .delivered: return true
-            case .hold: if attempt.outcome == .abandoned { return false }
-            case .setAside:
+    /// Sends the webhook of an event until it is delivered or set aside, or the event is no longer at its position. Returns `false` if
+    /// this server does not deliver any more.
+    ///
+    /// - Parameters:
+    ///   - time: When the event was read.
+    ///   - isWanted: Returns whether the event is still to be delivered. Called before it is read again.
+    private func deliver(
+        _ event: WebhookEvent,
+        of source: WebhookSource,
+        readAt time: UInt64,
+        while isWanted: () async throws -> Bool = { true }
+    ) async throws -> Bool {
+        var (event, time) = (event, time)
+        var attempts = 1
+        while let type = event.type, types.contains(type), let message = WebhookMessage(event, of: source) {
+            switch await request(message, readAt: time, number: attempts) {
+            case .released: return false
+            case .stale:
+                time = loop.now
+                guard try await isWanted(), let current = try await source.event(at: event.position, store.pool)
+                else { return true }
+                event = current
+            case .ended(_, .delivered): return true
+            case .ended(let attempt, .hold):
+                if attempt.outcome == .abandoned { return false }
+                attempts += 1
+            case .ended(let attempt, .setAside):
                 let wait = (intervals.retries.first ?? .zero) * RetryDelay.jitter()
                 try await store.setAside(message, after: attempt, wait)
                 notices.signal(.failures).send(after: wait)
                 return true
             }
         }
+        return true
     }
 
     // MARK: Sources
@@ -316,13 +348,12 @@ actor WebhookDeliverer: Service {
         }
         let hasChanged = source.expectChange()
         guard let claim = delivery, let start = claim.positions[source.name] else { return nil }
-        delivery?.reads[source.name] = loop.now
+        let time = loop.now
+        delivery?.reads[source.name] = time
         let events = try await events(of: source, from: start, before: nil)
         var stored = (position: start, at: loop.now)
         for event in events {
-            if let type = event.type, types.contains(type), let message = WebhookMessage(event, of: source) {
-                guard try await deliver(message) else { break }
-            }
+            guard try await deliver(event, of: source, readAt: time) else { break }
             guard delivery?.number == claim.number else { return nil }
             delivery?.positions[source.name] = event.position
             if loop.now >= stored.at + Self.storeInterval {
@@ -365,16 +396,16 @@ actor WebhookDeliverer: Service {
     func retryFailed() async throws -> Duration? {
         guard begin() else { return nil }
         defer { endStep() }
+        let time = loop.now
         let due = try await store.dueWebhooks(limit: Self.retries)
         for webhook in due {
             // The endpoint's patience is not this webhook's fault: it is held until there is an attempt that counts.
-            guard let (attempt, verdict) = await attempt(webhook.message, number: EndpointCondition.attemptLimit) else {
-                return nil
-            }
-            switch verdict {
-            case .delivered: try await store.forget(webhook)
-            case .hold: return attempt.outcome == .abandoned ? nil : .zero
-            case .setAside:
+            switch await request(webhook.message, readAt: time, number: EndpointCondition.attemptLimit) {
+            case .released: return nil
+            case .stale: return .zero
+            case .ended(_, .delivered): try await store.forget(webhook)
+            case .ended(let attempt, .hold): return attempt.outcome == .abandoned ? nil : .zero
+            case .ended(let attempt, .setAside):
                 let wait = wait(after: Int(webhook.attempts) + 1)
                 try await store.postpone(webhook, after: attempt, wait)
                 if let wait { notices.signal(.failures).send(after: wait) }
@@ -398,18 +429,26 @@ actor WebhookDeliverer: Service {
             return .zero
         }
         let claim = delivery?.number
+        let time = loop.now
         let events = try await events(of: source, from: replay.position, before: replay.endXID)
+        var storedAt = time
         for event in events {
-            if replay.includes(event), let message = WebhookMessage(event, of: source) {
-                guard try await deliver(message) else { break }
+            if replay.includes(event) {
+                // It may be canceled meanwhile.
+                guard try await deliver(event, of: source, readAt: time, while: { try await store.move(replay) })
+                else { break }
             }
             guard delivery?.number == claim else { return nil }
             replay.position = event.position
+            if loop.now >= storedAt + Self.storeInterval {
+                storedAt = loop.now
+                guard try await store.move(replay) else { return .zero }
+            }
         }
         if replay.position == events.last?.position ?? replay.position, events.count < Self.page {
             try await store.end(replay)
         } else {
-            try await store.move(replay)
+            _ = try await store.move(replay)
         }
         return .zero
     }

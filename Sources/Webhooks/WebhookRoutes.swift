@@ -10,7 +10,7 @@ internal import ServiceKit
 /// `/v1/webhooks`: the state of the endpoint, its test, and the repetition of webhooks.
 struct WebhookRoutes: RouteCollection {
     static let title = "Webhooks"
-    static let operations = [showing, replaying, testing]
+    static let operations = [showing, replaying, cancelingReplays, testing]
 
     /// The endpoint; `nil` if there is none.
     let endpoint: Endpoint?
@@ -37,6 +37,9 @@ struct WebhookRoutes: RouteCollection {
 
     // MARK: Showing
 
+    /// The number of replays that are shown.
+    private static let shownReplays = 100
+
     private static let showing = Operation(
         OperationDeclaration(
             "getWebhooks",
@@ -59,6 +62,7 @@ struct WebhookRoutes: RouteCollection {
             url: endpoint.url,
             state: try await endpoint.store.pool.read(ReadEndpoint()).first,
             lags: try await SourceLag.read(endpoint.sources, endpoint.store.pool),
+            replays: try await endpoint.store.replays(limit: Self.shownReplays),
             failed: shown,
             next: failed.count > page.limit ? shown.last?.id : nil
         )
@@ -146,11 +150,29 @@ struct WebhookRoutes: RouteCollection {
         guard let id = WebhookID(id), let source = endpoint.sources.first(where: { $0.name == id.source }),
             source.key.isValid(id.position.key)
         else { return nil }
-        let events = try await source.events(in: WebhookRange(from: id.position, limit: 1), endpoint.store.pool)
-        guard let event = events.first, event.position == id.position, let type = event.type,
-            endpoint.types.contains(type)
+        guard let event = try await source.event(at: id.position, endpoint.store.pool),
+            let type = event.type, endpoint.types.contains(type)
         else { return nil }
         return WebhookMessage(event, of: source)
+    }
+
+    private static let cancelingReplays = Operation(
+        OperationDeclaration(
+            "cancelWebhookReplays",
+            .delete,
+            "/v1/webhooks/replay",
+            .operator(.admin),
+            "Ends the delivery of the webhooks of times that were to be delivered again. New webhooks, and those that were set aside, are not affected.",
+            answers: [.empty(.noContent, "None is delivered again, apart from those of the last second.")],
+            problems: [.notConfigured],
+            auditing: .ahead { _ in .server }
+        ),
+        handler: cancelReplays
+    )
+
+    @Sendable private func cancelReplays(_ call: Call) async throws -> Response {
+        try await configured().store.pool.write(DeleteReplays())
+        return Response(.noContent)
     }
 
     // MARK: Test
@@ -207,6 +229,7 @@ private struct WebhookStatus: Sendable {
     var url: WebhookURL?
     var state: EndpointState?
     var lags: [SourceLag] = []
+    var replays: [WebhookReplay] = []
     var failed: [FailedWebhook] = []
     var next: UUID?
 
@@ -223,6 +246,12 @@ private struct WebhookStatus: Sendable {
             .nullable("last_error", .text, "Its last error.", \.state?.lastError),
             .nullable("last_error_at", .time, "When that happened.", \.state?.lastErrorAt),
             .array("sources", sourceShape.kind, "How far the events of each source are delivered.", \.lags),
+            .array(
+                "replays",
+                replayShape.kind,
+                "What is delivered again, a part for each source, in this order; the first 100.",
+                \.replays
+            ),
             .array("items", failedShape.kind, "A page of the webhooks that it has not accepted.", \.failed),
             .nullable("next", .text, "The `cursor` of the next page; null on the last one.", \.next?.lowercased),
         ]
@@ -239,6 +268,16 @@ private struct WebhookStatus: Sendable {
                 "For how long its oldest event has waited for its webhook; 0 if none waits.",
                 \.seconds
             ),
+        ]
+    )
+
+    private static let replayShape = Shape<WebhookReplay>(
+        "WebhookReplay",
+        [
+            .member("source", .text, "The name of the source.", \.source),
+            .member("since", .time, "Events that were stored since then.", \.since),
+            .member("until", .time, "Events that were stored before then.", \.until),
+            .array("types", .text, "The types of the webhooks.", \.types),
         ]
     )
 

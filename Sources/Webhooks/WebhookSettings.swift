@@ -111,6 +111,9 @@ package struct WebhookIntervals: Sendable {
     ]
     /// The time after which a source is read without a notification.
     package var poll = Duration.seconds(60)
+    /// The longest time between the reading of an event and its request. An event that has waited longer is read again, since it
+    /// may have changed, or have been deleted with the data of its user.
+    package var freshness = Duration.seconds(5)
 
     /// Creates the intervals of production.
     package init() {}

@@ -30,12 +30,17 @@ extension WebhookStore {
 
     /// Returns the next part to deliver again.
     func nextReplay() async throws -> WebhookReplay? {
-        try await pool.read(ReadNextReplay()).first
+        try await pool.read(ListReplays(limit: 1)).first
     }
 
-    /// Stores how far a part is.
-    func move(_ replay: WebhookReplay) async throws {
-        try await pool.write(MoveReplay(replay: replay))
+    /// Returns the parts that are to be delivered again, in their order, up to `limit`.
+    func replays(limit: Int) async throws -> [WebhookReplay] {
+        try await pool.read(ListReplays(limit: limit))
+    }
+
+    /// Stores how far a part is. Returns `false` if it was canceled.
+    func move(_ replay: WebhookReplay) async throws -> Bool {
+        try await pool.write(MoveReplay(replay: replay)) > 0
     }
 
     /// Deletes a part that is delivered.
@@ -59,7 +64,7 @@ struct StoreReplays: PostgresStatement {
             key,
             COALESCE(
                 (SELECT next_xid FROM webhook_marks WHERE marked_at >= $5 ORDER BY marked_at LIMIT 1),
-                webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset)
+                webhook_horizon()
             ),
             $4, $5, $6
         FROM unnest($1::uuid[], $2::text[], $3::text[]) AS given (id, source, key)
@@ -79,14 +84,18 @@ struct StoreReplays: PostgresStatement {
     }
 }
 
-/// Reads the oldest replay.
-struct ReadNextReplay: PostgresStatement {
+/// Lists replays, the oldest first.
+struct ListReplays: PostgresStatement {
     static let sql: SQL = """
         SELECT id, source, xid::text, key, end_xid::text, since, until, types
         FROM webhook_replays
         ORDER BY id
-        LIMIT 1
+        LIMIT $1
         """
+
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int64(Int64(limit))] }
 
     static func decode(_ row: PostgresRow) throws -> WebhookReplay {
         let (id, source, xid, key, endXID, since, until, types) = try row.decode(
@@ -111,7 +120,7 @@ struct ReadNextReplay: PostgresStatement {
     }
 }
 
-/// Stores how far a replay is.
+/// Stores how far a replay is. Affects no row if it was canceled.
 struct MoveReplay: PostgresStatement {
     static let sql: SQL = """
         UPDATE webhook_replays
@@ -125,6 +134,13 @@ struct MoveReplay: PostgresStatement {
     var parameters: [PostgresValue] {
         [.uuid(replay.id), .text(replay.position.xid), .text(replay.position.key)]
     }
+}
+
+/// Deletes all replays.
+struct DeleteReplays: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM webhook_replays
+        """
 }
 
 /// Deletes a replay.

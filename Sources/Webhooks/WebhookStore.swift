@@ -119,7 +119,7 @@ struct DeleteUnusedEndpoint: PostgresStatement {
 struct StoreCursors: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO webhook_cursors (source, xid, key)
-        SELECT source, webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset), key
+        SELECT source, webhook_horizon(), key
         FROM unnest($1::text[], $2::text[]) AS given (source, key)
         CROSS JOIN webhook_endpoint
         ON CONFLICT (source) DO NOTHING

@@ -475,8 +475,8 @@ import Testing
             ListFailedWebhooks(before: nil, limit: 1), DeleteFailedWebhook(id: id, attempts: 1),
             PostponeFailedWebhook(webhook: failed, attempt: attempt, wait: nil), RetryFailedWebhook(webhookID: "a"),
             DeleteFailedWebhooksOfUser(userID: 1, argument: nil), DeleteOldFailedWebhooks(retentionDays: 1, limit: 1),
-            StoreReplays(sources: [source], since: now, until: now, types: [.pushDone]), ReadNextReplay(),
-            MoveReplay(replay: replay), DeleteReplay(id: id),
+            StoreReplays(sources: [source], since: now, until: now, types: [.pushDone]), ListReplays(limit: 1),
+            MoveReplay(replay: replay), DeleteReplay(id: id), DeleteReplays(),
         ]
     }
 }

@@ -69,6 +69,12 @@ package final class WebhookSource: Sendable {
         try await list(pool, range)
     }
 
+    /// Returns the event at a position; `nil` if it has been deleted, or has changed and is at another.
+    package func event(at position: WebhookPosition, _ pool: PostgresPool) async throws -> WebhookEvent? {
+        let events = try await events(in: WebhookRange(from: position, limit: 1), pool)
+        return events.first.flatMap { $0.position == position ? $0 : nil }
+    }
+
     /// Records that there may be an event, after its commit. Callable from anywhere, thousands of times a second.
     package func changed() {
         guard !isKnown.load(ordering: .relaxed), !isKnown.exchange(true, ordering: .acquiringAndReleasing) else {

@@ -174,10 +174,7 @@ struct ListSenderWebhooks: WebhookStatement {
         SELECT event_xid::text, event_at, stopped_at IS NOT NULL, halted_at IS NOT NULL, COALESCE(reason, halt_reason), stopped_by
         FROM sender
         WHERE (event_xid, 1::bigint) >= ($1::text::xid8, $2::text::bigint)
-            AND event_xid < COALESCE(
-                $3::text::xid8,
-                (SELECT webhook_xid(pg_snapshot_xmin(pg_current_snapshot()), xid_offset) FROM webhook_endpoint)
-            )
+            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
         LIMIT $4
         """
 

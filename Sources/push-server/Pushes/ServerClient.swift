@@ -181,6 +181,11 @@ struct ServerClient: Sendable {
         )
     }
 
+    /// Ends the delivery of webhooks that were to be delivered again.
+    func cancelWebhookReplays() async throws {
+        _ = try await send(.delete, "/v1/webhooks/replay")
+    }
+
     // MARK: Audiences
 
     /// Stores users as an audience and returns their number.

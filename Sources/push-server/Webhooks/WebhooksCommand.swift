@@ -8,7 +8,7 @@ struct WebhooksCommand: AsyncParsableCommand {
         discussion: """
             A client of the server's HTTP API. The operator key, with the scope admin, comes from OPERATOR_KEY or a file.
             """,
-        subcommands: [Status.self, Test.self, Replay.self]
+        subcommands: [Status.self, Test.self, Replay.self, CancelReplays.self]
     )
 
     struct Status: AsyncParsableCommand {
@@ -88,6 +88,24 @@ struct WebhooksCommand: AsyncParsableCommand {
     }
 }
 
+extension WebhooksCommand {
+    struct CancelReplays: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End the delivery of the webhooks of times that were to be delivered again."
+        )
+
+        @OptionGroup var options: ServerOptions
+
+        @concurrent
+        func run() async throws {
+            try await options.withServer { server in
+                try await server.cancelWebhookReplays()
+                Terminal.writeLine("No webhooks are delivered again.")
+            }
+        }
+    }
+}
+
 /// Webhooks as rows of a table. Pure.
 enum ShownWebhooks {
     /// The number of webhooks that are shown of those that the endpoint has not accepted.
@@ -111,6 +129,11 @@ enum ShownWebhooks {
             let lag = source["lag_seconds"]?.number?.double ?? 0
             rows.append([
                 text(source["source"]), lag > 0 ? "waiting for \(Text.duration(seconds: lag))" : "all delivered",
+            ])
+        }
+        for replay in webhooks["replays"]?.array ?? [] {
+            rows.append([
+                "replay of \(text(replay["source"]))", "from \(text(replay["since"])) to \(text(replay["until"]))",
             ])
         }
         for webhook in failed.prefix(maximumFailed) {

@@ -38,8 +38,9 @@ import Testing
             visit 'http://localhost:3000/login/done?ticket=stolen&state=guessed'
             visit 'http://localhost:3000/login/done?error=access_denied'
             """
+        let lines = try await DevServer.run(script, files: ["backend.py": program])
         #expect(
-            try await DevServer.run(script, files: ["backend.py": program]) == [
+            lines == [
                 "Begin at /login", "Hello, user 1001", "Hello, user 1001", "Not logged in: begin at /login",
                 "Not logged in: access_denied",
             ]

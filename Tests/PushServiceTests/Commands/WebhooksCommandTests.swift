@@ -34,6 +34,10 @@ import Testing
             try await eventually("the endpoint is failing") { try await service.api.endpointState() == "failing" }
             let failing = try await webhooks.run(["status"])
             #expect(failing.code == 2 && failing.output.contains("HTTP 503"), "\(failing)")
+            #expect(try await webhooks.run(["replay", "--since", "2026-01-01T00:00:00Z"]).code == 0)
+            #expect(try await webhooks.run(["status"]).output.contains("replay of callbacks  from 2026-01-01T00"))
+            #expect(try await webhooks.run(["cancel-replays"]).code == 0)
+            #expect(try await !webhooks.run(["status"]).output.contains("replay of"))
             let json = try await webhooks.run(["status", "--json"])
             #expect(try JSONValue(parsing: json.output)["state"] == "failing")
         }

@@ -123,6 +123,10 @@ import Testing
                 accepted: { try await $0.api.post("/v1/webhooks/replay", json: ["since": "2026-01-01T00:00:00Z"]) },
                 rejected: { try await $0.api.post("/v1/webhooks/replay", json: ["id": "unknown"]) }
             ),
+            "cancelWebhookReplays": Example(
+                accepted: { try await $0.api.delete("/v1/webhooks/replay") },
+                rejected: nil
+            ),
             "testWebhooks": Example(accepted: { try await $0.api.post("/v1/webhooks/test") }, rejected: nil),
             "approvePush": Example(
                 accepted: { try await $0.api.post("\(approved)/approve") },

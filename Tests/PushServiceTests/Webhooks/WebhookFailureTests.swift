@@ -91,6 +91,42 @@ import Testing
         }
     }
 
+    @Test("While the endpoint is unavailable, replays can be canceled, and webhooks about an erased user are not kept")
+    func erased() async throws {
+        try await withWebhooks {
+            $0.webhooks.intervals.freshness = .milliseconds(100)
+        } _: { service in
+            let (api, kakao) = (service.api, service.kakao)
+            try await api.linkCallback("first")
+            _ = try await kakao.webhooks(.linkCallbackReceived, count: 1)
+            kakao.sandbox.forgetWebhooks()
+            kakao.sandbox.add(Self.fault(.status) { $0.status = 503 })
+            for user in [1, 2] as [Int64] {
+                #expect(try await api.register(user, "token-\(user)").status == 200)
+                #expect(try await api.deregister(user).status == 200)
+            }
+            let since: JSONValue = ["since": "2026-01-01T00:00:00Z", "types": ["link.*"]]
+            #expect(try await api.post("/v1/webhooks/replay", json: since).status == 202)
+            try await eventually("webhooks and the replay wait") {
+                let status = try await api.webhookStatus()
+                let replays = status["replays"]?.array ?? []
+                return status["state"] == "failing" && replays.map { $0["source"] } == ["callbacks"]
+            }
+            #expect(try await api.delete("/v1/users/1").status == 204)
+            #expect(try await api.delete("/v1/webhooks/replay").status == 204)
+            #expect(try await api.webhookStatus()["replays"] == [])
+            // Until what was read before is stale, and is read again.
+            try await Task.sleep(for: .milliseconds(200))
+            kakao.sandbox.removeFaults()
+            let withdrawn = try await kakao.webhooks(.deviceWithdrawn, count: 1)
+            #expect(withdrawn.map { $0["user_id"] } == ["2"])
+            try await api.linkCallback("second")
+            let callbacks = try await kakao.webhooks(.linkCallbackReceived, count: 1)
+            #expect(callbacks.map { $0["resource_id"] } == ["second"])
+            #expect(kakao.webhooks(.deviceWithdrawn).count == 1)
+        }
+    }
+
     @Test(
         "An endpoint that hangs, closes connections or fails turns few events into rows, and none is lost",
         arguments: [

@@ -153,7 +153,10 @@ import Testing
             try await RunningServer.with(settings) { api in
                 try await api.linkCallback("1")
                 _ = try await kakao.webhooks(.linkCallbackReceived, count: 1)
-                kakao.sandbox.add(Fault(.down))
+                // Unlike one that hangs or closes connections, this endpoint lets webhooks wait in their order.
+                var fault = Fault(.status)
+                fault.status = 503
+                kakao.sandbox.add(fault)
                 try await api.linkCallback("2")
             }
             kakao.sandbox.removeFaults()
