@@ -2,7 +2,7 @@
 
 FROM swift:6.3-bookworm AS build
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends libcurl4-openssl-dev libpq-dev libssl-dev libyaml-dev pkg-config \
+    && apt-get install --yes --no-install-recommends libpq-dev libssl-dev libyaml-dev pkg-config \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 # Dependencies first: they rarely change, so that Docker can cache them.
@@ -23,7 +23,7 @@ COPY migrations /app/migrations
 
 FROM debian:bookworm-slim
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates libcurl4 libpq5 libssl3 libstdc++6 libyaml-0-2 \
+    && apt-get install --yes --no-install-recommends ca-certificates libpq5 libssl3 libstdc++6 libyaml-0-2 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --no-create-home --user-group --uid 10001 push \
     && install --directory --owner push --group push --mode 0700 /var/lib/push-server/journal

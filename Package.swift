@@ -22,7 +22,8 @@ func target(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 /// Returns a target of a feature: it depends on the engine and on `ServiceKit`, but never on another feature.
 func feature(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     let common: [Target.Dependency] = [
-        "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas", "ServiceKit",
+        "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net", "Postgres", "Schemas",
+        "ServiceKit",
         httpTypes, logging, serviceLifecycle,
     ]
     return target(name, common + dependencies)
@@ -67,7 +68,6 @@ let package = Package(
     targets: [
         // System libraries and the few C lines that Swift cannot express.
         .systemLibrary(name: "CLinux"),
-        .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CLibssl", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CLibyaml", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
@@ -80,20 +80,21 @@ let package = Package(
         target("LogOutput", ["Locking", logging]),
         target("PrometheusMetrics", ["Locking", coreMetrics]),
         target("Crypto", ["CLibssl"]),
-        target("HTTPServer", ["EventLoop", "CLinux", "CLibssl", "JSON", "Locking", httpTypes, logging]),
-        target("HTTPClient", ["EventLoop", "CLibcurl", httpTypes]),
-        target("Postgres", ["EventLoop", "CLibpq", deque, logging]),
+        target("Net", ["EventLoop", "CLinux", "CLibssl", "Locking", httpTypes]),
+        target("HTTPServer", ["EventLoop", "Net", "CLinux", "JSON", "Locking", httpTypes, logging]),
+        target("HTTPClient", ["EventLoop", "Net", httpTypes]),
+        target("Postgres", ["EventLoop", "Net", "CLibpq", deque, logging]),
 
         // The service.
         target("Templates", ["JSON"]),
         target("Schemas", ["JSON"]),
-        target("KakaoAPI", ["Crypto", "EventLoop", "HTTPClient", "JSON", "Locking", "Schemas", httpTypes]),
+        target("KakaoAPI", ["Crypto", "EventLoop", "HTTPClient", "JSON", "Locking", "Net", "Schemas", httpTypes]),
         target(
             "ServiceKit",
             [
-                "CLibyaml", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI", "Locking",
-                "Postgres", "PrometheusMetrics", "Schemas", "Templates", coreMetrics, httpTypes, logging,
-                serviceLifecycle,
+                "CLibyaml", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI",
+                "Locking", "Net", "Postgres", "PrometheusMetrics", "Schemas", "Templates", coreMetrics, httpTypes,
+                logging, serviceLifecycle,
             ]
         ),
         // The features, which do not know each other.
@@ -110,48 +111,46 @@ let package = Package(
             "PushService",
             [
                 "Accounts", "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal",
-                "Locking",
-                "LogOutput", "Messages", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit", "Sharing",
-                "Webhooks",
-                logging, serviceLifecycle,
+                "Locking", "LogOutput", "Messages", "Net", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit",
+                "Sharing", "Webhooks", logging, serviceLifecycle,
             ]
         ),
         target(
             "Doctor",
             [
                 "Accounts", "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
-                "Messages", "Postgres", "PushService", "ServiceKit", httpTypes, logging,
+                "Messages", "Net", "Postgres", "PushService", "ServiceKit", httpTypes, logging,
             ]
         ),
         target(
             "KakaoSandbox",
             [
-                "CLibssl", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Schemas",
-                "Templates", httpTypes, logging, serviceLifecycle, unixSignals,
+                "CLibssl", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net",
+                "Schemas", "Templates", httpTypes, logging, serviceLifecycle, unixSignals,
             ]
         ),
         target("PrivatePostgres", [subprocess, systemPackage]),
         executable(
             "push-server",
             [
-                "Accounts", "Crypto", "Doctor", "EventLoop", "HTTPClient", "JSON", "LogOutput", "Postgres",
-                "PrivatePostgres", "Pushes", "PushService", "Schemas", "ServiceKit", "Templates",
-                argumentParser, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+                "Accounts", "Crypto", "Doctor", "EventLoop", "HTTPClient", "JSON", "LogOutput", "Net", "Postgres",
+                "PrivatePostgres", "Pushes", "PushService", "Schemas", "ServiceKit", "Templates", argumentParser,
+                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
         executable("kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
         // Used by scripts/bench.
         executable(
             "http-benchmark",
-            ["EventLoop", "HTTPServer", "JSON", argumentParser, httpTypes, logging, unixSignals]
+            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", "Net", argumentParser, httpTypes, logging, unixSignals]
         ),
         // Used by scripts/delivery.
         executable(
             "delivery-proof",
             [
                 "Accounts", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput",
-                "Messages", "Postgres", "PrivatePostgres", "Pushes", "PushService", "ServiceKit", argumentParser, deque,
-                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+                "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "PushService", "ServiceKit",
+                argumentParser, deque, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
 
@@ -166,12 +165,13 @@ let package = Package(
         tests("DeliveryProofTests", ["delivery-proof"]),
         tests("JSONTests", ["JSON"]),
         tests("JournalTests", ["EventLoop", "Journal", "Locking", logging]),
-        tests("HTTPServerTests", ["CLibssl", "EventLoop", "HTTPServer", "JSON", "Locking", httpTypes, logging]),
-        tests("HTTPClientTests", ["CLibcurl", "EventLoop", "HTTPClient", "Locking", httpTypes]),
+        tests("HTTPServerTests", ["CLibssl", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", httpTypes, logging]),
+        tests("HTTPClientTests", ["CLibssl", "EventLoop", "HTTPClient", "Locking", "Net", httpTypes]),
+        tests("NetTests", ["CLibssl", "EventLoop", "Locking", "Net", httpTypes]),
         tests("PostgresTests", ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging]),
         tests(
             "KakaoAPITests",
-            ["EventLoop", "HTTPClient", "JSON", "KakaoAPI", "Locking", "Schemas", httpTypes],
+            ["EventLoop", "HTTPClient", "JSON", "KakaoAPI", "Locking", "Net", "Schemas", httpTypes],
             exclude: ["Fixtures"]
         ),
         tests("SchemasTests", ["JSON", "Schemas"]),
@@ -180,22 +180,18 @@ let package = Package(
         tests(
             "KakaoSandboxTests",
             [
-                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox", "kakao-sandbox",
-                httpTypes, logging,
+                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox",
+                "kakao-sandbox", "Net", httpTypes, logging,
             ]
         ),
         tests(
             "PushServiceTests",
             [
                 "Accounts", "Callbacks", "CLibssl", "Crypto", "Devices", "Doctor", "EventLoop", "HTTPClient",
-                "HTTPServer", "JSON",
-                "Journal", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Messages", "Operations", "Postgres",
-                "PrivatePostgres", "PrometheusMetrics", "Pushes", "PushService", "Relay", "Schemas", "ServiceKit",
-                "Sharing",
-                "Templates",
-                "Webhooks",
-                "push-server",
-                argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
+                "HTTPServer", "JSON", "Journal", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Messages",
+                "Net", "Operations", "Postgres", "PrivatePostgres", "PrometheusMetrics", "Pushes", "PushService",
+                "Relay", "Schemas", "ServiceKit", "Sharing", "Templates", "Webhooks", "push-server", argumentParser,
+                coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]
         ),
     ]

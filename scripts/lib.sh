@@ -32,7 +32,7 @@ install_missing() {
 # Checks for Swift and installs the packages for building and running, and those given.
 install_requirements() {
     command -v swift >/dev/null || fail "Swift 6.3 is missing: install it, see https://www.swift.org/install/linux/"
-    install_missing libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev pkg-config \
+    install_missing libpq-dev libssl-dev libyaml-dev pkg-config \
         postgresql curl ca-certificates "$@"
 }
 

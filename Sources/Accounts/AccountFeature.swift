@@ -5,6 +5,7 @@ internal import HTTPServer
 internal import KakaoAPI
 internal import Locking
 internal import Logging
+internal import Net
 internal import Postgres
 package import ServiceKit
 package import ServiceLifecycle

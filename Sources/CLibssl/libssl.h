@@ -24,10 +24,16 @@ static inline int clibssl_set_minimum_tls_1_2(SSL_CTX *context) {
 }
 
 static inline void clibssl_set_options(SSL_CTX *context) {
-    SSL_CTX_set_options(
-        context,
-        SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE
-            | SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+}
+
+// A request ends where its head says, so that a server need not distrust an unannounced end of the connection.
+static inline void clibssl_set_server_options(SSL_CTX *context) {
+    SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_IGNORE_UNEXPECTED_EOF);
+}
+
+static inline int clibssl_set_server_name(SSL *ssl, const char *name) {
+    return (int)SSL_set_tlsext_host_name(ssl, name);
 }
 
 static inline void clibssl_disable_session_cache(SSL_CTX *context) {

@@ -6,6 +6,7 @@ internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Net
 internal import Postgres
 internal import PushService
 internal import ServiceKit
@@ -70,12 +71,7 @@ struct AddressChecks: Sendable {
     }
 
     private static func lookUp(_ host: String) async -> [String] {
-        await withCheckedContinuation { continuation in
-            EventLoop.blocking.async {
-                let found = try? HostAddresses.lookUp([host]).get()
-                continuation.resume(returning: found?.first.flatMap(\.self) ?? [])
-            }
-        }
+        (try? await NameResolver.system.addresses(of: host).get())?.map(\.host) ?? []
     }
 
     /// Checks that this server responds at `http.public_url`, and not another one.

@@ -1,6 +1,7 @@
 package import Crypto
 package import EventLoop
 internal import HTTPClient
+internal import Net
 package import PushService
 internal import ServiceKit
 
@@ -44,32 +45,31 @@ package struct Doctor: Sendable {
     /// Runs all checks concurrently.
     ///
     /// - Returns: The findings, always in the same order.
-    /// - Throws: ``HTTPClientError`` if libcurl is out of memory.
-    package func findings() async throws -> [Finding] {
+    package func findings() async -> [Finding] {
         var clients: [HTTPClient] = []
-        let groups = try groups(&clients)
+        let groups = groups(&clients)
         let found = await concurrently(groups.map { group in { await self.findings(of: group) } })
         for client in clients { await client.shutdown() }
         return found.joined().map { Finding($0.state, $0.subject, masked($0.text)) }
     }
 
-    private func groups(_ clients: inout [HTTPClient]) throws -> [Group] {
+    private func groups(_ clients: inout [HTTPClient]) -> [Group] {
         let kakao: [Group]
-        do throws(HTTPClientError) {
-            let client = try makeClient(trusting: settings.kakao.caCertificateFile)
+        do throws(TLSError) {
+            let trust = try TrustStore.reading(settings.kakao.caCertificateFile)
+            let client = makeClient(trust, settings.kakao.proxy)
             clients.append(client)
             kakao = kakaoGroups(client)
         } catch {
-            guard error.code == .invalidSettings else { throw error }
             let finding = Finding(
                 .wrong,
                 "kakao.ca_certificate_file",
-                "cannot be read, so the checks of Kakao did not run: \(error.message)"
+                "cannot be read, so the checks of Kakao did not run: \(error)"
             )
             kakao = [Group(finding.subject) { [finding] }]
         }
         // Trusts the system's certificates, as Kakao's servers do, and not kakao.ca_certificate_file.
-        let outside = try makeClient(trusting: nil)
+        let outside = makeClient(.system, nil)
         clients.append(outside)
         return keyGroups() + kakao + otherGroups(outside)
     }
@@ -105,11 +105,8 @@ package struct Doctor: Sendable {
         ]
     }
 
-    private func makeClient(trusting file: String?) throws(HTTPClientError) -> HTTPClient {
-        try HTTPClient(
-            settings: HTTPClientSettings(totalTimeout: .seconds(10), caCertificateFile: file),
-            loop: loop
-        )
+    private func makeClient(_ trust: TrustStore, _ proxy: HTTPProxy?) -> HTTPClient {
+        HTTPClient(settings: HTTPClientSettings(totalTimeout: .seconds(10), trust: trust, proxy: proxy), loop: loop)
     }
 
     /// Returns the findings of a group, or one finding that says that it timed out.

@@ -9,14 +9,17 @@ extension HTTPClientError {
         case .cannotResolve:
             "\(message): correct the address, or the name servers of this machine"
         case .cannotConnect, .timedOut:
-            "\(message): allow this machine to connect to it; proxy settings in the environment are ignored"
+            "\(message): allow this machine to connect to it, or set kakao.proxy_url for calls to Kakao; proxy settings in "
+                + "the environment are ignored"
+        case .proxy:
+            "\(message): correct kakao.proxy_url, or let the proxy connect to this host and port"
         case .connectionLost:
             "\(message): the server or a firewall closed the connection; try again, then check the firewalls"
         case .tls:
             "\(message): \(certificate)"
         case .badResponse, .responseTooLarge:
             "\(message): the response is not from the expected server; correct the address"
-        case .invalidRequest, .invalidSettings, .canceled, .expired, .overloaded, .shutDown, .uploadFailed,
+        case .invalidRequest, .canceled, .expired, .overloaded, .shutDown, .uploadFailed,
             .internalFailure:
             message
         }

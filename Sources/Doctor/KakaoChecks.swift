@@ -18,16 +18,26 @@ struct KakaoChecks: Sendable {
         do throws(HTTPClientError) {
             response = try await client.send(HTTPClientRequest(url: settings.apiURL + "/"))
         } catch {
-            return [Finding(.wrong, "kakao.api_url", error.remedy(certificate: settings.certificateRemedy))]
-                + ["clock.kakao", "kakao.admin_key", "kakao.app_id"].map {
-                    Finding(.skipped, $0, "kakao.api_url is unreachable")
-                }
+            let wrong = error.code == .proxy ? "kakao.proxy_url" : "kakao.api_url"
+            return ["kakao.proxy_url", "kakao.api_url", "clock.kakao", "kakao.admin_key", "kakao.app_id"].map {
+                subject in
+                subject == wrong
+                    ? Finding(.wrong, subject, error.remedy(certificate: settings.certificateRemedy))
+                    : Finding(.skipped, subject, "\(wrong) does not lead to Kakao")
+            }
         }
         let end = Date()
         return [
-            reached(in: .seconds(end.timeIntervalSince(begin))), clock(response, begin, end), await adminKey(),
+            proxy, reached(in: .seconds(end.timeIntervalSince(begin))), clock(response, begin, end), await adminKey(),
             await appID(),
         ]
+    }
+
+    private var proxy: Finding {
+        guard let proxy = settings.proxy else {
+            return Finding(.skipped, "kakao.proxy_url", "not set: the server connects to Kakao directly")
+        }
+        return Finding(.ok, "kakao.proxy_url", "\(proxy) connects to Kakao")
     }
 
     private func reached(in time: Duration) -> Finding {

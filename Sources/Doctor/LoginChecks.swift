@@ -4,6 +4,7 @@ internal import EventLoop
 internal import HTTPClient
 internal import HTTPTypes
 internal import KakaoAPI
+internal import Net
 internal import PushService
 internal import ServiceKit
 

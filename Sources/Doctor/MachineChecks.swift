@@ -3,6 +3,7 @@ internal import EventLoop
 internal import Glibc
 internal import HTTPServer
 internal import KakaoAPI
+internal import Net
 internal import Postgres
 internal import PushService
 internal import ServiceKit

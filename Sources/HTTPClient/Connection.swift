@@ -1,82 +1,99 @@
 internal import EventLoop
 internal import HTTPTypes
+internal import Net
 
 /// A connection to one origin. It carries at most one request at a time.
 final class Connection {
     /// The outcome of a request.
     enum End {
         /// - keepsAlive: Whether another request may follow.
-        case response(ResponseParser, keepsAlive: Bool)
+        case response(Response, keepsAlive: Bool)
         /// - isUnheard: Whether no byte of a response was received.
         case failure(HTTPClientError.Code, String, isUnheard: Bool)
     }
 
-    /// The maximum number of bytes read at a time.
-    private static let readBytes = 16 * 1024
-    /// The largest output buffer that is kept for the next request.
-    private static let keptOutputBytes = 64 * 1024
+    /// A complete response.
+    struct Response {
+        let head: ResponseParser.Head
+        let body: [UInt8]
+    }
 
-    let handle: EasyHandle
     let destination: Destination
     /// Called on the loop when the request has ended, with or without a response.
-    var onEnd: (Connection, End) -> Void = { _, _ in }
+    var onEnd: (Connection, Transfer, End) -> Void = { _, _, _ in }
+    /// Called on the loop when the head of a response that is streamed, or more of its body, has arrived.
+    var onPart: (Transfer, ResponseParser.Head?, [UInt8]) -> Void = { _, _, _ in }
     /// Called on the loop when the connection ends while no request is in flight.
     var onIdleEnd: (Connection) -> Void = { _ in }
     /// Whether the connection has carried a response. If so, the host may close it at any time.
     private(set) var wasUsed = false
-    /// The time at which the connection became idle, in the loop's milliseconds.
-    var idleSince: UInt64 = 0
+    /// The time from which on an idle connection is not used again, in the loop's milliseconds.
+    var idleUntil: UInt64 = 0
 
+    private let channel: Channel
     private let loop: EventLoop
     private var registration: Registration?
-    private var output: [UInt8] = []
-    private var sent = 0
-    private var waitsToSend = false
+    /// The events that the loop waits for.
+    private var interest = Interest.read
     private var transfer: Transfer?
     private var parser: ResponseParser?
+    private var hasPassedSession = false
+    /// Whether the head of the response that is streamed was passed on.
+    private var hasPassedHead = false
 
-    init(_ handle: EasyHandle, destination: Destination, loop: EventLoop) {
-        self.handle = handle
+    init(_ channel: Channel, destination: Destination, loop: EventLoop) {
+        self.channel = channel
         self.destination = destination
         self.loop = loop
     }
 
-    /// Starts to watch the socket of an established connection. Returns whether that succeeded.
+    /// Starts to wait for the socket. Returns whether that succeeded.
     func start() -> Bool {
-        let socket = handle.socket
-        guard socket >= 0 else { return false }
-        registration = try? loop.register(socket, interest: .read) { [unowned self] in ready($0) }
+        registration = try? loop.register(channel.socket, interest: .read) { [self] in ready($0) }
         return registration != nil
     }
 
-    /// Stops watching the socket. Called just before the connection is closed.
-    func stop() {
+    /// Ends the connection in any state. The request in flight gets no outcome.
+    func close() {
         if let registration { loop.deregister(registration) }
         registration = nil
         transfer = nil
+        (onEnd, onPart, onIdleEnd) = ({ _, _, _ in }, { _, _, _ in }, { _ in })
+        channel.close()
+    }
+
+    /// The TLS session, for further connections to the host, the first time that it is asked for.
+    var newSession: TLSSession? {
+        guard !hasPassedSession else { return nil }
+        hasPassedSession = true
+        return channel.tls?.session
     }
 
     /// Whether nothing has arrived since the last response: neither the end of the connection nor unsolicited bytes.
     var isFresh: Bool {
-        withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { buffer in
-            guard case .again = handle.receive(into: buffer) else { return false }
-            return true
+        var isQuiet = true
+        let result = channel.read(into: loop.scratch) { _ in
+            isQuiet = false
+            return false
         }
+        guard case .again = result, isQuiet else { return false }
+        // TLS exchanges messages of its own.
+        return send()
     }
 
     // MARK: Requests
 
-    /// Encodes a request. ``send()`` then sends it.
-    func prepare(_ transfer: Transfer, _ encoder: inout RequestEncoder, _ settings: HTTPClientSettings) {
+    /// Sends a request. It may have ended when this returns.
+    func send(_ transfer: Transfer, _ encoder: inout RequestEncoder, _ settings: HTTPClientSettings) {
         self.transfer = transfer
-        if output.capacity > Self.keptOutputBytes { output = [] } else { output.removeAll(keepingCapacity: true) }
-        sent = 0
-        transfer.headBytes = encoder.encode(transfer.request, to: destination.origin, into: &output)
         parser = ResponseParser(
             isHead: transfer.request.method == .head,
-            maximumBodyBytes: settings.maximumResponseBytes,
+            maximumBodyBytes: transfer.stream == nil ? settings.maximumResponseBytes : .max,
             truncatesBody: settings.truncatesResponses
         )
+        hasPassedHead = false
+        transfer.beginSending()
+        write { transfer.headBytes = encoder.encode(transfer.request, to: destination.origin, into: &$0) }
     }
 
     /// Sends a piece of the request's upload. The request may have ended when this returns.
@@ -85,70 +102,88 @@ final class Connection {
         guard transfer.takeUpload(piece) else {
             return fail(.uploadFailed, "the upload could not be read, or has another length than declared")
         }
-        output = piece
-        sent = 0
-        send()
+        write { $0 += piece }
+    }
+
+    private func write(_ body: (inout [UInt8]) -> Void) {
+        guard channel.write(body) else { return fail(.connectionLost, "the connection was lost") }
+        sendRequest()
     }
 
     private func ready(_ readiness: Readiness) {
         guard transfer != nil else {
-            // TLS exchanges messages of its own, which are not unsolicited data.
             if !isFresh { onIdleEnd(self) }
             return
         }
         // A response may arrive before the whole request is sent.
-        if readiness != .write { read() }
-        if waitsToSend, readiness.contains(.write) { send() }
+        if readiness.concernsInput { read() }
+        if transfer != nil, readiness.contains(.write) { sendRequest() }
     }
 
-    /// Sends as much of the remaining request as the socket accepts. The request may have ended when this returns.
-    func send() {
-        while sent < output.count {
-            let result = output.withUnsafeBytes { handle.send(UnsafeRawBufferPointer(rebasing: $0[sent...])) }
-            switch result {
-            case .count(let count):
-                sent += count
-                transfer?.recordSent(sent)
-            case .again:
-                // A part of it may have left already, inside a TLS record.
-                if destination.origin.isSecure { transfer?.recordSent(output.count) }
-                return waitToSend(true)
-            case .end, .failure:
-                if destination.origin.isSecure { transfer?.recordSent(output.count) }
-                // A response that is already here may say why the host stopped reading.
-                waitToSend(false)
-                read()
-                return fail(.connectionLost, "the connection was lost")
-            }
+    /// Sends as much of the request as the socket accepts. The request may have ended when this returns.
+    private func sendRequest() {
+        guard send() else {
+            // A response that is already here may say why the host stopped reading.
+            read()
+            return fail(.connectionLost, "the connection was lost")
         }
-        waitToSend(false)
-        if let transfer, transfer.uploadBytesLeft > 0 { transfer.requestUpload() }
+        if let transfer, channel.isFlushed, transfer.uploadBytesLeft > 0 { transfer.requestUpload() }
     }
 
-    private func waitToSend(_ isWaiting: Bool) {
-        guard waitsToSend != isWaiting, let registration else { return }
-        waitsToSend = isWaiting
-        loop.setInterest(isWaiting ? [.read, .write] : .read, of: registration)
+    /// Sends as much as the socket accepts. Returns whether the connection is alive.
+    private func send() -> Bool {
+        let (taken, result) = channel.flush()
+        if taken > 0, let transfer { transfer.recordSent(channel.tls == nil ? taken : nil) }
+        watch(writing: !channel.isFlushed)
+        if case .failed = result { return false }
+        return true
+    }
+
+    private func watch(reading: Bool? = nil, writing: Bool? = nil) {
+        let wanted = Interest(
+            reading: reading ?? interest.contains(.read),
+            writing: writing ?? interest.contains(.write)
+        )
+        guard wanted != interest, let registration else { return }
+        interest = wanted
+        loop.setInterest(wanted, of: registration)
     }
 
     private func read() {
-        withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 1) { buffer in
-            while transfer != nil {
-                switch handle.receive(into: buffer) {
-                case .count(let count):
-                    let taken = parser?.receive(UnsafeRawBufferPointer(rebasing: buffer[..<count])) ?? 0
-                    look(hasMore: taken < count)
-                case .again:
-                    return
-                case .end:
-                    _ = parser?.receiveEnd()
-                    look(hasMore: false)
-                    return fail(.connectionLost, "the connection was lost")
-                case .failure:
-                    return fail(.connectionLost, "the connection was lost")
-                }
-            }
+        let result = channel.read(into: loop.scratch) { bytes in
+            let taken = parser?.receive(bytes) ?? 0
+            if transfer?.stream != nil { passOn() }
+            look(hasMore: taken < bytes.count)
+            return transfer?.stream?.isFull == false || transfer != nil && transfer?.stream == nil
         }
+        guard transfer != nil else { return }
+        switch result {
+        case .again:
+            // TLS exchanges messages of its own.
+            if channel.tls != nil, !send() { fail(.connectionLost, "the connection was lost") }
+        case .closed:
+            _ = parser?.receiveEnd()
+            look(hasMore: false)
+            fail(.connectionLost, "the connection was lost")
+        case .lost:
+            fail(.connectionLost, "the connection was lost")
+        }
+    }
+
+    /// Passes on what has arrived of a streamed response.
+    private func passOn() {
+        guard let transfer, let stream = transfer.stream, let head = parser?.head else { return }
+        onPart(transfer, hasPassedHead ? nil : head, parser?.takeBody() ?? [])
+        hasPassedHead = true
+        watch(reading: !stream.isFull)
+    }
+
+    /// Receives more of a streamed response, which has been read.
+    func resumeReading() {
+        guard !interest.contains(.read) else { return }
+        watch(reading: true)
+        // TLS may hold bytes of which the socket knows nothing.
+        if channel.hasUnread { read() }
     }
 
     /// Ends the request if its response is complete or has failed.
@@ -156,14 +191,16 @@ final class Connection {
         guard let parser else { return }
         switch parser.state {
         case .complete:
+            guard let head = parser.head else { return }
             wasUsed = true
             // A host that responds before it has the whole request will not read the rest. Extra bytes belong to no
             // request.
-            let isClean = sent == output.count && transfer?.uploadBytesLeft == 0 && !hasMore
-            end(.response(parser, keepsAlive: parser.keepsConnection && isClean))
+            let isClean =
+                channel.isFlushed && transfer?.uploadBytesLeft == 0 && !hasMore && channel.isQuiet(loop.scratch)
+            end(.response(Response(head: head, body: parser.body), keepsAlive: parser.keepsConnection && isClean))
         case .failed(.tooLarge): fail(.responseTooLarge, "the response exceeds the size limit")
         case .failed(.malformed(let what)): fail(.badResponse, what)
-        default: break
+        case .head, .body, .bodyUntilEnd: break
         }
     }
 
@@ -172,9 +209,9 @@ final class Connection {
     }
 
     private func end(_ end: End) {
-        guard transfer != nil else { return }
-        (transfer, parser) = (nil, nil)
-        waitToSend(false)
-        onEnd(self, end)
+        guard let transfer else { return }
+        (self.transfer, parser) = (nil, nil)
+        watch(reading: true)
+        onEnd(self, transfer, end)
     }
 }

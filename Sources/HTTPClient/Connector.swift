@@ -1,151 +1,236 @@
-internal import CLibcurl
 internal import EventLoop
+internal import Glibc
+internal import Net
 
-/// Establishes connections through libcurl's multi handle, driven by an event loop. The loop reports ready sockets and
-/// expired timers (`curl_multi_socket_action`); libcurl says which events it waits for. libcurl's part ends when a
-/// connection is established.
-///
-/// libcurl must not be entered from its own callbacks. Outcomes are therefore collected and reported after libcurl has
-/// returned.
-final class Connector {
-    /// Called on the loop when a connection is established or has failed.
-    var onEnd: (Connection, Failure?) -> Void = { _, _ in }
+/// Establishes connections: looks up the host, connects, asks the proxy if there is one, and performs the TLS handshake.
+final class Connector: @unchecked Sendable {
+    // Confined to `loop`: created and used on it only.
 
     /// The reason why a connection could not be established.
-    struct Failure {
+    struct Failure: Error {
         let code: HTTPClientError.Code
         /// A message for people. It names hosts and certificates.
         let message: String
     }
 
-    private let settings: HTTPClientSettings
-    private let loop: EventLoop
-    /// `nil` after ``close()``.
-    private var multi: UnsafeMutableRawPointer?
-    private var sockets: CurlSockets?
-    private var timer: TimerID?
-    private var connections: [UnsafeMutableRawPointer: Connection] = [:]
+    private enum Stage {
+        /// The addresses of the host are looked up. Can transition to `dialing`.
+        case resolving
+        /// Can transition to `tunneling`, `encrypting`, `ended`.
+        case dialing(Dialer)
+        /// The proxy is asked to connect to the host. Can transition to `encrypting`, `ended`.
+        case tunneling(ResponseParser)
+        /// The TLS handshake is performed. Can transition to `ended`.
+        case encrypting
+        case ended
 
-    /// - Throws: ``HTTPClientError`` with `invalidSettings` if the certificate file cannot be read, with
-    ///   `internalFailure` if libcurl is out of memory.
-    init(settings: HTTPClientSettings, loop: EventLoop) throws(HTTPClientError) {
-        self.settings = settings
-        self.loop = loop
-        try Curl.initialize()
-        try settings.validate()
-        guard let multi = curl_multi_init() else { throw Curl.failure(CURLE_OUT_OF_MEMORY) }
-        self.multi = multi
-        sockets = CurlSockets(loop: loop) { [unowned self] socket, events in act(socket, events) }
-        configure(multi)
-    }
-
-    private func configure(_ multi: UnsafeMutableRawPointer) {
-        // The results are ignored: they only report unknown options, and the libcurl that this is built with knows
-        // these.
-        let context = Unmanaged.passUnretained(self).toOpaque()
-        _ = clibcurl_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context)
-        _ = clibcurl_multi_set_socket_function(multi) { _, socket, wanted, context, _ in
-            Connector.from(context)?.sockets?.watch(socket, for: wanted)
-            return 0
-        }
-        _ = clibcurl_multi_set_pointer(multi, CURLMOPT_TIMERDATA, context)
-        _ = clibcurl_multi_set_timer_function(multi) { _, milliseconds, context in
-            Connector.from(context)?.setTimer(milliseconds)
-            return 0
-        }
-    }
-
-    /// Returns the connector that was passed to a callback. It is alive: it closes libcurl's handle before it is
-    /// destroyed.
-    private static func from(_ pointer: UnsafeMutableRawPointer?) -> Connector? {
-        pointer.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
-    }
-
-    // MARK: Connections
-
-    /// Starts to establish a connection.
-    ///
-    /// - Throws: ``HTTPClientError`` if libcurl is out of memory or the connector is closed. Nothing has been started
-    ///   then.
-    func open(_ destination: Destination) throws(HTTPClientError) -> Connection {
-        guard let multi, let sockets else { throw Curl.failure(CURLE_FAILED_INIT) }
-        let handle = try EasyHandle(destination.origin, settings: settings, sockets: sockets)
-        guard curl_multi_add_handle(multi, handle.pointer) == CURLM_OK else {
-            throw Curl.failure(CURLE_OUT_OF_MEMORY)
-        }
-        let connection = Connection(handle, destination: destination, loop: loop)
-        connections[handle.pointer] = connection
-        return connection
-    }
-
-    /// Closes a connection in any state.
-    func close(_ connection: Connection) {
-        guard connections.removeValue(forKey: connection.handle.pointer) != nil else { return }
-        connection.stop()
-        _ = curl_multi_remove_handle(multi, connection.handle.pointer)
-    }
-
-    /// Closes all connections and the connector, permanently.
-    func close() {
-        for connection in connections.values { close(connection) }
-        guard let multi else { return }
-        curl_multi_cleanup(multi)
-        self.multi = nil
-        setTimer(-1)
-    }
-
-    // MARK: Event loop
-
-    /// Sets libcurl's timer: call back after this many milliseconds. 0 means as soon as libcurl has returned, -1
-    /// cancels the timer.
-    private func setTimer(_ milliseconds: Int) {
-        if let timer { loop.cancel(timer) }
-        timer = nil
-        guard milliseconds >= 0 else { return }
-        timer = loop.schedule(after: .milliseconds(milliseconds)) { [unowned self] in
-            timer = nil
-            act(CURL_SOCKET_TIMEOUT, 0)
-        }
-    }
-
-    private func act(_ socket: Int32, _ events: Int32) {
-        guard let multi else { return }
-        var count: Int32 = 0
-        _ = curl_multi_socket_action(multi, socket, events, &count)
-        collect(multi)
-    }
-
-    /// Reports every connection that libcurl has finished with.
-    private func collect(_ multi: UnsafeMutableRawPointer) {
-        var left: Int32 = 0
-        while let message = curl_multi_info_read(multi, &left) {
-            // The fields are copied first: removing the handle invalidates the message.
-            let (kind, pointer, code) = (message.pointee.msg, message.pointee.easy_handle, message.pointee.data.result)
-            guard kind == CURLMSG_DONE, let pointer, let connection = connections[pointer] else { continue }
-            // From here on, the connection watches its own socket.
-            sockets?.watch(connection.handle.socket, for: CURL_POLL_REMOVE)
-            if code == CURLE_OK, connection.start() {
-                onEnd(connection, nil)
-            } else {
-                let failure = Failure(code: Self.code(code), message: connection.handle.explanation(of: code))
-                close(connection)
-                onEnd(connection, failure)
+        /// What did not happen in time.
+        var delay: String {
+            switch self {
+            case .resolving: "its name was not resolved"
+            case .dialing: "no connection was established"
+            case .tunneling: "the proxy did not respond"
+            case .encrypting, .ended: "there was no TLS handshake"
             }
         }
     }
 
-    /// Maps the libcurl results that establishing a connection can have (libcurl-errors(3)).
-    private static func code(_ result: CURLcode) -> HTTPClientError.Code {
-        switch result {
-        case CURLE_URL_MALFORMAT: .invalidRequest
-        case CURLE_COULDNT_RESOLVE_HOST: .cannotResolve
-        case CURLE_COULDNT_CONNECT: .cannotConnect
-        case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
-            CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_INVALIDCERTSTATUS:
-            .tls
-        case CURLE_OPERATION_TIMEDOUT: .timedOut
-        case CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
-        default: .internalFailure
+    private let origin: Origin
+    private let settings: HTTPClientSettings
+    private let sessions: TLSSessions
+    private let loop: EventLoop
+    private var stage = Stage.resolving
+    private var channel: Channel?
+    private var registration: Registration?
+    private var interest = Interest.read
+    private var timer: TimerID?
+    private var onEnd: ((Result<Channel, Failure>) -> Void)?
+
+    /// - Parameter onEnd: Called once on the loop, not before ``start()`` has returned, unless ``cancel()`` was called.
+    init(
+        to origin: Origin,
+        settings: HTTPClientSettings,
+        sessions: TLSSessions,
+        loop: EventLoop,
+        onEnd: @escaping (Result<Channel, Failure>) -> Void
+    ) {
+        self.origin = origin
+        self.settings = settings
+        self.sessions = sessions
+        self.loop = loop
+        self.onEnd = onEnd
+    }
+
+    func start() {
+        let limit = settings.connectTimeout
+        timer = loop.schedule(after: limit) { [self] in
+            fail(.timedOut, "\(stage.delay) within \(limit.wholeMilliseconds) ms")
+        }
+        settings.resolver.addresses(of: target.name, on: loop) { [self] in resolved($0) }
+    }
+
+    /// Ends the attempt without an outcome.
+    func cancel() {
+        onEnd = nil
+        end()
+    }
+
+    /// The host to which the socket is connected.
+    private var target: Host { settings.proxy?.host ?? origin.host }
+
+    // MARK: Steps
+
+    private func resolved(_ answer: NameResolver.Answer) {
+        guard case .resolving = stage else { return }
+        switch answer {
+        case .failure(let failure):
+            fail(settings.proxy == nil ? .cannotResolve : .proxy, "cannot resolve \(failure)")
+        case .success(let addresses):
+            let dialer = Dialer(to: addresses.map { $0.with(port: target.port) }, loop: loop) { [self] in dialed($0, $1)
+            }
+            stage = .dialing(dialer)
+            dialer.start()
         }
     }
+
+    private func dialed(_ descriptor: consuming FileDescriptor?, _ failure: SystemError) {
+        guard let descriptor else {
+            settings.resolver.forget(target.name)
+            guard let proxy = settings.proxy else { return fail(.cannotConnect, "cannot connect: \(failure.reason)") }
+            return fail(.proxy, "cannot connect to the proxy \(proxy): \(failure.reason)")
+        }
+        let channel = Channel(descriptor)
+        self.channel = channel
+        do {
+            registration = try loop.register(channel.socket, interest: interest) { [self] _ in advance() }
+        } catch {
+            return fail(.internalFailure, "\(error)")
+        }
+        if let proxy = settings.proxy {
+            stage = .tunneling(ResponseParser(isHead: true, maximumBodyBytes: 0))
+            _ = channel.write { $0 += proxy.request(for: origin.host) }
+            advance()
+        } else {
+            encrypt()
+        }
+    }
+
+    private func encrypt() {
+        guard let channel, origin.isSecure else { return succeed() }
+        do {
+            let session = sessions[origin]
+            channel.encrypt(
+                try TLSEngine(try sessions.context(), connectingTo: origin.host.name, resuming: session)
+            )
+        } catch {
+            return fail(.internalFailure, "\(error)")
+        }
+        stage = .encrypting
+        advance()
+    }
+
+    /// Makes as much progress as the socket allows.
+    private func advance() {
+        guard let channel else { return }
+        switch stage {
+        case .tunneling(let parser): tunnel(channel, parser)
+        case .encrypting: shakeHands(channel)
+        case .resolving, .dialing, .ended: break
+        }
+    }
+
+    private func tunnel(_ channel: Channel, _ parser: ResponseParser) {
+        guard flush(channel) else { return fail(.proxy, "the proxy closed the connection") }
+        var parser = parser
+        var hasMore = false
+        let result = channel.read(into: loop.scratch) { bytes in
+            hasMore = parser.receive(bytes) < bytes.count
+            return parser.state == .head
+        }
+        switch parser.state {
+        case .failed:
+            fail(.proxy, "the proxy does not speak HTTP")
+        case .complete:
+            let status = parser.head?.status ?? 0
+            guard (200..<300).contains(status) else {
+                let remedy = status == 407 ? "; correct the credentials in its URL" : ""
+                return fail(.proxy, "the proxy refuses to connect to \(origin.host), with status \(status)\(remedy)")
+            }
+            guard !hasMore else { return fail(.proxy, "the proxy does not speak HTTP") }
+            encrypt()
+        case .head, .body, .bodyUntilEnd:
+            guard case .again = result else { return fail(.proxy, "the proxy closed the connection") }
+            stage = .tunneling(parser)
+        }
+    }
+
+    private func shakeHands(_ channel: Channel) {
+        guard let tls = channel.tls else { return }
+        var isTalkative = false
+        let receive: (UnsafeRawBufferPointer) -> Bool = { _ in
+            isTalkative = true
+            return false
+        }
+        // The first call writes the client's first message.
+        let result =
+            tls.hasBegun
+            ? channel.read(into: loop.scratch, receive) : channel.decrypt(tls, loop.scratch, receive) ?? .again
+        if tls.isEstablished, !isTalkative, case .again = result {
+            // The end of the handshake leaves together with the request.
+            return succeed()
+        }
+        // Also an alert that says why the handshake has failed.
+        let isAlive = flush(channel)
+        guard !isTalkative else { return fail(.badResponse, "the host sent data unasked") }
+        guard isAlive, case .again = result else {
+            return fail(.tls, tls.failure ?? "the host closed the connection during the TLS handshake")
+        }
+    }
+
+    /// Sends as much as the socket accepts, and waits to send the rest. Returns whether the connection is alive.
+    private func flush(_ channel: Channel) -> Bool {
+        let result = channel.flush().result
+        if case .failed = result { return false }
+        let wanted = Interest(reading: true, writing: !channel.isFlushed)
+        if let registration, wanted != interest {
+            interest = wanted
+            loop.setInterest(wanted, of: registration)
+        }
+        return true
+    }
+
+    // MARK: End
+
+    private func succeed() {
+        guard let channel else { return }
+        self.channel = nil
+        finish(.success(channel))
+    }
+
+    private func fail(_ code: HTTPClientError.Code, _ message: String) {
+        finish(.failure(Failure(code: code, message: message)))
+    }
+
+    private func finish(_ result: Result<Channel, Failure>) {
+        end()
+        guard let onEnd else { return }
+        self.onEnd = nil
+        onEnd(result)
+    }
+
+    private func end() {
+        if case .dialing(let dialer) = stage { dialer.cancel() }
+        stage = .ended
+        if let timer { loop.cancel(timer) }
+        timer = nil
+        if let registration { loop.deregister(registration) }
+        registration = nil
+        channel?.close()
+        channel = nil
+    }
+}
+
+extension SystemError {
+    /// The reason alone, such as `Connection refused`.
+    fileprivate var reason: String { String(cString: strerror(code)) }
 }

@@ -2,13 +2,11 @@ package import EventLoop
 
 /// An HTTP/1.1 client, with or without TLS, on one event loop.
 ///
-/// libcurl's multi interface, driven by the loop, resolves names, connects and speaks TLS. The HTTP messages are
-/// written and parsed here (docs/decisions/0005). Each loop of a process has its own client with its own connections,
-/// so a request needs neither a lock nor a hop. ``send(_:)`` may be called from any task; a task on the client's loop
-/// pays for no thread switch.
+/// Each loop of a process has its own client with its own connections, so a request needs neither a lock nor a hop.
+/// ``send(_:)`` may be called from any task; a task on the client's loop pays for no thread switch.
 ///
 /// Connections are kept alive and reused. Hosts are verified, redirects are not followed, bodies are not decompressed.
-/// No proxy, cookie or password from the environment is used.
+/// No proxy, cookie or password from the environment is used: a proxy is set by ``HTTPClientSettings/proxy``.
 ///
 /// Call ``shutdown()`` before the loop is stopped. A client that is released without it shuts itself down.
 package final class HTTPClient: Sendable {
@@ -16,12 +14,9 @@ package final class HTTPClient: Sendable {
     private let transfers: TransferQueue
 
     /// Creates a client without connections. May be called from any thread.
-    ///
-    /// - Throws: ``HTTPClientError`` with `invalidSettings` if the certificate file cannot be read, with
-    ///   `internalFailure` if libcurl is out of memory.
-    package init(settings: HTTPClientSettings = HTTPClientSettings(), loop: EventLoop) throws(HTTPClientError) {
+    package init(settings: HTTPClientSettings = HTTPClientSettings(), loop: EventLoop) {
         self.loop = loop
-        transfers = try TransferQueue(settings: settings, loop: loop)
+        transfers = TransferQueue(settings: settings, loop: loop)
     }
 
     deinit {
@@ -45,6 +40,22 @@ package final class HTTPClient: Sendable {
         async let _: Void = supply(upload, to: transfer)
         let result = await outcome(of: transfer)
         return try result.get()
+    }
+
+    /// Sends a request, and calls `body` with its response as soon as its head has arrived, whatever its status. The body of
+    /// the response may have any length. What `body` does not read of it is dropped.
+    ///
+    /// The time limit of the request applies to the head, and then to each wait for more of the body.
+    ///
+    /// - Throws: ``HTTPClientError`` if there is no response, and any error that `body` throws.
+    package func stream<Result>(
+        _ request: HTTPClientRequest,
+        _ body: (HTTPClientStream) async throws -> Result
+    ) async throws -> Result {
+        let transfer = Transfer(request, isStreamed: true)
+        let head = try await outcome(of: transfer).get()
+        defer { loop.execute { [transfers] in transfers.cancel(transfer) } }
+        return try await body(HTTPClientStream(head, transfer, transfers, loop))
     }
 
     private func outcome(of transfer: Transfer) async -> TransferQueue.Outcome {

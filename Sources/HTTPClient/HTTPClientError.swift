@@ -6,12 +6,12 @@ package struct HTTPClientError: Error, Sendable, CustomStringConvertible {
     package enum Code: String, Sendable, Hashable {
         /// The request is invalid: its URL, a header field that frames the message, or a body with `HEAD`.
         case invalidRequest
-        /// The settings are invalid: the certificate file cannot be read.
-        case invalidSettings
         /// The host name has no address.
         case cannotResolve
         /// The connection was refused, or the host is unreachable.
         case cannotConnect
+        /// The proxy cannot be reached, or does not connect to the host.
+        case proxy
         /// The TLS handshake failed, or the host's certificate is not trusted.
         case tls
         /// The timeout expired, before or after the request was sent.
@@ -32,7 +32,7 @@ package struct HTTPClientError: Error, Sendable, CustomStringConvertible {
         case overloaded
         /// The client was shut down.
         case shutDown
-        /// libcurl failed for a reason unrelated to the peer, such as lack of memory.
+        /// The failure has nothing to do with the host: there is no memory.
         case internalFailure
     }
 

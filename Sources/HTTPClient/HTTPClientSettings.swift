@@ -1,4 +1,6 @@
-/// The settings of an ``HTTPClient``: timeouts, limits and trusted certificates.
+package import Net
+
+/// The settings of an ``HTTPClient``: timeouts, limits, trusted certificates and the way to the hosts.
 package struct HTTPClientSettings: Sendable {
     /// The time limit for establishing a connection, from the name lookup to the end of the TLS handshake.
     package var connectTimeout: Duration
@@ -17,11 +19,13 @@ package struct HTTPClientSettings: Sendable {
     package var maximumResponseBytes: Int
     /// Whether a longer response body is cut off at its maximum length. The connection is closed then.
     package var truncatesResponses = false
-    /// A PEM file of certificates to trust instead of the system's. `nil` trusts the system's.
-    package var caCertificateFile: String?
-    /// Whether the server's certificate and name are verified. Only disable this for a server on this machine that
-    /// receives no secrets and whose certificate has another name.
-    package var verifiesServer = true
+    /// The certificates to trust. With `nil`, neither a host's certificate nor its name is verified: only for a server on
+    /// this machine that receives no secrets and whose certificate has another name.
+    package var trust: TrustStore?
+    /// The proxy through which every connection is made. `nil` connects to the hosts themselves.
+    package var proxy: HTTPProxy?
+    /// The resolver of host names.
+    package var resolver = NameResolver.system
     /// The value of `User-Agent`, unless the request sets its own.
     package var userAgent: String
 
@@ -32,7 +36,8 @@ package struct HTTPClientSettings: Sendable {
         connectionLimits: [ConnectionGroup: Int] = [:],
         maximumWaitingRequests: Int = 10_000,
         maximumResponseBytes: Int = 1024 * 1024,
-        caCertificateFile: String? = nil,
+        trust: TrustStore? = .system,
+        proxy: HTTPProxy? = nil,
         userAgent: String = "kakao-push-server"
     ) {
         self.connectTimeout = connectTimeout
@@ -41,7 +46,8 @@ package struct HTTPClientSettings: Sendable {
         self.connectionLimits = connectionLimits
         self.maximumWaitingRequests = maximumWaitingRequests
         self.maximumResponseBytes = maximumResponseBytes
-        self.caCertificateFile = caCertificateFile
+        self.trust = trust
+        self.proxy = proxy
         self.userAgent = userAgent
     }
 }

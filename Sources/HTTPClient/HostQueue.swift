@@ -15,7 +15,7 @@ struct HostQueue {
     /// The number of requests that have a connection or for which one is being established.
     private(set) var activeCount = 0
     /// The idle connections. The most recently used one is reused first: it is the least likely to have been closed.
-    private var idle: [Connection] = []
+    private(set) var idle: [Connection] = []
     private var waiting: [Transfer] = []
     /// The index of the next request in `waiting`. Earlier elements are finished.
     private var head = 0
@@ -70,6 +70,13 @@ struct HostQueue {
     /// Removes an idle connection.
     mutating func removeIdle(_ connection: Connection) {
         idle.removeAll { $0 === connection }
+    }
+
+    /// Removes and returns the connections that must not be idle any longer.
+    mutating func removeIdle(at now: UInt64) -> [Connection] {
+        let expired = idle.filter { $0.idleUntil <= now }
+        idle.removeAll { $0.idleUntil <= now }
+        return expired
     }
 
     /// Empties the queue and returns the requests that were in it.

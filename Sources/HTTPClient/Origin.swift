@@ -3,8 +3,9 @@
 struct Origin: Hashable, Sendable {
     /// The origin as text, for example `https://kapi.kakao.com`. It is safe to show.
     let text: String
+    let host: Host
     /// The value of `Host`: the authority, without the scheme's default port (RFC 9110 §4.2).
-    let host: String
+    let authority: String
     let isSecure: Bool
 
     /// Parses the origin of an absolute URL. Returns `nil` for a URL that this client does not support.
@@ -24,13 +25,13 @@ struct Origin: Hashable, Sendable {
         guard let range else { return nil }
         text = String(decoding: url.utf8.prefix(range.upperBound), as: UTF8.self)
         isSecure = range.lowerBound == Self.schemes[0].count
-        let authority = text.utf8.dropFirst(range.lowerBound)
-        let ownPort = isSecure ? ":443" : ":80"
-        host = String(
-            decoding: authority.suffix(ownPort.utf8.count).elementsEqual(ownPort.utf8)
-                ? authority.dropLast(ownPort.utf8.count) : authority,
-            as: UTF8.self
-        )
+        let authority = String(decoding: text.utf8.dropFirst(range.lowerBound), as: UTF8.self)
+        let ownPort: UInt16 = isSecure ? 443 : 80
+        guard let host = Host(authority: authority, defaultPort: ownPort) else { return nil }
+        self.host = host
+        // As written in the URL, since an address has several notations.
+        self.authority =
+            authority.hasSuffix(":\(ownPort)") ? String(authority.dropLast("\(ownPort)".count + 1)) : authority
     }
 
     /// Returns the request target for a URL of this origin: path and query, without the fragment (RFC 9112 §3.2.1).

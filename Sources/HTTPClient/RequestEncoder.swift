@@ -34,7 +34,8 @@ struct RequestEncoder {
     }
 
     private func head(of request: HTTPClientRequest, to origin: Origin) -> [UInt8] {
-        var head = "\(request.method.rawValue) \(origin.target(of: request.url)) HTTP/1.1\r\nHost: \(origin.host)\r\n"
+        var head =
+            "\(request.method.rawValue) \(origin.target(of: request.url)) HTTP/1.1\r\nHost: \(origin.authority)\r\n"
         if request.headerFields[.userAgent] == nil { head += "User-Agent: \(userAgent)\r\n" }
         for field in request.headerFields {
             head += field.value.isEmpty ? "\(field.name.rawName):\r\n" : "\(field.name.rawName): \(field.value)\r\n"

@@ -12,10 +12,11 @@ final class Transfer: @unchecked Sendable {
     enum State {
         /// Not passed to the client yet. Can transition to waiting, running and finished.
         case new
-        /// In the queue of its origin, until a connection is available. Can transition to running and finished.
+        /// In the queue of its origin, until a connection is available. Can transition to connecting, running and finished.
         case waiting
-        /// A connection carries it or is being established for it. Can transition to running on another connection, and
-        /// to finished.
+        /// A connection is being established for it. Can transition to running and finished.
+        case connecting(Connector)
+        /// A connection carries it. Can transition to connecting, running on another connection, and finished.
         case running(Connection)
         /// The caller has the outcome. Final.
         case finished
@@ -28,6 +29,8 @@ final class Transfer: @unchecked Sendable {
     var continuation: CheckedContinuation<Result<HTTPClientResponse, HTTPClientError>, Never>?
     /// The length of the encoded request without its body.
     var headBytes = 0
+    /// The number of bytes of the encoded request that have left the connection that carries it.
+    private var sentBytes = 0
     /// The value of ``HTTPClientError/bodyBytesLeft``.
     private(set) var mayHaveLeft = false
     /// The number of bytes of the upload that are still to be read.
@@ -36,17 +39,31 @@ final class Transfer: @unchecked Sendable {
     private var wantsUpload = false
     /// Whether the upload was read, or is being read.
     private var hasBegunUpload = false
+    /// The body of the response, if it is streamed.
+    let stream: StreamBuffer?
     /// The task that reads the upload, while it waits for ``wantsUpload``.
     private var uploadReader: CheckedContinuation<Bool, Never>?
 
-    init(_ request: HTTPClientRequest) {
+    init(_ request: HTTPClientRequest, isStreamed: Bool = false) {
         self.request = request
+        stream = isStreamed ? StreamBuffer() : nil
         uploadBytesLeft = request.upload?.length ?? 0
     }
 
-    /// Records that the first `count` bytes of the request have left or may have left.
-    func recordSent(_ count: Int) {
-        if count > (request.body.isEmpty ? 0 : headBytes) { mayHaveLeft = true }
+    /// Records that the request begins to be sent.
+    func beginSending() {
+        sentBytes = 0
+    }
+
+    /// Records that the next `count` bytes of the request have left. `nil` stands for an unknown part of them, since they
+    /// are encrypted.
+    func recordSent(_ count: Int?) {
+        guard let count else {
+            mayHaveLeft = true
+            return
+        }
+        sentBytes += count
+        if sentBytes > (request.body.isEmpty && request.upload == nil ? 0 : headBytes) { mayHaveLeft = true }
     }
 
     /// Whether the request may be sent again. GET and HEAD without a body are harmless to repeat. An upload can be read

@@ -1,32 +1,34 @@
 internal import EventLoop
+internal import HTTPTypes
+internal import Net
 
 /// The requests of a client: those in flight, those that wait for a connection, and their timeouts.
-///
-/// Requests wait here and not in libcurl, whose queue has neither a limit nor a timeout.
 final class TransferQueue: @unchecked Sendable {
     // Owned by its loop: created on any thread, used only on the loop. Every method called from outside checks that.
 
     typealias Outcome = Result<HTTPClientResponse, HTTPClientError>
 
-    /// A connection that was idle for longer is not reused. Common servers have longer idle timeouts (60 s, 75 s), so
-    /// they seldom close the connection first.
+    /// A connection that is idle for longer is closed. Common servers have longer idle timeouts (60 s, 75 s), so they
+    /// seldom close the connection first.
     private static let maximumIdleMilliseconds: UInt64 = 30_000
 
     private let settings: HTTPClientSettings
     private let loop: EventLoop
-    private let connector: Connector
+    private let sessions: TLSSessions
     private var encoder: RequestEncoder
     /// Requests in flight, or whose connection is being established.
     private var running: [ObjectIdentifier: Transfer] = [:]
     private var hosts: [Destination: HostQueue] = [:]
     private var isShutDown = false
+    /// Closes idle connections, the first of them at `idleTime`.
+    private var idleTimer: TimerID?
+    private var idleTime = UInt64.max
 
-    init(settings: HTTPClientSettings, loop: EventLoop) throws(HTTPClientError) {
+    init(settings: HTTPClientSettings, loop: EventLoop) {
         self.settings = settings
         self.loop = loop
         encoder = RequestEncoder(userAgent: settings.userAgent)
-        connector = try Connector(settings: settings, loop: loop)
-        connector.onEnd = { [unowned self] connection, failure in connected(connection, failure) }
+        sessions = TLSSessions(trusting: settings.trust)
     }
 
     // MARK: Calls from outside
@@ -70,8 +72,10 @@ final class TransferQueue: @unchecked Sendable {
         for transfer in waiting + Array(running.values) {
             finish(transfer, .failure(transfer.failure(.shutDown, "the client was shut down")))
         }
-        connector.close()
+        for host in hosts.values { for connection in host.idle { connection.close() } }
         hosts = [:]
+        if let idleTimer { loop.cancel(idleTimer) }
+        idleTimer = nil
     }
 
     /// Sends a piece of a request's upload.
@@ -81,11 +85,18 @@ final class TransferQueue: @unchecked Sendable {
         connection.send(upload: piece)
     }
 
+    /// Passes the next part of a streamed response to its reader.
+    func read(_ transfer: Transfer, _ reader: StreamBuffer.Reader) {
+        loop.preconditionOnLoop()
+        transfer.stream?.read(reader)
+        if case .running(let connection) = transfer.state { connection.resumeReading() }
+    }
+
     // MARK: Steps
 
     private func setTimer(_ transfer: Transfer) {
         let time = transfer.request.totalTimeout ?? settings.totalTimeout
-        transfer.timer = loop.schedule(after: time) { [unowned self] in
+        transfer.timer = loop.schedule(after: time) { [self] in
             finish(transfer, .failure(transfer.failure(.timedOut, "timed out after \(time.wholeMilliseconds) ms")))
         }
     }
@@ -104,19 +115,38 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Sends a request that its queue has admitted.
     private func start(_ transfer: Transfer, _ destination: Destination) {
+        guard !isExpired(transfer) else {
+            // Later, since thousands of expired requests may follow one another.
+            return loop.execute { [self] in expire(transfer, destination) }
+        }
         while let connection = hosts[destination]?.takeIdle() {
             if send(transfer, on: connection) { return }
         }
         connect(transfer, destination)
     }
 
+    private func isExpired(_ transfer: Transfer) -> Bool {
+        guard let latestStart = transfer.request.latestStart else { return false }
+        // Read the clock again: the loop's cached time may be from before a stall.
+        return EventLoop.milliseconds() >= latestStart
+    }
+
+    private func expiry(of transfer: Transfer) -> HTTPClientError {
+        transfer.failure(.expired, "no connection became available in time")
+    }
+
+    /// Ends a request that its queue has admitted too late, and gives its place to the next one.
+    private func expire(_ transfer: Transfer, _ destination: Destination) {
+        finish(transfer, .failure(expiry(of: transfer)))
+        leave(destination)
+    }
+
     /// Sends a request on a kept-alive connection. Returns `false`, and closes the connection, if that is not possible.
     private func send(_ transfer: Transfer, on connection: Connection) -> Bool {
-        let isYoung = loop.now < connection.idleSince + Self.maximumIdleMilliseconds
         // A request that must not be sent twice must not be the one to discover that the peer has closed the
         // connection.
-        guard isYoung, transfer.request.isIdempotent || connection.isFresh else {
-            connector.close(connection)
+        guard loop.now < connection.idleUntil, transfer.request.isIdempotent || connection.isFresh else {
+            connection.close()
             return false
         }
         run(transfer, on: connection)
@@ -125,55 +155,73 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Establishes a connection for a request.
     private func connect(_ transfer: Transfer, _ destination: Destination) {
-        transfer.state = .waiting
-        do throws(HTTPClientError) {
-            let connection = try connector.open(destination)
-            connection.onEnd = { [unowned self] connection, end in ended(connection, end) }
-            connection.onIdleEnd = { [unowned self] connection in
-                hosts[connection.destination]?.removeIdle(connection)
-                connector.close(connection)
-            }
-            transfer.state = .running(connection)
-            running[ObjectIdentifier(connection)] = transfer
-        } catch {
-            finish(transfer, .failure(error))
-            leave(destination)
+        let connector = Connector(to: destination.origin, settings: settings, sessions: sessions, loop: loop) {
+            [self] result in
+            connected(transfer, destination, result)
         }
+        transfer.state = .connecting(connector)
+        running[ObjectIdentifier(transfer)] = transfer
+        connector.start()
     }
 
-    private func connected(_ connection: Connection, _ failure: Connector.Failure?) {
-        guard let transfer = running[ObjectIdentifier(connection)] else { return connector.close(connection) }
-        if let failure {
+    private func connected(
+        _ transfer: Transfer,
+        _ destination: Destination,
+        _ result: Result<Channel, Connector.Failure>
+    ) {
+        switch result {
+        case .failure(let failure):
             finish(transfer, .failure(transfer.failure(failure.code, failure.message)))
-        } else {
+        case .success(let channel):
+            let connection = Connection(channel, destination: destination, loop: loop)
+            guard connection.start() else {
+                connection.close()
+                return finish(transfer, .failure(transfer.failure(.internalFailure, "the loop has no memory")))
+            }
+            connection.onEnd = { [self] in ended($0, $1, $2) }
+            connection.onPart = { [self] in received($0, $1, $2) }
+            connection.onIdleEnd = { [self] connection in
+                hosts[connection.destination]?.removeIdle(connection)
+                connection.close()
+                forgetIfEmpty(connection.destination)
+            }
             run(transfer, on: connection)
         }
     }
 
     private func run(_ transfer: Transfer, on connection: Connection) {
         transfer.state = .running(connection)
-        running[ObjectIdentifier(connection)] = transfer
-        // Read the clock again: the loop's cached time may be from before a stall.
-        if let latestStart = transfer.request.latestStart, EventLoop.milliseconds() >= latestStart {
-            return finish(transfer, .failure(transfer.failure(.expired, "no connection became available in time")))
-        }
-        connection.prepare(transfer, &encoder, settings)
-        connection.send()
+        running[ObjectIdentifier(transfer)] = transfer
+        guard !isExpired(transfer) else { return finish(transfer, .failure(expiry(of: transfer))) }
+        connection.send(transfer, &encoder, settings)
     }
 
-    private func ended(_ connection: Connection, _ end: Connection.End) {
-        guard let transfer = running.removeValue(forKey: ObjectIdentifier(connection)) else { return }
+    /// Passes on the head of a streamed response, or a part of its body. The time limit begins anew.
+    private func received(_ transfer: Transfer, _ head: ResponseParser.Head?, _ part: [UInt8]) {
+        if let timer = transfer.timer { loop.cancel(timer) }
+        setTimer(transfer)
+        if let head {
+            transfer.continuation?.resume(returning: .success(HTTPClientResponse(head: head, body: [])))
+            transfer.continuation = nil
+        }
+        transfer.stream?.append(part)
+    }
+
+    private func ended(_ connection: Connection, _ transfer: Transfer, _ end: Connection.End) {
         switch end {
         case .response(let response, let keepsAlive):
+            running[ObjectIdentifier(transfer)] = nil
             transfer.state = .finished
-            if !keepsAlive { connector.close(connection) }
-            resume(
-                transfer,
-                .success(HTTPClientResponse(status: response.status, head: response.head, body: response.body))
-            )
-            leave(connection.destination, keepsAlive ? connection : nil)
+            let idleTime = Self.idleMilliseconds(response.head)
+            let isKept = keepsAlive && idleTime > 0
+            if connection.destination.origin.isSecure, let session = connection.newSession {
+                sessions[connection.destination.origin] = session
+            }
+            if isKept { connection.idleUntil = loop.now + idleTime } else { connection.close() }
+            resume(transfer, .success(HTTPClientResponse(head: response.head, body: response.body)))
+            leave(connection.destination, isKept ? connection : nil)
         case .failure(let code, let message, let isUnheard):
-            connector.close(connection)
+            connection.close()
             // The host closed the connection as the request was sent. On a new connection, that does not happen again.
             if connection.wasUsed, isUnheard, code == .connectionLost, transfer.mayBeSentAgain {
                 connect(transfer, connection.destination)
@@ -187,15 +235,16 @@ final class TransferQueue: @unchecked Sendable {
     /// reuse.
     private func leave(_ destination: Destination, _ connection: Connection? = nil) {
         let next = hosts[destination]?.leave()
-        if let connection {
-            connection.idleSince = loop.now
-            hosts[destination]?.keep(connection)
-        }
+        if let connection { keep(connection) }
         if let next {
             start(next, destination)
-        } else if hosts[destination]?.isEmpty == true {
-            hosts[destination] = nil
+        } else {
+            forgetIfEmpty(destination)
         }
+    }
+
+    private func forgetIfEmpty(_ destination: Destination) {
+        if hosts[destination]?.isEmpty == true { hosts[destination] = nil }
     }
 
     /// Ends a request without a response, once, in any state. Its connection is closed.
@@ -203,18 +252,54 @@ final class TransferQueue: @unchecked Sendable {
         let state = transfer.state
         if case .finished = state { return }
         transfer.state = .finished
-        if case .running(let connection) = state {
-            running[ObjectIdentifier(connection)] = nil
-            connector.close(connection)
-        }
+        running[ObjectIdentifier(transfer)] = nil
         resume(transfer, outcome)
-        if case .running = state, let destination = transfer.destination { leave(destination) }
+        switch state {
+        case .connecting(let connector): connector.cancel()
+        case .running(let connection): connection.close()
+        case .new, .waiting, .finished: return
+        }
+        if let destination = transfer.destination { leave(destination) }
     }
 
     private func resume(_ transfer: Transfer, _ outcome: Outcome) {
         if let timer = transfer.timer { loop.cancel(timer) }
         transfer.continuation?.resume(returning: outcome)
         transfer.continuation = nil
+        transfer.stream?.finish(outcome.map { _ in })
         transfer.endUpload()
+    }
+
+    // MARK: Idle connections
+
+    /// Returns the time for which a connection may be idle after a response, in milliseconds.
+    private static func idleMilliseconds(_ head: ResponseParser.Head) -> UInt64 {
+        // A second less than the host says, so that a request does not meet the end of the connection on its way.
+        guard let seconds = head.keepAliveTimeout else { return maximumIdleMilliseconds }
+        return min(maximumIdleMilliseconds, UInt64(max(0, min(seconds, 3600) - 1)) * 1000)
+    }
+
+    private func keep(_ connection: Connection) {
+        hosts[connection.destination]?.keep(connection)
+        closeIdle(at: connection.idleUntil)
+    }
+
+    private func closeIdle(at time: UInt64) {
+        guard time < idleTime else { return }
+        if let idleTimer { loop.cancel(idleTimer) }
+        idleTime = time
+        idleTimer = loop.schedule(after: .milliseconds(time - min(time, loop.now))) { [self] in closeIdle() }
+    }
+
+    /// Closes the connections that have been idle for too long, before their hosts do.
+    private func closeIdle() {
+        (idleTimer, idleTime) = (nil, .max)
+        var next = UInt64.max
+        for destination in Array(hosts.keys) {
+            for connection in hosts[destination]?.removeIdle(at: loop.now) ?? [] { connection.close() }
+            for connection in hosts[destination]?.idle ?? [] { next = min(next, connection.idleUntil) }
+            forgetIfEmpty(destination)
+        }
+        closeIdle(at: next)
     }
 }

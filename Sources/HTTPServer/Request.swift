@@ -1,5 +1,6 @@
 package import EventLoop
 package import HTTPTypes
+package import Net
 
 /// A request as its handler sees it: the head, the whole body, and the path parameters.
 ///
@@ -99,14 +100,5 @@ package final class Request: @unchecked Sendable {
             let type = value.split(separator: ";", maxSplits: 1, omittingEmptySubsequences: false)[0]
             return String(type.trimmingSpaces()).lowercased()
         }
-    }
-}
-
-extension Substring {
-    func trimmingSpaces() -> Substring {
-        var text = self
-        while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
-        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
-        return text
     }
 }

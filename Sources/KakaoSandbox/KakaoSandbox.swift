@@ -5,6 +5,7 @@ internal import HTTPServer
 internal import KakaoAPI
 internal import Locking
 package import Logging
+internal import Net
 
 /// A server that behaves like Kakao's documented APIs, with injectable faults. It runs on a laptop.
 ///
@@ -47,8 +48,7 @@ package final class KakaoSandbox: Sendable {
     ///   - loops: The event loops of the sandbox. The caller owns them and shuts them down after ``shutdown()``.
     ///   - logger: A logger; the default one logs nothing.
     /// - Throws: `SystemError` if the sandbox cannot listen on the address, `TLSError` if no certificate can be
-    ///   generated, `HTTPClientError` if the certificates for callbacks cannot be read, and errors of writing the
-    ///   certificate's file.
+    ///   generated or those for callbacks cannot be read, and errors of writing the certificate's file.
     package init(
         settings: KakaoSandboxSettings = KakaoSandboxSettings(),
         loops: EventLoopGroup,
@@ -56,8 +56,8 @@ package final class KakaoSandbox: Sendable {
     ) throws {
         let loop = loops.loops[0]
         self.settings = settings
-        let clientSettings = HTTPClientSettings(caCertificateFile: settings.callbackCertificateFile)
-        client = try HTTPClient(settings: clientSettings, loop: loop)
+        let trust = try TrustStore.reading(settings.callbackCertificateFile)
+        client = HTTPClient(settings: HTTPClientSettings(trust: trust), loop: loop)
         ledger = Ledger(settings)
         talk = TalkStore(settings, ledger: ledger)
         tokens = TokenStore(settings: settings)

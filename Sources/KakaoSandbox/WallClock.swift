@@ -1,5 +1,6 @@
 internal import Glibc
 internal import HTTPServer
+internal import Net
 
 /// The wall-clock time, for the timestamps in Kakao's responses.
 enum WallClock {

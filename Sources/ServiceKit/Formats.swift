@@ -2,6 +2,7 @@ package import FoundationEssentials
 internal import Glibc
 internal import HTTPServer
 internal import JSON
+internal import Net
 package import Schemas
 
 extension UUID {

@@ -69,8 +69,8 @@ struct WebhookSender: Sendable {
         } catch {
             let outcome: WebhookOutcome =
                 switch error.code {
-                case .cannotResolve, .cannotConnect, .tls, .expired, .overloaded, .internalFailure, .invalidRequest,
-                    .invalidSettings:
+                case .cannotResolve, .cannotConnect, .proxy, .tls, .expired, .overloaded, .internalFailure,
+                    .invalidRequest:
                     .unavailable
                 case .timedOut: error.bodyBytesLeft ? .unanswered : .unavailable
                 case .connectionLost, .responseTooLarge, .badResponse, .uploadFailed: .unanswered

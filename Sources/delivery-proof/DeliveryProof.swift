@@ -5,7 +5,8 @@ internal import FoundationEssentials
 struct DeliveryProof: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delivery-proof",
-        abstract: "Prove by enumeration that a push survives a fault at each statement of the sender.",
+        abstract:
+            "Prove by enumeration that a push survives a fault at each statement of the sender, and at each request to Kakao.",
         discussion: "Run it with scripts/delivery; its --help explains the proof.",
         subcommands: [ProveCommand.self, ServeUnderTest.self],
         defaultSubcommand: ProveCommand.self
@@ -28,12 +29,15 @@ struct ProveCommand: AsyncParsableCommand {
     @Flag(help: "Run only the baselines, without a fault under test, and print their points in order.")
     var list = false
 
-    @Option(help: "Run only this point: the digest of a statement and its occurrence, such as 3fa1c2#4.")
+    @Option(
+        help:
+            "Run only this point: the digest of a statement and its occurrence, such as 3fa1c2#4, or a send, such as kakao#4."
+    )
     var point: Point?
 
     @Option(
         help:
-            "Run only this fault: cut-before, cut-after, cut-inside, late-commit-N, stop-N, kill, hang-N, refuse-N (N leases)."
+            "Run only this fault: cut-before, cut-after, cut-inside, late-commit-N, stop-N, kill, hang-N, refuse-N (N leases), request-before, request-inside, request-after, response-inside."
     )
     var fault: ProxyFault?
 
@@ -120,7 +124,9 @@ struct ProveCommand: AsyncParsableCommand {
     private func repeatRuns(at point: Point, _ pool: Workers) async throws {
         var runs: [Run] = []
         for _ in 0..<times {
-            for fault in fault.map({ [$0] }) ?? ProxyFault.all {
+            for fault in fault.map({ [$0] })
+                ?? (point.digest == Point.send(1).digest ? ProxyFault.ofKakao : ProxyFault.all)
+            {
                 for servers in servers.map({ [$0] }) ?? [1, 2] {
                     for delivery in delivery.map({ [$0] }) ?? Run.Delivery.allCases {
                         runs.append(

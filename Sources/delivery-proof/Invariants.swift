@@ -79,6 +79,7 @@ struct Invariants {
         var found = Findings()
         var seen: Set<Int64> = []
         var uncertainBatches = 0
+        var repeatedBatches: Set<Int64> = []
         for batch in batches {
             for user in batch.users {
                 if !seen.insert(user).inserted { found.add("are in two batches", user, batch.number) }
@@ -91,7 +92,7 @@ struct Invariants {
                         found.add("failed although Kakao accepts them", user, batch.number)
                     }
                 case "uncertain":
-                    if times == 0, run.losableLeases == 0 {
+                    if times == 0, run.losableLeases + run.lostRequests == 0 {
                         found.add(
                             "are uncertain although no byte was sent for them and no lease could be lost",
                             user,
@@ -106,7 +107,8 @@ struct Invariants {
                 if run.delivery == .atMostOnce {
                     found.add("were reached \(times) times although at_most_once", user, batch.number)
                 }
-                if run.losableLeases == 0 {
+                repeatedBatches.insert(batch.number)
+                if run.losableLeases + run.lostRequests == 0 {
                     found.add("were reached \(times) times although no lease could be lost", user, batch.number)
                 }
             }
@@ -114,6 +116,12 @@ struct Invariants {
         }
         for user in 1...Int64(Scenario.users) where !seen.contains(user) { found.add("are in no batch", user, 0) }
         var violations = found.sentences
+        if run.lostRequests > 0, uncertainBatches + repeatedBatches.count > run.lostRequests {
+            violations.append(
+                "\(run.lostRequests) request was lost, but \(uncertainBatches) batches are uncertain and \(repeatedBatches.count) "
+                    + "were sent twice"
+            )
+        }
         let held = 2 * Scenario.maximumConcurrentRequests * max(1, run.losableLeases)
         if run.delivery == .atMostOnce, uncertainBatches > held {
             violations.append(

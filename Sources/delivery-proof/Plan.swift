@@ -61,8 +61,34 @@ struct Plan {
                 }
             }
         }
+        runs += kakaoRuns(after: baselines, startingAt: baselines.count + runs.count + 1)
         var random = SplitMix64(seed: seed)
         return runs.shuffled(using: &random)
+    }
+
+    /// Returns one run for each send to Kakao and fault, with alternating deliveries.
+    private func kakaoRuns(after baselines: [RunResult], startingAt number: Int) -> [Run] {
+        var runs: [Run] = []
+        for servers in 1...2 {
+            let sends = baselines.filter { $0.run.servers == servers && !$0.run.isAfterKill }.map(\.sends).min() ?? 0
+            for (faultIndex, fault) in ProxyFault.ofKakao.enumerated() {
+                let offset = (Int(seed % UInt64(Self.stride)) + 3 * faultIndex + servers) % Self.stride
+                for index in 0..<sends where !isShort || index % Self.stride == offset {
+                    for delivery in Run.Delivery.allCases {
+                        runs.append(
+                            Run(
+                                number: number + runs.count,
+                                point: .send(index + 1),
+                                fault: fault,
+                                servers: servers,
+                                delivery: delivery
+                            )
+                        )
+                    }
+                }
+            }
+        }
+        return runs
     }
 
     private static func points(

@@ -44,7 +44,7 @@ final class Report: Sendable {
             if result.missed { state.notHit.append(run) }
             state.violations += result.violations.isEmpty ? 0 : 1
             if isVerbose {
-                let hit = result.hit.map { "at \($0.description)" } ?? "not hit"
+                let hit = result.hit.map { "at \($0)" } ?? "not hit"
                 lines.append("run \(run.number) (\(run)) \(hit): \(result.duration.inTenths) s")
             } else if ContinuousClock.now - state.lastProgress > Self.progressInterval {
                 state.lastProgress = .now
@@ -52,7 +52,7 @@ final class Report: Sendable {
             }
         }
         if !result.violations.isEmpty {
-            let place = result.hit.map { " at \($0.description)" } ?? ""
+            let place = result.hit.map { " at \($0)" } ?? ""
             lines.append(
                 "VIOLATION in run \(run.number): \(run) --seed \(seed)\(place): \(result.violations.joined(separator: "; ")) "
                     + "[\(result.logs.joined(separator: " "))]"

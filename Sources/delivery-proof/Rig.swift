@@ -19,6 +19,7 @@ final class Rig: Sendable {
     private let database: String
     private let pool: PostgresPool
     private let proxy: PostgresProxy
+    private let kakaoProxy: KakaoProxy
     /// The running servers by number.
     private let servers = Locked<[Int: ServerProcess]>([:])
     /// The number of times that each earlier run had reached users when it was checked.
@@ -38,12 +39,18 @@ final class Rig: Sendable {
         (database, pool) = try await testbed.makeDatabase()
         proxy = try PostgresProxy(loop: testbed.loop, upstream: testbed.upstream, servers: 2)
         proxy.start()
+        kakaoProxy = try KakaoProxy(
+            loop: testbed.loop,
+            upstream: sandbox.url.split(separator: ":").last.flatMap { Int($0) } ?? 0
+        )
+        kakaoProxy.start()
     }
 
     /// Ends the servers and removes the database.
     func close() async {
         for server in servers.withLock({ $0 }).values { await server.end() }
         proxy.shutdown()
+        kakaoProxy.shutdown()
         await sandbox.shutdown()
         await pool.shutdown()
         try? await testbed.dropDatabase(database)
@@ -70,7 +77,7 @@ final class Rig: Sendable {
             "DATABASE_URL": "postgres://postgres@127.0.0.1:\(proxy.ports[number])/\(database)?sslmode=disable",
             "OPERATOR_KEY": Self.operatorKey,
             "KAKAO_ADMIN_KEY": KakaoSandboxSettings().adminKey,
-            "KAKAO_API_URL": sandbox.url,
+            "KAKAO_API_URL": "http://127.0.0.1:\(kakaoProxy.port)",
             "KAKAO_MAX_CONCURRENT_REQUESTS": String(Scenario.maximumConcurrentRequests),
             "HTTP_PORT": "0",
             "LOG_LEVEL": "info",
@@ -103,7 +110,8 @@ final class Rig: Sendable {
         let start = ContinuousClock.now
         let linesBefore = servers.withLock { $0.mapValues { (server: $0, count: $0.lines.count) } }
         Scenario.arm(sandbox, hasRateLimit: !run.isRealTime)
-        proxy.begin(lease: run.lease, run.allArmed)
+        proxy.begin(lease: run.lease, run.allArmed.filter { !$0.fault.isOfKakao })
+        kakaoProxy.begin(run.armed.flatMap { $0.fault.isOfKakao ? $0 : nil })
         var violations: [String] = []
         var record: [(point: Point, key: StatementKey)] = []
         do {
@@ -120,9 +128,10 @@ final class Rig: Sendable {
         violations += lateSends()
         var result = RunResult(
             run: run,
-            hit: run.armed.flatMap { proxy.hit(by: $0) },
+            hit: hit(run),
             violations: violations,
             record: record,
+            sends: kakaoProxy.sends,
             duration: ContinuousClock.now - start
         )
         if !violations.isEmpty {
@@ -132,6 +141,12 @@ final class Rig: Sendable {
             )
         }
         return result
+    }
+
+    private func hit(_ run: Run) -> String? {
+        guard let armed = run.armed else { return nil }
+        guard armed.fault.isOfKakao else { return proxy.hit(by: armed)?.description }
+        return kakaoProxy.isHit ? "send \(armed.point.occurrence)" : nil
     }
 
     /// Returns a sentence for each earlier run whose users were sent to after its end. This reveals a server that did

@@ -33,6 +33,9 @@ struct Run: Sendable, CustomStringConvertible {
     /// whatever the fault.
     var limit: Duration { lease * (allArmed.reduce(6) { $0 + $1.fault.leases }) + .seconds(isRealTime ? 60 : 20) }
 
+    /// The number of requests whose outcome a server cannot know, since the connection to Kakao was lost.
+    var lostRequests: Int { fault?.isOfKakao == true ? 1 : 0 }
+
     /// The number of leases that may be lost to other servers, with the batches that are held under them.
     var losableLeases: Int { allArmed.count { $0.fault.mayLoseLease(servers: servers) } }
 
@@ -47,11 +50,13 @@ struct Run: Sendable, CustomStringConvertible {
 /// The result of a run.
 struct RunResult: Sendable {
     let run: Run
-    /// The statement at which the fault struck; `nil` if its point was not reached.
-    let hit: StatementKey?
+    /// The statement, or the request to Kakao, at which the fault struck; `nil` if its point was not reached.
+    let hit: String?
     let violations: [String]
     /// The executed statements, in order.
     let record: [(point: Point, key: StatementKey)]
+    /// The number of sends to Kakao.
+    let sends: Int
     let duration: Duration
     /// The files with the servers' logs.
     var logs: [String] = []

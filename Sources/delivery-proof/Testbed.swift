@@ -40,7 +40,7 @@ final class Testbed: Sendable {
         self.upstream = upstream
         loops = try EventLoopGroup(count: 1)
         kakaoLoops = try EventLoopGroup(count: 1)
-        client = try HTTPClient(settings: HTTPClientSettings(maximumConnections: 256), loop: loops.loops[0])
+        client = HTTPClient(settings: HTTPClientSettings(maximumConnections: 256), loop: loops.loops[0])
         admin = try Self.pool(url: clusterURL, loop: loops.loops[0])
     }
 

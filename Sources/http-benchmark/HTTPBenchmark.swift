@@ -4,13 +4,24 @@ internal import FoundationEssentials
 internal import Glibc
 internal import HTTPServer
 internal import Logging
+internal import Net
 internal import UnixSignals
 
 @main
 struct HTTPBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "http-benchmark",
-        abstract: "The HTTP engine without a database, for scripts/bench http.",
+        abstract: "The HTTP server and client without a database, for scripts/bench.",
+        subcommands: [ServeCommand.self, ConnectCommand.self],
+        defaultSubcommand: ServeCommand.self
+    )
+}
+
+/// Serves two routes.
+struct ServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "The HTTP server without a database, for scripts/bench http.",
         discussion: "Prints the port on standard output once it listens. Exits on SIGTERM or SIGINT."
     )
 

@@ -59,7 +59,7 @@ struct DoctorCommand: AsyncParsableCommand {
             accessToken: try accessToken(),
             loop: loops.loops[0]
         )
-        return [Finding(.ok, "settings", "read from \(options.source)")] + (try await doctor.findings())
+        return [Finding(.ok, "settings", "read from \(options.source)")] + (await doctor.findings())
     }
 
     /// Returns the access token from the file or the environment. An argument would be visible to every user of the

@@ -31,6 +31,35 @@ import Testing
         }
     }
 
+    @Test("A connection that the server keeps for a second is closed at once, before the server does")
+    func keepAliveTimeout() async throws {
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            while connection.readRequest() != nil { connection.answer("", head: "Keep-Alive: timeout=1, max=100\r\n") }
+        }
+        try await withServer(script) { server in
+            try await withClient { client, _ in
+                for _ in 0..<2 { #expect(await status(client, HTTPClientRequest(url: server.url())) == 200) }
+            }
+            #expect(server.connectionCount == 2)
+        }
+    }
+
+    @Test("An idle connection is closed before the server's announced time")
+    func idleTimeout() async throws {
+        let ended = Signal()
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            while connection.readRequest() != nil { connection.answer("", head: "Keep-Alive: timeout=2\r\n") }
+            ended.fire()
+        }
+        try await withServer(script) { server in
+            try await withClient { client, _ in
+                for _ in 0..<2 { #expect(await status(client, HTTPClientRequest(url: server.url())) == 200) }
+                await ended.wait()
+            }
+            #expect(server.connectionCount == 1)
+        }
+    }
+
     @Test("200 concurrent requests each get their own response, within the connection limit")
     func manyAtOnce() async throws {
         try await withServer(Script.echo) { server in
@@ -93,6 +122,42 @@ import Testing
                 #expect(response.status == 200)
                 #expect(await status(client, request) == 200)
             }
+        }
+    }
+
+    @Test("Thousands of requests whose time to start has passed all fail, and send nothing")
+    func expired() async throws {
+        let (arrived, gate) = (Signal(), Gate())
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            while connection.readRequest() != nil {
+                arrived.fire()
+                gate.wait()
+                connection.answer("")
+            }
+        }
+        try await withServer(script) { server in
+            let settings = HTTPClientSettings(totalTimeout: .seconds(60), maximumConnections: 1)
+            try await withClient(settings) { client, loop in
+                let request = HTTPClientRequest(method: .post, url: server.url(), body: [65])
+                async let first = client.send(request)
+                await arrived.wait()
+                var late = request
+                late.latestStart = EventLoop.milliseconds()
+                let codes = await withTaskGroup(of: HTTPClientError.Code?.self) { [late] group in
+                    for _ in 0..<9000 {
+                        group.addTask(executorPreference: loop) { await failure(client, late)?.code }
+                    }
+                    // On the loop, so that all are in the queue.
+                    await Task(executorPreference: loop) {}.value
+                    gate.open()
+                    return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+                }
+                #expect(codes == [.expired: 9000])
+                let response = try await first
+                #expect(response.status == 200)
+                #expect(await status(client, request) == 200)
+            }
+            #expect(server.requests.count == 2)
         }
     }
 

@@ -1,5 +1,6 @@
 import HTTPClient
 import HTTPTypes
+import Net
 import Testing
 
 /// The bytes of requests on the wire.

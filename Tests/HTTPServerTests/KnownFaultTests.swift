@@ -2,6 +2,7 @@ import EventLoop
 import Glibc
 import HTTPTypes
 import Locking
+import Net
 import Synchronization
 import TestSupport
 import Testing

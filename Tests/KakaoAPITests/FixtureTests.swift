@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
+import Net
 import Schemas
 import TestSupport
 import Testing

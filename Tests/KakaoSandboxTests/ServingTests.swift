@@ -3,6 +3,7 @@ import Glibc
 import HTTPClient
 import HTTPTypes
 import KakaoSandbox
+import Net
 import TestSupport
 import Testing
 
@@ -30,8 +31,8 @@ import Testing
 
                 let group = try EventLoopGroup(count: 1)
                 defer { group.shutdown() }
-                let client = try HTTPClient(
-                    settings: HTTPClientSettings(caCertificateFile: file),
+                let client = HTTPClient(
+                    settings: HTTPClientSettings(trust: try TrustStore(file: file)),
                     loop: group.loops[0]
                 )
                 let trusting = Fixture(sandbox: kakao.sandbox, client: client)
@@ -58,7 +59,7 @@ import Testing
             let url = try await program.url()
             let group = try EventLoopGroup(count: 1)
             defer { group.shutdown() }
-            let client = try HTTPClient(loop: group.loops[0])
+            let client = HTTPClient(loop: group.loops[0])
             var form = FormBody()
             for (name, value) in ["uuid": "1", "device_id": "d", "push_type": "gcm", "push_token": "t"] {
                 form.append(name, value)

@@ -1,3 +1,4 @@
+import EventLoop
 import Testing
 
 @testable import Postgres
@@ -75,16 +76,27 @@ import Testing
 
     @Test("Names need a resolver; paths and numeric addresses do not")
     func lookUps() {
-        #expect(HostAddresses.withoutLookUp("/run/postgresql") == [])
-        #expect(HostAddresses.withoutLookUp("127.0.0.1") == ["127.0.0.1"])
-        #expect(HostAddresses.withoutLookUp("::1") == ["::1"])
-        #expect(HostAddresses.withoutLookUp("localhost") == nil)
-        #expect(throws: Never.self) {
-            let found = try HostAddresses.lookUp(["localhost", "/tmp", "name.invalid"]).get()
-            #expect(found.count == 3)
-            #expect(found[0]?.isEmpty == false)
-            #expect(found[1] == [])
-            #expect(found[2] == nil)
+        #expect(HostResolver.withoutLookUp("/run/postgresql") == [])
+        #expect(HostResolver.withoutLookUp("127.0.0.1") == ["127.0.0.1"])
+        #expect(HostResolver.withoutLookUp("::1") == ["::1"])
+        #expect(HostResolver.withoutLookUp("localhost") == nil)
+    }
+
+    @Test("Each host has its addresses, and an unknown name has none")
+    func resolution() async throws {
+        let group = try EventLoopGroup(count: 1)
+        defer { group.shutdown() }
+        func resolve(_ hosts: [String]) async throws -> [[String]?] {
+            let resolver = HostResolver(hosts: hosts, loop: group.loops[0])
+            return try await withCheckedThrowingContinuation { continuation in
+                Task { await resolver.resolve { continuation.resume(with: $0) } }
+            }
         }
+        let found = try await resolve(["localhost", "/tmp", "name.invalid"])
+        #expect(found.count == 3)
+        #expect(found[0]?.isEmpty == false)
+        #expect(found[1] == [])
+        #expect(found[2] == nil)
+        await #expect(throws: PostgresError.self) { try await resolve(["name.invalid"]) }
     }
 }

@@ -42,6 +42,17 @@ package enum LoopbackSocket {
         return client
     }
 
+    /// Starts to connect to a port, and does not wait until it is connected.
+    ///
+    /// - Throws: ``SystemError``.
+    package static func connecting(to port: UInt16) throws -> Int32 {
+        let client = try make()
+        _ = fcntl(client, F_SETFL, O_NONBLOCK)
+        var address = address(port)
+        _ = with(&address) { Glibc.connect(client, $0, $1) == 0 }
+        return client
+    }
+
     private static func make() throws -> Int32 {
         let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard number >= 0 else { throw SystemError(call: "socket") }

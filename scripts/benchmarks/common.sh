@@ -37,6 +37,13 @@ wait_for() {
     kill -0 "${processes[$name]}" 2>/dev/null || fail "$name exited: $(tail --lines 5 "$work/$name.log" "$work/$name.out")"
 }
 
+# Creates a certificate for localhost, $work/certificate.pem, that is its own authority, and its key $work/key.pem.
+create_certificate() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+        -addext subjectAltName=DNS:localhost -keyout "$work/key.pem" -out "$work/certificate.pem" 2>/dev/null ||
+        fail "openssl req failed"
+}
+
 # The build options of the Dockerfile: the program needs no Swift on the machine that it runs on.
 release=(-c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs)
 release+=(--scratch-path .build-static)
@@ -121,3 +128,31 @@ median() { column "$1" "$2" | sort -n | awk '{v[NR] = $1} END {print v[int((NR +
 last() { column "$1" "$2" | tail -1; }
 # ratio A B: prints A / B with two decimals.
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }
+
+# connect SERIES ADDRESS: runs four openssl s_time in parallel, and adds their new connections/s to the series.
+#
+# Each connection is a full TLS 1.3 handshake and one GET. wrk with Connection: close is unsuitable, since it resumes
+# sessions.
+connect() {
+    local client from=$EPOCHREALTIME to
+    for client in 1 2 3 4; do
+        start "client-$client" openssl s_time -connect "$2" -new -tls1_3 -www /healthz -time "$seconds" \
+            -no-CAfile -no-CApath -no-CAstore
+    done
+    for client in 1 2 3 4; do
+        wait "${processes[client-$client]}" || fail "$1: $(tail -3 "$work/client-$client.log")"
+        unset "processes[client-$client]"
+    done
+    to=$EPOCHREALTIME
+    cat "$work"/client-*.out | awk -v seconds="$(awk "BEGIN {print $to - $from}")" '
+        # "1269 connections in 3 real seconds, 184 bytes read per connection"
+        /real seconds/ {
+            if ($7 >= 100) answered++
+            connections += $1
+        }
+        END {
+            if (answered < 4) exit 1
+            printf "%d\n", connections / seconds
+        }
+    ' >>"$work/$1.series" || fail "$1: connections were not answered"
+}

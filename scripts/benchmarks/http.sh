@@ -66,34 +66,6 @@ check_answers() {
     done
 }
 
-# connect SERIES ADDRESS: runs four openssl s_time in parallel, and adds their new connections/s to the series.
-#
-# Each connection is a full TLS 1.3 handshake and one GET. wrk with Connection: close is unsuitable, since it resumes
-# sessions.
-connect() {
-    local client from=$EPOCHREALTIME to
-    for client in 1 2 3 4; do
-        start "client-$client" openssl s_time -connect "$2" -new -tls1_3 -www /healthz -time "$seconds" \
-            -no-CAfile -no-CApath -no-CAstore
-    done
-    for client in 1 2 3 4; do
-        wait "${processes[client-$client]}" || fail "$1: $(tail -3 "$work/client-$client.log")"
-        unset "processes[client-$client]"
-    done
-    to=$EPOCHREALTIME
-    cat "$work"/client-*.out | awk -v seconds="$(awk "BEGIN {print $to - $from}")" '
-        # "1269 connections in 3 real seconds, 184 bytes read per connection"
-        /real seconds/ {
-            if ($7 >= 100) answered++
-            connections += $1
-        }
-        END {
-            if (answered < 4) exit 1
-            printf "%d\n", connections / seconds
-        }
-    ' >>"$work/$1.series" || fail "$1: connections were not answered"
-}
-
 install_requirements wrk nginx openssl
 hummingbird=$(built_peer hummingbird)
 flyingfox=$(built_peer flyingfox)

@@ -1,4 +1,4 @@
-import HTTPServer
+import Net
 
 /// Checks that the form parser agrees with a simple second parser, and that a written form parses to the same pairs.
 @_cdecl("LLVMFuzzerTestOneInput")

@@ -1,6 +1,7 @@
 import HTTPTypes
 
 @testable import HTTPServer
+@testable import Net
 
 // An input is four bytes of choices, each with the default "0", followed by the bytes that a client sends.
 

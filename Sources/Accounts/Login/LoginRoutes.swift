@@ -6,6 +6,7 @@ internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
 internal import Logging
+internal import Net
 internal import Postgres
 internal import Schemas
 internal import ServiceKit

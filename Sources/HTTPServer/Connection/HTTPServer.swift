@@ -2,6 +2,7 @@ internal import CLinux
 package import EventLoop
 internal import Glibc
 package import Logging
+internal import Net
 
 /// An HTTP/1.1 server on POSIX sockets. Each loop has its own listener, connections and handlers.
 ///

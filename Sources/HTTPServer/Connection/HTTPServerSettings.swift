@@ -1,3 +1,5 @@
+package import Net
+
 /// The settings of a server: its address, and the limits and timeouts for clients.
 package struct HTTPServerSettings: Sendable {
     /// The address to listen on, numeric: `127.0.0.1`, `0.0.0.0`, `::1`, `::`.

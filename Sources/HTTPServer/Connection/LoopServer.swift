@@ -2,6 +2,7 @@ internal import CLinux
 internal import EventLoop
 internal import Glibc
 internal import Logging
+internal import Net
 
 /// The part of a server that belongs to one loop: its listener, connections and handlers.
 final class LoopServer: @unchecked Sendable {

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Locking
+internal import Net
 
 /// Replaces secrets with `***` in logged or displayed text, however a request encodes them.
 package final class SecretMask: Sendable {

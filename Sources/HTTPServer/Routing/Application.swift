@@ -1,5 +1,6 @@
 package import HTTPTypes
 package import Logging
+package import Net
 
 /// Processes every request before its handler, and every response after it.
 ///

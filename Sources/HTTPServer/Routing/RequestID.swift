@@ -1,4 +1,5 @@
 package import HTTPTypes
+internal import Net
 internal import Synchronization
 
 extension HTTPField.Name {

@@ -1,6 +1,7 @@
 internal import HTTPClient
 internal import HTTPTypes
 internal import Locking
+internal import Net
 
 /// Kakao's Admin key of this service. It grants every permission that the service has.
 ///

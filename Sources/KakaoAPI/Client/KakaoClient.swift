@@ -1,6 +1,7 @@
 internal import EventLoop
 package import HTTPClient
 package import HTTPTypes
+internal import Net
 
 /// Kakao's REST API, called on one loop.
 ///

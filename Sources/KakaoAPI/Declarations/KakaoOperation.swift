@@ -1,5 +1,6 @@
-package import HTTPClient
+internal import HTTPClient
 package import HTTPTypes
+package import Net
 package import Schemas
 
 /// The declaration of a call of Kakao's API.

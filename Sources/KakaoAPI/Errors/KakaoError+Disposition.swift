@@ -37,13 +37,13 @@ extension KakaoError {
 
     private static func disposition(_ code: HTTPClientError.Code) -> Disposition {
         switch code {
-        case .cannotResolve, .cannotConnect, .tls, .timedOut, .expired, .connectionLost, .responseTooLarge,
+        case .cannotResolve, .cannotConnect, .proxy, .tls, .timedOut, .expired, .connectionLost, .responseTooLarge,
             .badResponse,
             .canceled,
             .overloaded, .shutDown, .uploadFailed, .internalFailure:
             .retry
         // The API address or the Admin key cannot be sent in this form: a configuration error.
-        case .invalidRequest, .invalidSettings:
+        case .invalidRequest:
             .halt
         }
     }

@@ -3,6 +3,7 @@ internal import HTTPClient
 internal import HTTPTypes
 internal import Locking
 internal import Logging
+internal import Net
 
 /// Reports failed tokens to the `return_url` of a push, as Kakao does (Kakao Push REST API, `for_gcm`).
 ///

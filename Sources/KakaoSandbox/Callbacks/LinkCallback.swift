@@ -2,6 +2,7 @@ internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
 internal import Locking
+internal import Net
 
 /// Calls the push server once when a shared message has arrived (Kakao Link, success callback), without retries.
 final class LinkCallback: Sendable {

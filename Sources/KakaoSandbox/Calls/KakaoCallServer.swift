@@ -3,6 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
+internal import Net
 internal import Schemas
 
 /// Serves Kakao's calls as they are declared, with injected faults: it checks the credential, reads the parameters and

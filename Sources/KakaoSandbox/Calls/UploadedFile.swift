@@ -2,6 +2,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
 internal import KakaoAPI
+internal import Net
 
 /// A file of a call that uploads files.
 struct UploadedFile: Sendable {

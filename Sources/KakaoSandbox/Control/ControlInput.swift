@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Net
 internal import Schemas
 
 /// The input of a control call: the members of a JSON object, or the parameters of a query.

@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import JSON
 internal import KakaoAPI
+internal import Net
 internal import Templates
 
 /// An address that opens the picker of friends, as Kakao's SDKs make it: that of the web page `sharer.kakao.com`, or

@@ -2,6 +2,7 @@ internal import HTTPServer
 internal import HTTPTypes
 package import JSON
 internal import Locking
+internal import Net
 
 /// A webhook that the sandbox has received.
 package struct ReceivedWebhook: Sendable {

@@ -1,6 +1,7 @@
 internal import Callbacks
 internal import Crypto
-package import HTTPServer
+internal import HTTPServer
+package import Net
 internal import ServiceKit
 
 extension Settings {

@@ -6,6 +6,7 @@ package import HTTPServer
 package import LogOutput
 package import Logging
 package import Messages
+internal import Net
 package import Operations
 package import Pushes
 package import Relay

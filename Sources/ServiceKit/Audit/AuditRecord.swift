@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
 internal import HTTPServer
+internal import Net
 package import Postgres
 
 /// A record of the audit log: who did what, to what or to whom.

@@ -3,6 +3,7 @@ internal import HTTPClient
 internal import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
+internal import Net
 
 /// Authentication and authorization of callers.
 struct Authenticator: Authorizer {

@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import HTTPServer
 internal import Locking
+internal import Net
 
 /// Delays for addresses that keep presenting invalid operator keys. Shared by all event loops of a server.
 ///

@@ -3,6 +3,7 @@ package import HTTPServer
 internal import HTTPTypes
 internal import KakaoAPI
 internal import Locking
+internal import Net
 internal import Postgres
 internal import Schemas
 

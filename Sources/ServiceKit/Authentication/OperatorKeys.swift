@@ -2,6 +2,7 @@ internal import EventLoop
 internal import FoundationEssentials
 internal import HTTPServer
 internal import Locking
+internal import Net
 internal import Postgres
 
 /// A cache of valid operator keys with their names and scopes, as stored in the database. Shared by all event loops of a server.

@@ -5,6 +5,7 @@ internal import HTTPServer
 internal import JSON
 internal import KakaoAPI
 internal import Logging
+internal import Net
 internal import Postgres
 
 /// The kinds of bearer token accepted from users, as enabled in the settings. Shared by all event loops.

@@ -3,6 +3,7 @@ internal import HTTPServer
 internal import HTTPTypes
 internal import Locking
 internal import Logging
+internal import Net
 
 /// The rate limits of requests with users' tokens, by user and by address. Shared by all event loops of a server.
 final class UserRequestLimits: Sendable {

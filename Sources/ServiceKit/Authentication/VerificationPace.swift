@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import HTTPServer
 internal import Locking
+internal import Net
 
 /// The rate at which Kakao is asked about unknown access tokens, for each address and for the whole server. Shared by
 /// all event loops.

@@ -6,6 +6,7 @@ package import Journal
 internal import KakaoAPI
 package import Locking
 package import Logging
+internal import Net
 package import Postgres
 
 /// The parts of a server that its features share.
@@ -89,17 +90,16 @@ package struct ServerContext: Sendable {
         self.journal = journal
         let availability = KakaoAvailability(logger: logger)
         self.availability = availability
-        self.loops = try loops.map { [metrics] loop in
-            try LoopServices(
+        let clientSettings = HTTPClientSettings(
+            connectionLimits: KakaoBudget.connectionLimits(kakao.maximumConcurrentRequests),
+            trust: try .reading(kakao.caCertificateFile),
+            proxy: kakao.proxy
+        )
+        self.loops = loops.map { [metrics] loop in
+            LoopServices(
                 loop: loop,
                 pool: PostgresPool(settings: database, loop: loop, logger: logger),
-                client: HTTPClient(
-                    settings: HTTPClientSettings(
-                        connectionLimits: KakaoBudget.connectionLimits(kakao.maximumConcurrentRequests),
-                        caCertificateFile: kakao.caCertificateFile
-                    ),
-                    loop: loop
-                ),
+                client: HTTPClient(settings: clientSettings, loop: loop),
                 kakao: api,
                 logger: logger
             ) {

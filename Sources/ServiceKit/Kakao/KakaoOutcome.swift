@@ -47,10 +47,10 @@ package enum KakaoOutcome: Int, CaseIterable, Sendable {
         case .unreachable(let error):
             switch error.code {
             case .timedOut: self = .timeout
-            case .cannotResolve, .cannotConnect, .tls, .connectionLost: self = .unreachable
+            case .cannotResolve, .cannotConnect, .proxy, .tls, .connectionLost: self = .unreachable
             case .responseTooLarge, .badResponse: self = .badAnswer
             case .canceled, .expired, .overloaded, .shutDown, .uploadFailed, .internalFailure: self = .givenUp
-            case .invalidRequest, .invalidSettings: self = .halt
+            case .invalidRequest: self = .halt
             }
         case .refused:
             switch error.disposition {

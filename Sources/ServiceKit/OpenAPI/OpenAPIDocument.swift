@@ -1,6 +1,7 @@
 internal import HTTPServer
 internal import HTTPTypes
 package import JSON
+internal import Net
 internal import Schemas
 
 /// The OpenAPI 3.1 document of a service: <https://spec.openapis.org/oas/v3.1.1>.

@@ -1,6 +1,7 @@
 package import HTTPServer
 internal import HTTPTypes
 package import JSON
+internal import Net
 internal import Schemas
 
 /// A request to an operation: its caller and its fields.

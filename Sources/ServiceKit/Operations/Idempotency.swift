@@ -1,6 +1,7 @@
 internal import Crypto
 package import HTTPServer
 internal import HTTPTypes
+internal import Net
 internal import Schemas
 
 /// The idempotency of a request with the header `Idempotency-Key`, which is carried out once, however often it is repeated.

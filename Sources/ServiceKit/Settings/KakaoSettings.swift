@@ -1,4 +1,5 @@
 package import Crypto
+package import HTTPClient
 package import KakaoAPI
 
 /// The settings of the app at Kakao and of the calls to Kakao.
@@ -17,6 +18,8 @@ package struct KakaoSettings: SettingsGroup {
     package var apiURL = "https://kapi.kakao.com"
     package var authURL = "https://kauth.kakao.com"
     package var caCertificateFile: String?
+    /// The proxy through which the server calls Kakao.
+    package var proxy: HTTPProxy?
     package var pushVersion = PushVersion.v1
     package var maximumConcurrentRequests = 32
     package var requestsPerSecond: Int?
@@ -110,6 +113,13 @@ package struct KakaoSettings: SettingsGroup {
             optional: .path,
             "CA certificates (PEM) to trust for Kakao's addresses instead of the system's: for the sandbox"
         ),
+        Setting(
+            "kakao.proxy_url",
+            \.proxy,
+            optional: .httpProxy,
+            example: "http://proxy.example.com:3128",
+            "the HTTP proxy through which the server calls Kakao, for machines without a direct way out"
+        ),
         Setting("kakao.push_version", \.pushVersion, .choice, "the version of Kakao's Push API to call"),
         Setting(
             "kakao.max_concurrent_requests",
@@ -148,4 +158,14 @@ package struct KakaoSettings: SettingsGroup {
             throw reader.error("sharing.ka_header", "is required with sharing.app_key_calls.")
         }
     }
+}
+
+extension SettingKind where Value == HTTPProxy {
+    fileprivate static let httpProxy = SettingKind(
+        "`http://host:port` or `http://user:password@host:port`",
+        isSecret: true,
+        problem: "must be http://host:port or http://user:password@host:port, with user and password percent-encoded.",
+        parse: { HTTPProxy(url: $0) },
+        text: { _ in "" }
+    )
 }

@@ -1,5 +1,6 @@
 internal import HTTPServer
 internal import JSON
+internal import Net
 internal import Schemas
 
 /// A body with files: a form, `multipart/form-data`, or one file as the body itself.

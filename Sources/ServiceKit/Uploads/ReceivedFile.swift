@@ -1,6 +1,7 @@
 internal import EventLoop
 package import HTTPServer
 internal import HTTPTypes
+internal import Net
 
 /// A file of a request, in memory.
 package struct ReceivedFile: Sendable {

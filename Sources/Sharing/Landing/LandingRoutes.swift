@@ -2,6 +2,7 @@ internal import EventLoop
 internal import HTTPServer
 internal import HTTPTypes
 internal import JSON
+internal import Net
 internal import Schemas
 internal import ServiceKit
 internal import Templates

@@ -1,6 +1,7 @@
 internal import HTTPClient
 internal import JSON
 internal import KakaoAPI
+internal import Net
 internal import ServiceKit
 
 /// The message of a share as Kakao's SDKs make it, and the addresses with which they open KakaoTalk's picker of friends.

@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import Glibc
 internal import Locking
+internal import Net
 
 /// A proxy between the servers under test and PostgreSQL that counts executed statements and injects faults.
 ///
@@ -160,7 +161,7 @@ final class PostgresProxy: @unchecked Sendable {
         switch fault.kind {
         case .cutBefore:
             faultEnded()
-        case .cutAfter, .cutInside:
+        case .cutAfter, .cutInside, .requestBefore, .requestInside, .requestAfter, .responseInside:
             break
         case .lateCommit:
             dropsCancelRequests = true

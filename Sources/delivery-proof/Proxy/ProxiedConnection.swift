@@ -192,7 +192,7 @@ final class ProxiedConnection {
             forwardGroup()
         case .lateCommit:
             commitLater(after: proxy.duration(of: fault))
-        case .stop, .kill, .hang, .refuse, nil:
+        case .stop, .kill, .hang, .refuse, .requestBefore, .requestInside, .requestAfter, .responseInside, nil:
             // The proxy has carried out the fault, or will do so after this method returns.
             unanswered.append(nil)
             forwardGroup()

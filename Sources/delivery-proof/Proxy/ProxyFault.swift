@@ -1,4 +1,4 @@
-/// A fault that strikes when a statement arrives at the proxy.
+/// A fault that strikes when a statement, or a request to Kakao, arrives at the proxy.
 struct ProxyFault: Hashable, Sendable, CustomStringConvertible {
     enum Kind: String, CaseIterable, Sendable {
         /// The connection is reset, and the statement is not forwarded.
@@ -17,6 +17,14 @@ struct ProxyFault: Hashable, Sendable, CustomStringConvertible {
         case hang
         /// PostgreSQL is unreachable for all servers: connections are reset, and new ones are refused.
         case refuse
+        /// The connection to Kakao is reset, and nothing of the request is forwarded.
+        case requestBefore = "request-before"
+        /// The connection to Kakao is reset after half of the request's body.
+        case requestInside = "request-inside"
+        /// Kakao has carried out the request; the connection is reset before the response.
+        case requestAfter = "request-after"
+        /// Kakao has carried out the request; the connection is closed after half of the response.
+        case responseInside = "response-inside"
     }
 
     let kind: Kind
@@ -37,6 +45,14 @@ struct ProxyFault: Hashable, Sendable, CustomStringConvertible {
         ProxyFault(.stop, leases: 0.05), ProxyFault(.stop, leases: 0.3), ProxyFault(.stop, leases: 1.2),
         kill, ProxyFault(.hang, leases: 1.2), ProxyFault(.refuse, leases: 1.2),
     ]
+
+    /// The faults between a server and Kakao.
+    static let ofKakao: [ProxyFault] = [
+        ProxyFault(.requestBefore), ProxyFault(.requestInside), ProxyFault(.requestAfter), ProxyFault(.responseInside),
+    ]
+
+    /// Whether the fault strikes at a request to Kakao, and not at a statement.
+    var isOfKakao: Bool { Self.ofKakao.contains(self) }
 
     /// The faults that are injected in real time. With a lease of 20 s they last 24 s or 75 s.
     static let realTime: [ProxyFault] = [

@@ -1,6 +1,7 @@
 internal import CLinux
 internal import EventLoop
 internal import Glibc
+internal import Net
 
 /// The socket calls of the proxy. All sockets are non-blocking.
 enum Socket {
@@ -59,6 +60,23 @@ enum Socket {
             )
         }
         guard isSet, result == 0 else { return nil }
+        return descriptor
+    }
+
+    /// Connects to a port of 127.0.0.1; returns `nil` if that is not possible at once.
+    static func connect(port: Int) -> FileDescriptor? {
+        guard let raw = try? make(AF_INET) else { return nil }
+        let descriptor = FileDescriptor(owning: raw)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        address.sin_port = UInt16(truncatingIfNeeded: port).bigEndian
+        var one: Int32 = 1
+        setsockopt(raw, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+        let result = withUnsafeBytes(of: &address) { bytes in
+            Glibc.connect(raw, bytes.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t(bytes.count))
+        }
+        guard result == 0 || errno == EINPROGRESS else { return nil }
         return descriptor
     }
 

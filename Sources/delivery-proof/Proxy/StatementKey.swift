@@ -24,8 +24,11 @@ struct StatementKey: Hashable, Sendable, CustomStringConvertible {
 
 /// The n-th execution of a statement since a run began, counted over all servers of the run.
 struct Point: Hashable, Sendable, CustomStringConvertible {
-    /// The digest of the statement; `*` counts all statements together.
+    /// The digest of the statement; `*` counts all statements together, and `kakao` the sends to Kakao.
     let digest: String
+
+    /// Returns the n-th send to Kakao since a run began.
+    static func send(_ occurrence: Int) -> Point { Point(digest: "kakao", occurrence: occurrence) }
     /// The number of the execution, counted from 1.
     let occurrence: Int
 

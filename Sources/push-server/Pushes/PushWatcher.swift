@@ -6,14 +6,15 @@ internal import UnixSignals
 
 /// Shows the progress of a push until it has ended, is paused or halted, or Ctrl-C is pressed.
 ///
-/// It polls the push once a second. The server also streams changes at `GET /v1/pushes/{id}/events`, but our HTTP
-/// client returns only complete responses. Polling is also easy to retry while the server is unavailable.
+/// It follows the events of the push (`GET /v1/pushes/{id}/events`), and asks for them again if they end early or the server
+/// is unavailable.
 struct PushWatcher {
     private enum Ending: Sendable {
         case push(ShownPush)
         case interrupted
     }
 
+    /// The time after which the events are asked for again.
     private static let interval = Duration.seconds(1)
     /// The time to wait for a server that does not respond. A restart takes much less.
     private static let patience = Duration.seconds(300)
@@ -62,20 +63,24 @@ struct PushWatcher {
         var isAway = false
         while true {
             do {
-                let push = try ShownPush(try await server.push(id))
-                let now = ContinuousClock.now
-                (lastAnswer, isAway) = (now, false)
-                meter.add(push.users.sent + push.users.failed + push.users.uncertain, at: now)
-                let progress = PushProgress(state: push.state, users: push.users, rate: meter.perSecond)
-                if isTerminal {
-                    Terminal.redraw(progress.line(width: Terminal.columns - 1))
-                } else if push != last {
-                    Terminal.writeLine(progress.line)
+                let ended = try await server.events(of: id) { json -> ShownPush? in
+                    guard let push = try json.map({ try ShownPush($0) }) ?? last else { return nil }
+                    let now = ContinuousClock.now
+                    (lastAnswer, isAway) = (now, false)
+                    meter.add(push.users.sent + push.users.failed + push.users.uncertain, at: now)
+                    let progress = PushProgress(state: push.state, users: push.users, rate: meter.perSecond)
+                    if isTerminal {
+                        Terminal.redraw(progress.line(width: Terminal.columns - 1))
+                    } else if push != last {
+                        Terminal.writeLine(progress.line)
+                    }
+                    last = push
+                    let isOver = push.state.isFinal || push.state == .paused || push.state == .halted
+                    return isOver ? push : nil
                 }
-                last = push
-                if push.state.isFinal || push.state == .paused || push.state == .halted {
+                if let ended {
                     if isTerminal { Terminal.writeLine("") }
-                    return push
+                    return ended
                 }
             } catch let failure as CallFailure where failure.kind != .refused && (hasAnswered || last != nil) {
                 guard ContinuousClock.now - lastAnswer < Self.patience else {

@@ -3,6 +3,7 @@ internal import FoundationEssentials
 internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
+internal import Net
 internal import Schemas
 
 /// A client of the HTTP API of a running server, with an operator key.
@@ -25,17 +26,17 @@ struct ServerClient: Sendable {
     private let key: String
     private let http: HTTPClient
 
-    /// - Throws: ``HTTPClientError`` if the file of certificates cannot be read.
+    /// - Throws: `TLSError` if the file of certificates cannot be read.
     init(url: String, key: String, caCertificateFile: String?, loop: EventLoop) throws {
         self.loop = loop
         self.url = url.hasSuffix("/") ? String(url.dropLast()) : url
         self.key = key
-        http = try HTTPClient(
+        http = HTTPClient(
             settings: HTTPClientSettings(
                 connectTimeout: .seconds(5),
                 totalTimeout: .seconds(30),
                 maximumResponseBytes: Self.maximumResponseBytes,
-                caCertificateFile: caCertificateFile,
+                trust: try .reading(caCertificateFile),
                 userAgent: "push-server"
             ),
             loop: loop
@@ -50,6 +51,37 @@ struct ServerClient: Sendable {
 
     func push(_ id: UUID) async throws -> JSONValue {
         try await call(.get, Self.path(id))
+    }
+
+    /// Follows the events of a push, and calls `body` with the push each time that it has changed, and with `nil` when the
+    /// server says that it has not. Returns when the server ends the events, or when `body` returns a value.
+    func events<Result>(of id: UUID, _ body: (JSONValue?) throws -> Result?) async throws -> Result? {
+        let request = request(.get, "\(Self.path(id))/events")
+        do {
+            return try await http.stream(request) { stream -> Result? in
+                guard stream.status == 200 else { throw CallFailure(stream.status, try await stream.next() ?? [], url) }
+                var parser = EventStreamParser()
+                while let part = try await stream.next() {
+                    guard let items = parser.receive(part) else { throw notJSON }
+                    for item in items {
+                        if let result = try body(try json(item)) { return result }
+                    }
+                }
+                return nil
+            }
+        } catch let error as HTTPClientError {
+            throw CallFailure(error, url)
+        }
+    }
+
+    private func json(_ item: EventStreamParser.Item) throws -> JSONValue? {
+        guard case .data(let bytes) = item else { return nil }
+        guard let json = try? JSONValue(parsing: bytes) else { throw notJSON }
+        return json
+    }
+
+    private var notJSON: CallFailure {
+        CallFailure(kind: .refused, description: "The response of \(url) is not JSON. Is it a push-server?")
     }
 
     /// A parameter of a query; `nil` for none.
@@ -309,9 +341,7 @@ struct ServerClient: Sendable {
             timeout: timeout
         )
         guard !answer.isEmpty else { return .null }
-        guard let json = try? JSONValue(parsing: answer) else {
-            throw CallFailure(kind: .refused, description: "The response of \(url) is not JSON. Is it a push-server?")
-        }
+        guard let json = try? JSONValue(parsing: answer) else { throw notJSON }
         return json
     }
 
@@ -324,8 +354,7 @@ struct ServerClient: Sendable {
         idempotencyKey: String? = nil,
         timeout: Duration? = nil
     ) async throws -> [UInt8] {
-        var request = HTTPClientRequest(method: method, url: url + path, body: body, totalTimeout: timeout)
-        request.headerFields[.authorization] = "Bearer \(key)"
+        var request = request(method, path, body, timeout: timeout)
         request.headerFields[.contentType] = contentType
         if let name = HTTPField.Name("Idempotency-Key") { request.headerFields[name] = idempotencyKey }
         let response: HTTPClientResponse
@@ -334,8 +363,19 @@ struct ServerClient: Sendable {
         } catch {
             throw CallFailure(error, url)
         }
-        guard (200...299).contains(response.status) else { throw CallFailure(response, url) }
+        guard (200...299).contains(response.status) else { throw CallFailure(response.status, response.body, url) }
         return response.body
+    }
+
+    private func request(
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ body: [UInt8] = [],
+        timeout: Duration? = nil
+    ) -> HTTPClientRequest {
+        var request = HTTPClientRequest(method: method, url: url + path, body: body, totalTimeout: timeout)
+        request.headerFields[.authorization] = "Bearer \(key)"
+        return request
     }
 }
 
@@ -361,7 +401,7 @@ extension CallFailure {
     /// - Parameter url: The server's URL, for messages.
     fileprivate init(_ error: HTTPClientError, _ url: String) {
         switch error.code {
-        case .cannotResolve, .cannotConnect:
+        case .cannotResolve, .cannotConnect, .proxy:
             kind = .unreachable
             description = """
                 Cannot connect to \(url) (\(error.message)). Start the server with push-server serve or push-server dev, or give its \
@@ -379,7 +419,7 @@ extension CallFailure {
         case .invalidRequest:
             kind = .refused
             description = "--url or SERVER_URL must be a URL such as http://127.0.0.1:8080: \(error.message)."
-        case .invalidSettings, .responseTooLarge, .badResponse, .canceled, .expired, .overloaded, .shutDown,
+        case .responseTooLarge, .badResponse, .canceled, .expired, .overloaded, .shutDown,
             .uploadFailed,
             .internalFailure:
             kind = .refused
@@ -387,12 +427,12 @@ extension CallFailure {
         }
     }
 
-    fileprivate init(_ response: HTTPClientResponse, _ url: String) {
-        kind = (502...504).contains(response.status) ? .unavailable : .refused
-        let detail = (try? JSONValue(parsing: response.body))?["detail"]?.string
-        let problem = detail.map(Text.printable) ?? "\(url) responded with \(response.status). Is it a push-server?"
+    fileprivate init(_ status: Int, _ body: [UInt8], _ url: String) {
+        kind = (502...504).contains(status) ? .unavailable : .refused
+        let detail = (try? JSONValue(parsing: body))?["detail"]?.string
+        let problem = detail.map(Text.printable) ?? "\(url) responded with \(status). Is it a push-server?"
         // A server with a port for operators offers none of their paths at the other one.
-        let isUnknownPath = response.status == 404 && detail == "There is nothing at this path."
+        let isUnknownPath = status == 404 && detail == "There is nothing at this path."
         description = isUnknownPath ? "\(problem) If \(url) is not the server's http.operator_port, use that." : problem
     }
 }

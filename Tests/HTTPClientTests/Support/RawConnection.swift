@@ -41,6 +41,12 @@ final class RawConnection: @unchecked Sendable {
         }
     }
 
+    /// Returns whether there is room to write within `milliseconds`.
+    func canWrite(within milliseconds: Int32) -> Bool {
+        var event = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        return poll(&event, 1, milliseconds) != 0
+    }
+
     /// Waits until the unread bytes end with `text`, and leaves them unread.
     func waitForUnread(_ text: String) {
         var unread = [UInt8](repeating: 0, count: 64 * 1024)
@@ -59,6 +65,21 @@ final class RawConnection: @unchecked Sendable {
     /// Reads and discards bytes until the peer closes.
     func waitForEnd() {
         while receive() { buffer.removeAll() }
+    }
+
+    /// Copies bytes in both directions between the peer and a port of this machine, until either side closes.
+    func relay(to port: UInt16) {
+        guard let other = try? LoopbackSocket.connect(to: port) else { return }
+        defer { _ = Glibc.close(other) }
+        guard sendAll(buffer, to: other) else { return }
+        var events = [descriptor, other].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        var part = [UInt8](repeating: 0, count: 64 * 1024)
+        while poll(&events, 2, -1) > 0 {
+            for (index, target) in [other, descriptor].enumerated() where events[index].revents != 0 {
+                let count = recv(events[index].fd, &part, part.count, 0)
+                guard count > 0, sendAll(part[..<count], to: target) else { return }
+            }
+        }
     }
 
     private func receive() -> Bool {

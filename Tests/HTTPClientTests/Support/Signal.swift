@@ -32,3 +32,13 @@ final class Gate: Sendable {
         semaphore.signal()
     }
 }
+
+/// Runs `body`, which may block, on a thread of its own.
+func blocking(_ body: @escaping @Sendable () -> Void) async {
+    await withCheckedContinuation { continuation in
+        DispatchQueue(label: "blocking").async {
+            body()
+            continuation.resume()
+        }
+    }
+}

@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// A TLS server with a self-signed certificate for `localhost`, run by the command `openssl`.
+/// A TLS server with a certificate for `localhost`, unless another is given, run by the command `openssl`.
 final class TLSServer: Sendable {
     let port: String
     /// The path of the certificate in PEM form.
@@ -9,12 +9,18 @@ final class TLSServer: Sendable {
 
     /// Runs a server for the duration of `body`.
     static func run(options: [String] = [], _ body: (TLSServer) async throws -> Void) async throws {
+        try await run(TestCertificate(.init(commonName: "localhost", names: "DNS:localhost")), options: options, body)
+    }
+
+    /// Runs a server with a certificate for the duration of `body`.
+    static func run(
+        _ own: TestCertificate,
+        options: [String] = [],
+        _ body: (TLSServer) async throws -> Void
+    ) async throws {
         let folder = try TemporaryFolder.make()
-        let (certificate, key) = ("\(folder)/certificate.pem", "\(folder)/key.pem")
-        _ = try await Program.run([
-            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate,
-        ])
+        let certificate = try writeFile(Array(own.pem.utf8), to: "\(folder)/certificate.pem")
+        let key = try writeFile(Array(own.keyPEM.utf8), to: "\(folder)/key.pem")
         let command = try Command(["s_server", "-accept", "0", "-cert", certificate, "-key", key, "-www"] + options)
         defer { command.end() }
         while let line = command.readLine() {

@@ -10,7 +10,7 @@ func withClient<Result>(
     let group = try EventLoopGroup(count: 1)
     defer { group.shutdown() }
     let loop = group.loops[0]
-    let client = try HTTPClient(settings: settings, loop: loop)
+    let client = HTTPClient(settings: settings, loop: loop)
     do {
         let result = try await body(client, loop)
         await client.shutdown()

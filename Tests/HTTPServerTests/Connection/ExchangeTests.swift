@@ -1,4 +1,5 @@
 import HTTPTypes
+import Net
 import Testing
 
 @testable import HTTPServer

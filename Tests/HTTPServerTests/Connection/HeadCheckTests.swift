@@ -1,5 +1,6 @@
 import HTTPTypes
 import Locking
+import Net
 import TestSupport
 import Testing
 

@@ -2,6 +2,7 @@ import EventLoop
 import Glibc
 import HTTPTypes
 import Logging
+import Net
 import TestSupport
 import Testing
 

@@ -2,6 +2,7 @@ import EventLoop
 import HTTPTypes
 import Locking
 import Logging
+import Net
 import Synchronization
 import TestSupport
 import Testing

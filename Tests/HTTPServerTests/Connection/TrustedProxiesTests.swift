@@ -1,4 +1,5 @@
 import HTTPTypes
+import Net
 import TestSupport
 import Testing
 

@@ -2,6 +2,7 @@ import Dispatch
 import EventLoop
 import Glibc
 import Locking
+import Net
 import TestSupport
 
 /// A client that sends raw bytes and parses the responses, over its own blocking socket.

@@ -1,4 +1,5 @@
 import HTTPTypes
+import Net
 
 @testable import HTTPServer
 
@@ -181,6 +182,8 @@ struct SecondReading {
     /// Returns the body that begins at `start` and its end, or `nil` if the body is truncated or malformed.
     private func body(of head: RequestHead, from start: Int) throws(Violation) -> (bytes: [UInt8], end: Int)? {
         switch head.framing {
+        case .untilEnd:
+            throw Violation("a request ends with the connection")
         case .fixed(let length):
             guard length <= stream.count - start else { return nil }
             return (Array(stream[start..<start + length]), start + length)

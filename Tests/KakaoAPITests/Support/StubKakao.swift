@@ -81,7 +81,7 @@ func withClient<Result>(
 ) async throws -> Result {
     let group = try EventLoopGroup(count: 1)
     defer { group.shutdown() }
-    let client = try HTTPClient(settings: HTTPClientSettings(totalTimeout: timeout), loop: group.loops[0])
+    let client = HTTPClient(settings: HTTPClientSettings(totalTimeout: timeout), loop: group.loops[0])
     let settings = KakaoAPISettings(
         apiURL: url,
         authURL: url + "/auth",

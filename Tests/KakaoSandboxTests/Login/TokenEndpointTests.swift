@@ -2,6 +2,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoAPI
+import Net
 import TestSupport
 import Testing
 

@@ -2,6 +2,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Net
 import Testing
 
 /// Invalid parameters, which Kakao rejects with -2.

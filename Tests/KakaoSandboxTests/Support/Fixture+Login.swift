@@ -5,6 +5,7 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import KakaoSandbox
+import Net
 
 /// The codes and tokens of Kakao Login.
 extension Fixture {

@@ -2,6 +2,7 @@ import EventLoop
 import HTTPServer
 import HTTPTypes
 import Logging
+import Net
 
 /// A push server as Kakao sees it, which records requests and responds with a fixed status.
 final class Receiver: Sendable {

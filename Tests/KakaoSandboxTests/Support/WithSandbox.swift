@@ -4,6 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import KakaoSandbox
+import Net
 import Testing
 
 /// A running sandbox, and a client that calls it as a push server does.
@@ -124,7 +125,7 @@ func withSandbox<Result>(
     defer { group.shutdown() }
     let sandbox = try KakaoSandbox(settings: settings, loops: group)
     sandbox.start()
-    let client = try HTTPClient(settings: clientSettings, loop: group.loops[0])
+    let client = HTTPClient(settings: clientSettings, loop: group.loops[0])
     do {
         let result = try await body(Fixture(sandbox: sandbox, client: client))
         await client.shutdown()

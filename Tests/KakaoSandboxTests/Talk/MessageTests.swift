@@ -3,6 +3,7 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import KakaoSandbox
+import Net
 import Testing
 
 /// Messages to friends and to the user's own chatroom.

@@ -479,9 +479,9 @@ import Testing
                 let base = try await server.url()
                 environment["HTTP_PORT"] = base.split(separator: ":").last.map(String.init)
                 let accepted = Accepted()
-                let client = try HTTPClient(
+                let client = HTTPClient(
                     settings: HTTPClientSettings(totalTimeout: .seconds(5), maximumConnections: 16),
-                    loop: Shared.loop
+                    loop: try Shared.loop
                 )
                 let load = Task {
                     await withDiscardingTaskGroup { group in

@@ -5,6 +5,7 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Net
 import Postgres
 import Subprocess
 import SystemPackage

@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPServer
 import JSON
 import KakaoSandbox
+import Net
 import PushService
 import Pushes
 import ServiceKit

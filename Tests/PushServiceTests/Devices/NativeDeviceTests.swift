@@ -4,6 +4,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Net
 import PushService
 import ServiceKit
 import TestSupport

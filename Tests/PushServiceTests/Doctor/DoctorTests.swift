@@ -5,6 +5,7 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Net
 import Postgres
 import ServiceKit
 import Subprocess
@@ -177,8 +178,18 @@ import Testing
             environment["KAKAO_AUTH_URL"] = "http://no-such-host.invalid"
             examination = try await Examination(environment)
             #expect(examination.wrong == ["kakao.api_url", "kakao.auth_url"])
-            #expect(examination["kakao.api_url"]?.text.contains("Failed to connect") == true)
+            #expect(examination["kakao.api_url"]?.text.contains("Connection refused") == true)
             #expect(examination["kakao.auth_url"]?.text.contains("name servers") == true)
+
+            environment["KAKAO_PROXY_URL"] = "http://user:secret-of-proxy@127.0.0.1:1"
+            examination = try await Examination(environment)
+            #expect(examination.wrong == ["kakao.proxy_url", "kakao.auth_url"])
+            #expect(
+                examination["kakao.proxy_url"]?.text.contains("the proxy http://127.0.0.1:1: Connection refused")
+                    == true
+            )
+            #expect(examination["kakao.api_url"]?.state == "skipped")
+            #expect(examination.findings.allSatisfy { !$0.text.contains("secret-of-proxy") })
 
             environment["KAKAO_CA_CERTIFICATE_FILE"] = "/nowhere/kakao.pem"
             examination = try await Examination(environment)
@@ -349,7 +360,7 @@ import Testing
         try await withService {
             $0.operatorPort = 0
         } _: { service in
-            let client = try HTTPClient(loop: try Shared.loop)
+            let client = HTTPClient(loop: try Shared.loop)
             func examine(_ url: String, port: Int? = 8081) async -> Finding {
                 var settings = service.settings
                 settings.operatorPort = port
@@ -371,7 +382,7 @@ import Testing
         var settings = Settings.test("postgres://localhost/none", kakao: "http://127.0.0.1:1")
         // A numeric host needs no DNS lookup.
         settings.publicURL = .given("https://8.8.8.8/push")
-        let checks = AddressChecks(settings: settings, client: try HTTPClient(loop: try Shared.loop))
+        let checks = AddressChecks(settings: settings, client: HTTPClient(loop: try Shared.loop))
         let link = "8.8.8.8; enter in Kakao's console: https://8.8.8.8/push/kakao/link/callback (KakaoTalk Share)"
         var finding = await checks.publicURL()
         #expect(finding.state == .ok)

@@ -37,7 +37,7 @@ import Testing
                     pool: database.pool,
                     kakao: KakaoClient(
                         settings: KakaoAPISettings(apiURL: url, adminKey: AdminKey(Keys.admin)),
-                        client: try HTTPClient(loop: Shared.loop)
+                        client: HTTPClient(loop: try Shared.loop)
                     ),
                     tokens: OneToken()
                 )

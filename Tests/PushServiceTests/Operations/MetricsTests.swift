@@ -155,10 +155,12 @@ extension Exposition {
             return KakaoOutcome(KakaoError(kind: .unreachable(error))).label
         }
         #expect(outcome(.timedOut) == "timeout")
-        #expect([.cannotResolve, .cannotConnect, .tls, .connectionLost].allSatisfy { outcome($0) == "unreachable" })
+        #expect(
+            [.cannotResolve, .cannotConnect, .proxy, .tls, .connectionLost].allSatisfy { outcome($0) == "unreachable" }
+        )
         #expect([.responseTooLarge, .badResponse].allSatisfy { outcome($0) == "bad_answer" })
         #expect([.canceled, .overloaded, .shutDown, .internalFailure].allSatisfy { outcome($0) == "given_up" })
-        #expect([.invalidRequest, .invalidSettings].allSatisfy { outcome($0) == "halt" })
+        #expect([.invalidRequest].allSatisfy { outcome($0) == "halt" })
         #expect(KakaoOutcome(KakaoError(kind: .badAnswer)).label == "bad_answer")
         #expect(KakaoOutcome(nil).label == "ok")
     }

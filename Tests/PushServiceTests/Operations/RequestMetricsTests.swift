@@ -7,6 +7,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import LogOutput
+import Net
 import Postgres
 import PushService
 import Subprocess

@@ -5,6 +5,7 @@ import HTTPServer
 import KakaoAPI
 import LogOutput
 import Logging
+import Net
 import PushService
 import ServiceKit
 import TestSupport

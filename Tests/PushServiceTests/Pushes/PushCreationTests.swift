@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Net
 import Postgres
 import ServiceKit
 import TestSupport

@@ -3,6 +3,7 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import KakaoSandbox
+import Net
 import PushService
 import ServiceKit
 import TestSupport

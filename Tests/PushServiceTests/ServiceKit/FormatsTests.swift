@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPServer
+import Net
 import Postgres
 import ServiceKit
 import Testing

@@ -5,6 +5,7 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Net
 import PushService
 import ServiceKit
 import Sharing

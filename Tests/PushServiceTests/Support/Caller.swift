@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPServer
 import HTTPTypes
 import JSON
+import Net
 import PushService
 import TestSupport
 import Testing
@@ -31,9 +32,9 @@ struct Caller: Sendable {
         let settings = HTTPClientSettings(
             totalTimeout: .seconds(30),
             maximumConnections: 64,
-            caCertificateFile: caCertificateFile
+            trust: try .reading(caCertificateFile)
         )
-        return try HTTPClient(settings: settings, loop: try Shared.loop)
+        return HTTPClient(settings: settings, loop: try Shared.loop)
     }
 
     /// Returns a copy with another `Authorization`.

@@ -3,6 +3,7 @@ import HTTPClient
 import JSON
 import KakaoAPI
 import KakaoSandbox
+import Net
 import Testing
 
 /// A request of Kakao's documentation, as a client of this server sends it.

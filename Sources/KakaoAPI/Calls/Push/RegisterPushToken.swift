@@ -1,6 +1,7 @@
 internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
+internal import Net
 internal import Schemas
 
 /// Registers a user's device or renews its registration. Repeating a registration only restarts its lifetime. (Kakao,

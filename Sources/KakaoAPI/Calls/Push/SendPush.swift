@@ -1,6 +1,7 @@
 internal import HTTPClient
 internal import HTTPTypes
 internal import JSON
+internal import Net
 internal import Schemas
 
 /// Sends a message to all devices of some users. (Kakao, "Push: REST API", "Send push".)

@@ -1,5 +1,6 @@
 import EventLoop
 import HTTPServer
+import Net
 import Testing
 
 @testable import ServiceKit

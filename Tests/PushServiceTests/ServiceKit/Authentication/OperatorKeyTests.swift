@@ -6,6 +6,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Logging
+import Net
 import Postgres
 import TestSupport
 import Testing

@@ -2,6 +2,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
+import Net
 import Testing
 
 /// Tests of invalid input. The response is 400 with the name of the field, nothing is stored, and Kakao is not called.

@@ -97,7 +97,7 @@ import Testing
                 adminKey: AdminKey(Keys.admin),
                 app: KakaoAppKey(key: AdminKey("sandbox-native-app-key"), ka: "sdk/2.27.3")
             )
-            let client = try HTTPClient(loop: Shared.loop)
+            let client = HTTPClient(loop: try Shared.loop)
             func library(_ settings: KakaoAPISettings) throws -> ImageLibrary {
                 ImageLibrary(
                     store: ImageStore(pool: database.pool),

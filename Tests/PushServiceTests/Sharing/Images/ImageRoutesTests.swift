@@ -5,6 +5,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Logging
+import Net
 import PushService
 import ServiceKit
 import TestSupport

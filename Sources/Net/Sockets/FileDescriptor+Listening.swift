@@ -1,0 +1,78 @@
+internal import CLinux
+package import EventLoop
+internal import Glibc
+
+extension FileDescriptor {
+    /// Returns a non-blocking socket that listens on a numeric address and shares its port with the other loops'
+    /// listeners.
+    ///
+    /// - Throws: ``SystemError`` that names the call and the address.
+    package static func listening(on host: String, port: Int) throws -> FileDescriptor {
+        let descriptor = try bound(to: host, port: port, options: [SO_REUSEADDR, SO_REUSEPORT])
+        // Accepted connections inherit both options.
+        // One `send` contains a whole response, so waiting to fill a packet would only delay it (Nagle's algorithm).
+        try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, to: 1)
+        // Limits the kernel memory for a slow reader. By default the kernel buffers megabytes per connection.
+        try descriptor.set(Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, to: unsentLimit)
+        guard listen(descriptor.rawValue, 4096) == 0 else { throw SystemError(call: "listen(\(host):\(port))") }
+        return descriptor
+    }
+
+    /// The maximum number of unsent bytes in the kernel: enough for the responses of a few round trips.
+    private static let unsentLimit: Int32 = 128 * 1024
+
+    /// Makes closing reset the connection, so that the kernel discards the bytes that the peer has not taken.
+    package func resetOnClose() {
+        var value = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(rawValue, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
+    }
+
+    private func set(_ level: Int32, _ option: Int32, to value: Int32) throws {
+        var value = value
+        guard setsockopt(rawValue, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+            throw SystemError(call: "setsockopt")
+        }
+    }
+
+    /// Checks that no other server uses the port.
+    ///
+    /// With `SO_REUSEPORT`, a second server of the same user would share the port without an error and get half of the
+    /// connections.
+    ///
+    /// - Throws: ``SystemError`` with `EADDRINUSE` if another server does.
+    package static func checkIsFree(_ host: String, port: Int) throws {
+        _ = try bound(to: host, port: port, options: [SO_REUSEADDR])
+    }
+
+    private static func bound(to host: String, port: Int, options: [Int32]) throws -> FileDescriptor {
+        var hints = addrinfo()
+        // Numeric only, so that this neither blocks nor leaves the choice of address to a name server.
+        hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var list: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, String(port), &hints, &list) == 0, let address = list?.pointee else {
+            throw SystemError(call: "getaddrinfo(\(host))", code: EINVAL)
+        }
+        defer { freeaddrinfo(list) }
+        let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        let number = socket(address.ai_family, type, 0)
+        guard number >= 0 else { throw SystemError(call: "socket") }
+        let descriptor = FileDescriptor(owning: number)
+        for option in options { try descriptor.set(SOL_SOCKET, option, to: 1) }
+        guard bind(number, address.ai_addr, address.ai_addrlen) == 0 else {
+            throw SystemError(call: "bind(\(host):\(port))")
+        }
+        return descriptor
+    }
+
+    /// Returns the port that the kernel assigned to the socket.
+    package func boundPort() throws -> Int {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let result = withUnsafeMutablePointer(to: &storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(rawValue, $0, &length) }
+        }
+        guard result == 0 else { throw SystemError(call: "getsockname") }
+        return SocketAddress(storage).port
+    }
+}

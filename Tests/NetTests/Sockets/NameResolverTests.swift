@@ -1,0 +1,95 @@
+import Dispatch
+import EventLoop
+import Locking
+import Net
+import TestSupport
+import Testing
+
+/// The resolver of host names.
+@Suite(.timeLimit(.minutes(1))) struct NameResolverTests {
+    /// A look-up that counts its calls, and knows names that begin with `known`.
+    private final class LookUps: Sendable {
+        let names = Locked<[String]>([])
+
+        var resolver: NameResolver {
+            NameResolver { [names] name in
+                names.withLock { $0.append(name) }
+                guard name.hasPrefix("known"), let address = SocketAddress("127.0.0.1") else {
+                    return .failure(NameResolver.Failure("\(name): unknown"))
+                }
+                return .success([address])
+            }
+        }
+
+        func count(of name: String) -> Int { names.withLock { $0.count { $0 == name } } }
+    }
+
+    @Test("The system's resolver knows localhost, and says which name it does not know")
+    func system() async throws {
+        #expect(try await !NameResolver.system.addresses(of: "localhost").get().isEmpty)
+        await #expect(throws: NameResolver.Failure.self) {
+            try await NameResolver.system.addresses(of: "name.invalid").get()
+        }
+        guard case .failure(let failure) = NameResolver.lookUp("name.invalid") else {
+            Issue.record("name.invalid has an address")
+            return
+        }
+        #expect(failure.description.hasPrefix("name.invalid: "))
+    }
+
+    @Test("A numeric address needs no look-up")
+    func numeric() async throws {
+        let lookUps = LookUps()
+        let resolver = lookUps.resolver
+        #expect(try await resolver.addresses(of: "10.1.2.3").get().map(\.host) == ["10.1.2.3"])
+        #expect(try await resolver.addresses(of: "::1").get().map(\.isV6) == [true])
+        #expect(lookUps.names.withLock { $0.isEmpty })
+    }
+
+    @Test("Addresses and failures are kept, until they are forgotten")
+    func memory() async throws {
+        let lookUps = LookUps()
+        let resolver = lookUps.resolver
+        for name in ["known", "unknown"] {
+            for _ in 0..<3 { _ = await resolver.addresses(of: name) }
+            #expect(lookUps.count(of: name) == 1)
+            resolver.forget(name)
+            _ = await resolver.addresses(of: name)
+            #expect(lookUps.count(of: name) == 2)
+        }
+    }
+
+    @Test("More names than are kept are resolved nevertheless")
+    func manyNames() async throws {
+        let resolver = LookUps().resolver
+        for number in 0..<600 { #expect(try await resolver.addresses(of: "known-\(number)").get().count == 1) }
+    }
+
+    @Test("Concurrent questions share a look-up, and a resolver that hangs blocks nothing else")
+    func hanging() async throws {
+        let gate = DispatchSemaphore(value: 0)
+        let names = Locked<[String]>([])
+        let resolver = NameResolver { name in
+            names.withLock { $0.append(name) }
+            gate.wait()
+            return .success([])
+        }
+        let group = try EventLoopGroup(count: 1)
+        defer { group.shutdown() }
+        let answers = Locked(0)
+        for number in 0..<64 {
+            for _ in 0..<3 {
+                resolver.addresses(of: "name-\(number)", on: group.loops[0]) { _ in answers.withLock { $0 += 1 } }
+            }
+        }
+        try await eventually("look-ups hang") { names.withLock { $0.count } == 4 }
+        // Where files are written and certificates are read.
+        await withCheckedContinuation { continuation in
+            EventLoop.blocking.async { continuation.resume() }
+        }
+        for _ in 0..<64 { gate.signal() }
+        try await eventually("all are answered") { answers.withLock { $0 } == 3 * 64 }
+        #expect(names.withLock { Set($0).count } == 64)
+        #expect(names.withLock { $0.count } == 64)
+    }
+}
