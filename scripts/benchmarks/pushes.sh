@@ -6,13 +6,16 @@
 connections=32
 message='{"for_gcm":{"custom_field":{"title":"Flash sale","text":"Everything is half price until midnight","link":"https://example.com/sale"}}}'
 
-# Starts nginx in place of Kakao: it accepts every request at once. Sets $port, and $timed_port, on which it also logs
-# the time of each request.
+# Starts nginx in place of Kakao: it accepts every request at once. Sets $port; $timed_port, on which it also logs
+# the time of each request; and $tls_port, on which it has the certificate $work/certificate.pem for localhost.
 start_sink() {
-    port=$(free_port)
-    timed_port=$(free_port)
-    while [ "$timed_port" = "$port" ]; do timed_port=$(free_port); done
-    sed "s|@PORT@|$port|; s|@TIMED_PORT@|$timed_port|" scripts/peers/sink.conf >"$work/sink.conf"
+    local ports
+    mapfile -t ports < <(for _ in {1..20}; do free_port && echo; done | sort --unique | shuf --head-count 3)
+    [ "${#ports[@]}" = 3 ] || fail "there are no three free ports"
+    port=${ports[0]} timed_port=${ports[1]} tls_port=${ports[2]}
+    create_certificate
+    sed "s|@PORT@|$port|; s|@TIMED_PORT@|$timed_port|; s|@TLS_PORT@|$tls_port|; s|@CERTIFICATE@|$work/certificate.pem|; s|@KEY@|$work/key.pem|" \
+        scripts/peers/sink.conf >"$work/sink.conf"
     start sink nginx -p "$work" -c "$work/sink.conf" -e "$work/sink.error.log"
     wait_for sink curl -sf "http://127.0.0.1:$port/"
 }
