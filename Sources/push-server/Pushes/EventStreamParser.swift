@@ -2,8 +2,8 @@
 ///
 /// Only their data matters here: names and ids are ignored.
 struct EventStreamParser {
-    /// The maximum length of a line. A push with the most users that a request may name is far below.
-    private static let maximumLine = 16 * 1024 * 1024
+    /// The maximum length of an event. A push with the most users that a request may name is far below.
+    private static let maximumEvent = 16 * 1024 * 1024
 
     /// What a stream contains.
     enum Item: Equatable {
@@ -15,14 +15,14 @@ struct EventStreamParser {
     private var line: [UInt8] = []
     private var data: [UInt8]?
 
-    /// Returns the items that the next bytes complete. Returns `nil` if a line is too long.
+    /// Returns the items that the next bytes complete. Returns `nil` if an event is too long.
     mutating func receive(_ bytes: [UInt8]) -> [Item]? {
         var items: [Item] = []
         for byte in bytes {
             if byte == UInt8(ascii: "\n") {
                 if let item = endLine() { items.append(item) }
             } else {
-                guard line.count < Self.maximumLine else { return nil }
+                guard line.count + (data?.count ?? 0) < Self.maximumEvent else { return nil }
                 line.append(byte)
             }
         }

@@ -16,8 +16,6 @@ struct PushWatcher {
 
     /// The time after which the events are asked for again.
     private static let interval = Duration.seconds(1)
-    /// The time to wait for a server that does not respond. A restart takes much less.
-    private static let patience = Duration.seconds(300)
     /// The exit code with which a shell reports a program that SIGINT terminated.
     private static let interruptedCode: Int32 = 130
 
@@ -26,6 +24,8 @@ struct PushWatcher {
     /// Whether the server has responded before. If it does not respond at first, the watcher waits for it only in that
     /// case.
     var hasAnswered = false
+    /// The time to wait for a server that does not respond. A restart takes much less.
+    var patience = Duration.seconds(300)
 
     private var idText: String { id.uuidString.lowercased() }
 
@@ -55,18 +55,18 @@ struct PushWatcher {
     }
 
     /// Shows the progress and returns the push once it has ended, or is paused or halted.
-    private func follow() async throws -> ShownPush {
+    func follow() async throws -> ShownPush {
         let isTerminal = Terminal.isOutput
         var meter = RateMeter()
         var last: ShownPush?
-        var lastAnswer = ContinuousClock.now
-        var isAway = false
+        // Counted from the first failure, since this process may have been stopped, or the machine suspended, before it.
+        var awaySince: ContinuousClock.Instant?
         while true {
             do {
                 let ended = try await server.events(of: id) { json -> ShownPush? in
                     guard let push = try json.map({ try ShownPush($0) }) ?? last else { return nil }
                     let now = ContinuousClock.now
-                    (lastAnswer, isAway) = (now, false)
+                    awaySince = nil
                     meter.add(push.users.sent + push.users.failed + push.users.uncertain, at: now)
                     let progress = PushProgress(state: push.state, users: push.users, rate: meter.perSecond)
                     if isTerminal {
@@ -83,15 +83,17 @@ struct PushWatcher {
                     return ended
                 }
             } catch let failure as CallFailure where failure.kind != .refused && (hasAnswered || last != nil) {
-                guard ContinuousClock.now - lastAnswer < Self.patience else {
-                    if isTerminal { Terminal.writeLine("") }
-                    throw failure
-                }
-                if !isAway {
+                let now = ContinuousClock.now
+                if awaySince == nil {
                     if isTerminal { Terminal.writeLine("") }
                     Terminal.writeError("The server does not respond; waiting for it.")
                 }
-                isAway = true
+                let begin = awaySince ?? now
+                awaySince = begin
+                guard now - begin < patience else {
+                    if isTerminal { Terminal.writeLine("") }
+                    throw failure
+                }
             }
             try await server.loop.sleep(for: Self.interval)
         }

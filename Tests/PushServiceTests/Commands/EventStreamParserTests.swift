@@ -26,10 +26,10 @@ import Testing
         #expect(items(text, in: size) == expected)
     }
 
-    @Test("A line without an end is refused")
-    func endless() {
+    @Test("A line or an event without an end is refused", arguments: ["", "data: "])
+    func endless(start: String) {
         var parser = EventStreamParser()
-        let piece = [UInt8](repeating: 65, count: 1 << 20)
+        let piece = Array(start.utf8) + [UInt8](repeating: 65, count: 1 << 20) + Array((start.isEmpty ? "" : "\n").utf8)
         var count = 0
         while parser.receive(piece) != nil, count < 100 { count += 1 }
         #expect((1..<100).contains(count))
