@@ -132,8 +132,11 @@ package final class Channel {
         guard descriptor != nil else { return }
         if let tls, tls.isEstablished {
             tls.close()
-            tls.drain(into: &output.bytes)
-            _ = output.send(to: socket)
+            // What has not left yet must not leave now: the owner may have reported that no byte did.
+            if output.isEmpty, tls.failure == nil {
+                tls.drain(into: &output.bytes)
+                _ = output.send(to: socket)
+            }
         }
         descriptor = nil
     }

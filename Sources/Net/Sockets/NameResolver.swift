@@ -31,6 +31,9 @@ package final class NameResolver: Sendable {
     private static let failureLifetime: Int64 = 5
     /// The maximum number of look-ups at a time.
     private static let maximumLookUps = 4
+    /// The maximum number of callers that wait for one name. Without this limit, a resolver that never responds would
+    /// collect them forever.
+    private static let maximumWaiting = 10_000
     /// The number of names at which the expired ones are forgotten.
     private static let maximumNames = 256
 
@@ -60,7 +63,11 @@ package final class NameResolver: Sendable {
     /// Calls `body` on `loop`, after this call has returned, with the addresses of a host in the order in which they should
     /// be tried (RFC 6724). Their port is 0.
     package func addresses(of host: String, on loop: EventLoop, _ body: @escaping @Sendable (Answer) -> Void) {
-        answer(host) { answer in loop.execute { body(answer) } }
+        answer(host) { answer in
+            // Not within this call: a caller may ask again as soon as it has an answer, thousands of times in a row.
+            guard loop.isOnLoop else { return loop.execute { body(answer) } }
+            loop.schedule(after: .zero) { body(answer) }
+        }
     }
 
     /// Returns the addresses of a host, with port 0.
@@ -73,6 +80,9 @@ package final class NameResolver: Sendable {
         let now = Self.now
         let known: Answer? = state.withLock { state in
             if let known = state.known[host], now < known.expiresAt { return known.answer }
+            guard state.waiting[host]?.count ?? 0 < Self.maximumWaiting else {
+                return .failure(Failure("\(host): the resolver does not respond"))
+            }
             state.waiting[host, default: []].append(receive)
             if state.waiting[host]?.count == 1 { state.queue.append(host) }
             return nil

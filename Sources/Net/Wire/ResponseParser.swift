@@ -11,6 +11,8 @@ package struct ResponseParser: Sendable {
     /// The maximum length of all heads, including those of interim responses. Without this limit a host could send them
     /// forever.
     private static let maximumHeadBytes = 64 * 1024
+    /// The most memory that is allocated for a body before it arrives. Its length is only what the host says.
+    private static let reservedBytes = 64 * 1024
     private static let version: StaticString = "HTTP/1."
 
     /// The part of the response that is expected next.
@@ -231,7 +233,7 @@ package struct ResponseParser: Sendable {
             state = .body
         } else if let length = framing.contentLength {
             guard length <= maximumBodyBytes || truncatesBody else { throw .tooLarge }
-            body.reserveCapacity(min(length, maximumBodyBytes))
+            body.reserveCapacity(min(length, maximumBodyBytes, Self.reservedBytes))
             decoder = BodyDecoder(.fixed(length))
             state = length == 0 ? .complete : .body
         } else {

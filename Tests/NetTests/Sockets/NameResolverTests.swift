@@ -65,6 +65,51 @@ import Testing
         for number in 0..<600 { #expect(try await resolver.addresses(of: "known-\(number)").get().count == 1) }
     }
 
+    @Test("A resolver that hangs collects a limited number of callers, and the others fail")
+    func limit() async throws {
+        let gate = DispatchSemaphore(value: 0)
+        let resolver = NameResolver { _ in
+            gate.wait()
+            return .success([])
+        }
+        let group = try EventLoopGroup(count: 1)
+        defer { group.shutdown() }
+        let (answers, failures) = (Locked(0), Locked<[String]>([]))
+        let total = 20_000
+        for _ in 0..<total {
+            resolver.addresses(of: "name", on: group.loops[0]) { answer in
+                answers.withLock { $0 += 1 }
+                if case .failure(let failure) = answer { failures.withLock { $0.append("\(failure)") } }
+            }
+        }
+        try await eventually("some fail") { !failures.withLock { $0.isEmpty } }
+        gate.signal()
+        try await eventually("all are answered") { answers.withLock { $0 } == total }
+        #expect(failures.withLock { Set($0) } == ["name: the resolver does not respond"])
+        #expect(failures.withLock { $0.count } < total)
+    }
+
+    @Test("An answer that is known arrives after the question has returned")
+    func later() async throws {
+        let resolver = LookUps().resolver
+        let group = try EventLoopGroup(count: 1)
+        defer { group.shutdown() }
+        let loop = group.loops[0]
+        for name in ["unknown", "unknown", "127.0.0.1"] {
+            let isEarly = await withCheckedContinuation { continuation in
+                loop.execute {
+                    let hasReturned = Locked(false)
+                    resolver.addresses(of: name, on: loop) { _ in
+                        continuation.resume(returning: !hasReturned.withLock { $0 })
+                    }
+                    hasReturned.withLock { $0 = true }
+                }
+            }
+            // The first question is answered by another thread.
+            #expect(!isEarly, "\(name)")
+        }
+    }
+
     @Test("Concurrent questions share a look-up, and a resolver that hangs blocks nothing else")
     func hanging() async throws {
         let gate = DispatchSemaphore(value: 0)
