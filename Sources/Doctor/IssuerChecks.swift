@@ -15,7 +15,11 @@ struct IssuerChecks: Sendable {
         guard settings.identity.acceptsKakaoIDTokens || settings.kakao.restAPIKey != nil else {
             return Finding(.skipped, subject, "not needed: neither ID tokens nor account events of Kakao are accepted")
         }
-        return await published(subject, at: settings.kakao.keysURL, algorithms: [.rs256])
+        return await published(
+            subject,
+            at: HTTPClientRequest(url: settings.kakao.keysURL),
+            algorithms: [.rs256]
+        )
     }
 
     /// Checks the keys with which the service's own backend signs its tokens.
@@ -27,7 +31,11 @@ struct IssuerChecks: Sendable {
         case .secret(let secret):
             return Finding(.ok, subject, "HS256 with a secret of \(secret.revealed.utf8.count) characters")
         case .url(let url):
-            return await published(subject, at: url, algorithms: [.rs256, .es256])
+            return await published(
+                subject,
+                at: HTTPClientRequest(url: url, avoidsProxy: true),
+                algorithms: [.rs256, .es256]
+            )
         case .file(let path):
             let keys = FileContents.read(path).flatMap { KeySet(json: $0) }
             guard let keys, !keys.isEmpty else {
@@ -37,10 +45,14 @@ struct IssuerChecks: Sendable {
         }
     }
 
-    private func published(_ subject: String, at url: String, algorithms: [SignatureAlgorithm]) async -> Finding {
-        let start = MonotonicTime.now
+    private func published(
+        _ subject: String,
+        at request: HTTPClientRequest,
+        algorithms: [SignatureAlgorithm]
+    ) async -> Finding {
+        let (start, url) = (MonotonicTime.now, request.url)
         do throws(HTTPClientError) {
-            let response = try await client.send(HTTPClientRequest(url: url))
+            let response = try await client.send(request)
             let time = (MonotonicTime.now - start).inMilliseconds
             guard response.status == 200 else {
                 return Finding(

@@ -23,16 +23,6 @@ final class Connector: @unchecked Sendable {
         /// The TLS handshake is performed. Can transition to `ended`.
         case encrypting
         case ended
-
-        /// What did not happen in time.
-        var delay: String {
-            switch self {
-            case .resolving: "its name was not resolved"
-            case .dialing: "no connection was established"
-            case .tunneling: "the proxy did not respond"
-            case .encrypting, .ended: "there was no TLS handshake"
-            }
-        }
     }
 
     private let origin: Origin
@@ -64,7 +54,8 @@ final class Connector: @unchecked Sendable {
     func start() {
         let limit = settings.connectTimeout
         timer = loop.schedule(after: limit) { [self] in
-            fail(.timedOut, "\(stage.delay) within \(limit.wholeMilliseconds) ms")
+            let (code, delay) = delay
+            fail(code, "\(delay) within \(limit.wholeMilliseconds) ms")
         }
         settings.resolver.addresses(of: target.name, on: loop) { [self] in resolved($0) }
     }
@@ -77,6 +68,17 @@ final class Connector: @unchecked Sendable {
 
     /// The host to which the socket is connected.
     private var target: Host { settings.proxy?.host ?? origin.host }
+
+    /// What did not happen in time, and whose fault that is.
+    private var delay: (HTTPClientError.Code, String) {
+        switch (stage, settings.proxy) {
+        case (.resolving, nil): (.timedOut, "its name was not resolved")
+        case (.resolving, let proxy?): (.proxy, "the name of the proxy \(proxy) was not resolved")
+        case (.dialing, nil): (.timedOut, "no connection was established")
+        case (.dialing, let proxy?), (.tunneling, let proxy?): (.proxy, "the proxy \(proxy) did not respond")
+        case (.tunneling, nil), (.encrypting, _), (.ended, _): (.timedOut, "there was no TLS handshake")
+        }
+    }
 
     // MARK: Steps
 
@@ -183,6 +185,8 @@ final class Connector: @unchecked Sendable {
         let isAlive = flush(channel)
         guard !isTalkative else { return fail(.badResponse, "the host sent data unasked") }
         guard isAlive, case .again = result else {
+            // Perhaps because of the session.
+            sessions[origin] = nil
             return fail(.tls, tls.failure ?? "the host closed the connection during the TLS handshake")
         }
     }

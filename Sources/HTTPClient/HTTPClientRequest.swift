@@ -21,6 +21,8 @@ package struct HTTPClientRequest: Sendable {
     package var latestStart: UInt64?
     /// The requests with which this one shares the limit of connections.
     package var connections: ConnectionGroup
+    /// Whether the request goes to its host directly, even if the client has a proxy.
+    package var avoidsProxy: Bool
 
     package init(
         method: HTTPRequest.Method = .get,
@@ -31,7 +33,8 @@ package struct HTTPClientRequest: Sendable {
         isIdempotent: Bool = false,
         totalTimeout: Duration? = nil,
         latestStart: UInt64? = nil,
-        connections: ConnectionGroup = .shared
+        connections: ConnectionGroup = .shared,
+        avoidsProxy: Bool = false
     ) {
         self.method = method
         self.url = url
@@ -42,5 +45,6 @@ package struct HTTPClientRequest: Sendable {
         self.totalTimeout = totalTimeout
         self.latestStart = latestStart
         self.connections = connections
+        self.avoidsProxy = avoidsProxy
     }
 }

@@ -22,7 +22,8 @@ package struct HTTPClientSettings: Sendable {
     /// The certificates to trust. With `nil`, neither a host's certificate nor its name is verified: only for a server on
     /// this machine that receives no secrets and whose certificate has another name.
     package var trust: TrustStore?
-    /// The proxy through which every connection is made. `nil` connects to the hosts themselves.
+    /// The proxy through which every connection is made, except for requests that avoid it. `nil` connects to the hosts
+    /// themselves.
     package var proxy: HTTPProxy?
     /// The resolver of host names.
     package var resolver = NameResolver.system

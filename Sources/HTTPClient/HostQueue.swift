@@ -1,7 +1,8 @@
-/// Where a request goes: the origin, and the group of requests with which it shares the connections.
+/// Where a request goes: the origin, the group of requests with which it shares the connections, and the way.
 struct Destination: Hashable {
     let origin: Origin
     let connections: ConnectionGroup
+    let avoidsProxy: Bool
 
     func hash(into hasher: inout Hasher) {
         hasher.combine(origin.text)

@@ -63,7 +63,8 @@ final class Transfer: @unchecked Sendable {
             return
         }
         sentBytes += count
-        if sentBytes > (request.body.isEmpty && request.upload == nil ? 0 : headBytes) { mayHaveLeft = true }
+        let hasBody = !request.body.isEmpty || request.upload?.length ?? 0 > 0
+        if sentBytes > (hasBody ? headBytes : 0) { mayHaveLeft = true }
     }
 
     /// Whether the request may be sent again. GET and HEAD without a body are harmless to repeat. An upload can be read

@@ -46,7 +46,8 @@ final class TransferQueue: @unchecked Sendable {
             guard !isShutDown else { throw transfer.failure(.shutDown, "the client was shut down") }
             let destination = Destination(
                 origin: try transfer.request.validate(),
-                connections: transfer.request.connections
+                connections: transfer.request.connections,
+                avoidsProxy: transfer.request.avoidsProxy
             )
             transfer.destination = destination
             setTimer(transfer)
@@ -89,7 +90,9 @@ final class TransferQueue: @unchecked Sendable {
     func read(_ transfer: Transfer, _ reader: StreamBuffer.Reader) {
         loop.preconditionOnLoop()
         transfer.stream?.read(reader)
-        if case .running(let connection) = transfer.state { connection.resumeReading() }
+        guard case .running(let connection) = transfer.state else { return }
+        if transfer.timer == nil { setTimer(transfer) }
+        connection.resumeReading()
     }
 
     // MARK: Steps
@@ -116,8 +119,8 @@ final class TransferQueue: @unchecked Sendable {
     /// Sends a request that its queue has admitted.
     private func start(_ transfer: Transfer, _ destination: Destination) {
         guard !isExpired(transfer) else {
-            // Later, since thousands of expired requests may follow one another.
-            return loop.execute { [self] in expire(transfer, destination) }
+            finish(transfer, .failure(expiry(of: transfer)))
+            return leave(destination)
         }
         while let connection = hosts[destination]?.takeIdle() {
             if send(transfer, on: connection) { return }
@@ -135,12 +138,6 @@ final class TransferQueue: @unchecked Sendable {
         transfer.failure(.expired, "no connection became available in time")
     }
 
-    /// Ends a request that its queue has admitted too late, and gives its place to the next one.
-    private func expire(_ transfer: Transfer, _ destination: Destination) {
-        finish(transfer, .failure(expiry(of: transfer)))
-        leave(destination)
-    }
-
     /// Sends a request on a kept-alive connection. Returns `false`, and closes the connection, if that is not possible.
     private func send(_ transfer: Transfer, on connection: Connection) -> Bool {
         // A request that must not be sent twice must not be the one to discover that the peer has closed the
@@ -155,6 +152,8 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Establishes a connection for a request.
     private func connect(_ transfer: Transfer, _ destination: Destination) {
+        var settings = settings
+        if destination.avoidsProxy { settings.proxy = nil }
         let connector = Connector(to: destination.origin, settings: settings, sessions: sessions, loop: loop) {
             [self] result in
             connected(transfer, destination, result)
@@ -199,12 +198,14 @@ final class TransferQueue: @unchecked Sendable {
     /// Passes on the head of a streamed response, or a part of its body. The time limit begins anew.
     private func received(_ transfer: Transfer, _ head: ResponseParser.Head?, _ part: [UInt8]) {
         if let timer = transfer.timer { loop.cancel(timer) }
-        setTimer(transfer)
+        transfer.timer = nil
         if let head {
             transfer.continuation?.resume(returning: .success(HTTPClientResponse(head: head, body: [])))
             transfer.continuation = nil
         }
         transfer.stream?.append(part)
+        // While nothing more is received, it is the reader who makes the host wait.
+        if transfer.stream?.isFull == false { setTimer(transfer) }
     }
 
     private func ended(_ connection: Connection, _ transfer: Transfer, _ end: Connection.End) {
@@ -231,16 +232,15 @@ final class TransferQueue: @unchecked Sendable {
         }
     }
 
-    /// Passes a finished request's place to the next waiting request, and keeps its connection if there is one to
-    /// reuse.
+    /// Passes a finished request's place to the next waiting request that has not expired, and keeps its connection if
+    /// there is one to reuse.
     private func leave(_ destination: Destination, _ connection: Connection? = nil) {
-        let next = hosts[destination]?.leave()
         if let connection { keep(connection) }
-        if let next {
-            start(next, destination)
-        } else {
-            forgetIfEmpty(destination)
+        while let next = hosts[destination]?.leave() {
+            guard isExpired(next) else { return start(next, destination) }
+            finish(next, .failure(expiry(of: next)))
         }
+        forgetIfEmpty(destination)
     }
 
     private func forgetIfEmpty(_ destination: Destination) {

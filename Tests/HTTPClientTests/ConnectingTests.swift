@@ -32,6 +32,35 @@ import Testing
         }
     }
 
+    @Test("Thousands of requests that wait for a host without an address all fail")
+    func manyWithoutAddress() async throws {
+        let gate = Gate()
+        var settings = HTTPClientSettings(
+            connectTimeout: .seconds(60),
+            totalTimeout: .seconds(60),
+            maximumConnections: 1,
+            maximumWaitingRequests: 40_000
+        )
+        settings.resolver = NameResolver { name in
+            gate.wait()
+            return .failure(NameResolver.Failure("\(name): no such name"))
+        }
+        try await withClient(settings) { client, loop in
+            let codes = await withTaskGroup(of: HTTPClientError.Code?.self) { group in
+                for _ in 0..<40_000 {
+                    group.addTask(executorPreference: loop) {
+                        await failure(client, Self.post("http://kakao.example/"))?.code
+                    }
+                }
+                // On the loop, so that all are in the queue.
+                await Task(executorPreference: loop) {}.value
+                gate.open()
+                return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+            }
+            #expect(codes == [.cannotResolve: 40_000])
+        }
+    }
+
     @Test("A resolver that hangs ends the request at its limit, and other hosts can be reached")
     func hangingResolver() async throws {
         let gate = Gate()
@@ -156,10 +185,61 @@ import Testing
             settings.connectTimeout = .milliseconds(100)
             try await withClient(settings) { client, _ in
                 let error = await failure(client, Self.post("http://kakao.invalid/"))
-                #expect(error?.code == .timedOut)
+                #expect(error?.code == .proxy)
                 #expect(error?.bodyBytesLeft == false)
-                #expect(error?.message == "http://kakao.invalid: the proxy did not respond within 100 ms")
+                let name = "the proxy http://127.0.0.1:\(proxy.port)"
+                #expect(error?.message == "http://kakao.invalid: \(name) did not respond within 100 ms")
             }
+        }
+    }
+
+    @Test("A proxy whose machine or name server does not answer is named", arguments: [false, true])
+    func silentProxy(isResolved: Bool) async throws {
+        let gate = Gate()
+        defer { gate.open() }
+        let silent = try SilentListener()
+        var settings = HTTPClientSettings(
+            connectTimeout: .milliseconds(100),
+            totalTimeout: .seconds(60),
+            proxy: HTTPProxy(url: "http://user:secret@proxy.example:\(silent.port)")
+        )
+        settings.resolver = NameResolver { _ in
+            if !isResolved { gate.wait() }
+            return .success([SocketAddress("127.0.0.1")].compactMap(\.self))
+        }
+        try await withClient(settings) { client, _ in
+            let error = await failure(client, Self.post("http://kakao.invalid/"))
+            #expect(error?.code == .proxy)
+            #expect(error?.bodyBytesLeft == false)
+            let name = "http://proxy.example:\(silent.port)"
+            let problem =
+                isResolved
+                ? "the proxy \(name) did not respond" : "the name of the proxy \(name) was not resolved"
+            #expect(error?.message == "http://kakao.invalid: \(problem) within 100 ms")
+        }
+    }
+
+    @Test("A request can avoid the proxy, and shares no connection with those that do not")
+    func avoidedProxy() async throws {
+        try await withServer(Script.echo) { server in
+            let script: @Sendable (RawConnection) -> Void = { connection in
+                guard connection.readHead() != nil else { return }
+                connection.write("HTTP/1.1 200 Yes\r\n\r\n")
+                while connection.readRequest() != nil { connection.answer("through the proxy") }
+            }
+            try await withServer(script) { proxy in
+                try await withClient(Self.proxied(proxy)) { client, _ in
+                    var bodies: [String] = []
+                    for avoidsProxy in [false, true, false, true] {
+                        let request = HTTPClientRequest(url: server.url("/direct"), avoidsProxy: avoidsProxy)
+                        let response = try await client.send(request)
+                        bodies.append(String(decoding: response.body, as: UTF8.self))
+                    }
+                    #expect(bodies == ["through the proxy", "/direct", "through the proxy", "/direct"])
+                }
+                #expect(proxy.connectionCount == 1)
+            }
+            #expect(server.connectionCount == 1)
         }
     }
 

@@ -125,6 +125,48 @@ import Testing
         }
     }
 
+    @Test("The length that a host announces takes no memory before the body arrives")
+    func announcedLength() async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: \(Int.max)\r\n\r\n"
+        try await withServer(Script.answeringOnce(head + "begun")) { server in
+            try await withClient { client, _ in
+                let error = await #expect(throws: HTTPClientError.self) {
+                    try await client.stream(HTTPClientRequest(url: server.url())) { stream in
+                        #expect(try await stream.next() == Array("begun".utf8))
+                        _ = try await stream.next()
+                    }
+                }
+                #expect(error?.code == .connectionLost)
+            }
+        }
+    }
+
+    @Test("The time that a slow reader takes is not the host's")
+    func slowReader() async throws {
+        let piece = [UInt8](repeating: 65, count: 1024 * 1024)
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            guard connection.readRequest() != nil else { return }
+            connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(8 * piece.count)\r\n\r\n")
+            for _ in 0..<8 { connection.write(piece) }
+        }
+        try await withServer(script) { server in
+            try await withServer(Script.silence) { silent in
+                try await withClient { client, _ in
+                    let request = HTTPClientRequest(url: server.url(), totalTimeout: .milliseconds(300))
+                    let count = try await client.stream(request) { stream in
+                        var count = try await stream.next()?.count ?? 0
+                        // The reader does something else that takes longer than the time limit.
+                        let other = HTTPClientRequest(url: silent.url(), totalTimeout: .milliseconds(900))
+                        #expect(await failure(client, other)?.code == .timedOut)
+                        while let part = try await stream.next() { count += part.count }
+                        return count
+                    }
+                    #expect(count == 8 * piece.count)
+                }
+            }
+        }
+    }
+
     @Test("A response that is cut off is an error after what has arrived")
     func cutOff() async throws {
         try await withServer(Script.answeringOnce(Self.chunkedHead + Self.chunk("begun"))) { server in

@@ -94,6 +94,31 @@ import Testing
         }
     }
 
+    @Test("A session that was offered in a failed handshake is not offered again")
+    func failedResumption() async throws {
+        let script: @Sendable (TLSScriptConnection) -> Void = { connection in
+            guard connection.readRequest() else { return }
+            connection.answer(connection.isResumed ? "resumed" : "new")
+            connection.sayGoodbye()
+        }
+        try await TLSScriptServer.run(script) { server in
+            let relay: @Sendable (RawConnection) -> Void = { connection in
+                // Some load balancers fail on the sessions of others.
+                guard connection.number != 2 else { return connection.waitForUnread("") }
+                connection.relay(to: server.port)
+            }
+            try await withServer(relay) { balancer in
+                try await withClient(Self.trusting(server)) { client, _ in
+                    let request = HTTPClientRequest(url: "https://localhost:\(balancer.port)/")
+                    var bodies = [try await client.send(request).body]
+                    #expect(await failure(client, request)?.code == .tls)
+                    for _ in 0..<2 { bodies.append(try await client.send(request).body) }
+                    #expect(bodies.map { String(decoding: $0, as: UTF8.self) } == ["new", "new", "resumed"])
+                }
+            }
+        }
+    }
+
     @Test("Messages of TLS itself on an idle connection are not its end")
     func idleMessages() async throws {
         let sent = Gate()

@@ -45,6 +45,21 @@ import Testing
         }
     }
 
+    @Test("An upload of no bytes that was sent may have had its effect")
+    func empty() async throws {
+        let script: @Sendable (RawConnection) -> Void = { _ = $0.readRequest() }
+        try await withServer(script) { server in
+            try await withClient { client, _ in
+                var request = HTTPClientRequest(method: .post, url: server.url())
+                request.upload = HTTPClientUpload(length: 0) { [] }
+                let error = await failure(client, request)
+                #expect(error?.code == .connectionLost)
+                #expect(error?.bodyBytesLeft == true)
+            }
+            #expect(server.requests.count == 1)
+        }
+    }
+
     @Test("A body that ends early, or is longer than declared, fails without a response", arguments: [3, 5])
     func wrongLength(length: Int) async throws {
         try await withServer(Script.echo) { server in

@@ -33,6 +33,7 @@ final class PublishedKeys: Sendable {
     }
 
     private let url: String
+    private let avoidsProxy: Bool
     private let interval: Duration
     private let refreshInterval: Duration
     private let logger: Logger
@@ -41,10 +42,12 @@ final class PublishedKeys: Sendable {
 
     /// - Parameters:
     ///   - url: The URL of the keys.
+    ///   - avoidsProxy: Whether they are fetched directly, since the proxy is for Kakao.
     ///   - interval: The minimum time between two fetches.
     ///   - refreshInterval: The time after which known keys are fetched again.
-    init(url: String, interval: Duration, refreshInterval: Duration, logger: Logger) {
+    init(url: String, avoidsProxy: Bool, interval: Duration, refreshInterval: Duration, logger: Logger) {
         self.url = url
+        self.avoidsProxy = avoidsProxy
         self.interval = interval
         self.refreshInterval = refreshInterval
         self.logger = logger
@@ -108,7 +111,8 @@ final class PublishedKeys: Sendable {
         guard let start else { return false }
         var reason: String
         do throws(HTTPClientError) {
-            let response = try await client.send(HTTPClientRequest(url: url, totalTimeout: timeout))
+            let request = HTTPClientRequest(url: url, totalTimeout: timeout, avoidsProxy: avoidsProxy)
+            let response = try await client.send(request)
             if response.status == 200, let keys = KeySet(json: response.body), !keys.isEmpty {
                 state.withLock { state in
                     state.keys = keys

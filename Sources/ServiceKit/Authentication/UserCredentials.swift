@@ -33,18 +33,20 @@ final class UserCredentials: Sendable {
             issuer: app.authURL,
             audiences: app.loginKeys,
             algorithms: [.rs256],
-            keys: publishedKeys(app.keysURL, identity, logger)
+            keys: publishedKeys(app.keysURL, avoidsProxy: false, identity, logger)
         )
     }
 
     private static func publishedKeys(
         _ url: String,
+        avoidsProxy: Bool,
         _ identity: IdentitySettings,
         _ logger: Logger
     ) -> TokenVerifier.Keys {
         .published(
             PublishedKeys(
                 url: url,
+                avoidsProxy: avoidsProxy,
                 interval: identity.keyFetchInterval,
                 refreshInterval: identity.keyRefreshInterval,
                 logger: logger
@@ -63,7 +65,7 @@ final class UserCredentials: Sendable {
         case .secret(let secret):
             keys = .shared(VerificationKey(secret: secret))
         case .url(let url):
-            keys = publishedKeys(url, identity, logger)
+            keys = publishedKeys(url, avoidsProxy: true, identity, logger)
         case .file(let path):
             guard let set = FileContents.read(path).flatMap({ KeySet(json: $0) }), !set.isEmpty else {
                 throw SettingsError(

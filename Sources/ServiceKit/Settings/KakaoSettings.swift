@@ -118,7 +118,7 @@ package struct KakaoSettings: SettingsGroup {
             \.proxy,
             optional: .httpProxy,
             example: "http://proxy.example.com:3128",
-            "the HTTP proxy through which the server calls Kakao, for machines without a direct way out"
+            "the HTTP proxy through which the server calls Kakao, for machines without a direct way out. Webhooks are sent, and `identity.jwt.keys_url` is fetched, without it"
         ),
         Setting("kakao.push_version", \.pushVersion, .choice, "the version of Kakao's Push API to call"),
         Setting(

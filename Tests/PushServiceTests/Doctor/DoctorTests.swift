@@ -191,9 +191,33 @@ import Testing
             #expect(examination["kakao.api_url"]?.state == "skipped")
             #expect(examination.findings.allSatisfy { !$0.text.contains("secret-of-proxy") })
 
+            // The proxy accepts connections, and does not respond.
+            let (listener, port) = try LoopbackSocket.listen()
+            defer { close(listener) }
+            environment["KAKAO_PROXY_URL"] = "http://user:secret-of-proxy@127.0.0.1:\(port)"
+            examination = try await Examination(environment)
+            #expect(examination.wrong == ["kakao.proxy_url", "kakao.auth_url"])
+            let expected = "the proxy http://127.0.0.1:\(port) did not respond within 3000 ms: correct kakao.proxy_url"
+            #expect(examination["kakao.proxy_url"]?.text.contains(expected) == true)
+            #expect(examination.findings.allSatisfy { !$0.text.contains("secret-of-proxy") })
+
             environment["KAKAO_CA_CERTIFICATE_FILE"] = "/nowhere/kakao.pem"
             examination = try await Examination(environment)
             #expect(examination.wrong == ["kakao.ca_certificate_file"])
+        }
+    }
+
+    @Test("The keys of the service's own backend are fetched without Kakao's proxy")
+    func keysWithoutProxy() async throws {
+        try await Self.with { _, kakao, environment in
+            var environment = environment
+            environment["KAKAO_PROXY_URL"] = "http://127.0.0.1:1"
+            environment["IDENTITY_JWT_ISSUER"] = "https://api.example.com"
+            environment["IDENTITY_JWT_AUDIENCE"] = "push"
+            environment["IDENTITY_JWT_KEYS_URL"] = kakao.sandbox.url + "/.well-known/jwks.json"
+            let examination = try await Examination(environment)
+            #expect(examination.wrong == ["kakao.proxy_url", "kakao.auth_url"])
+            #expect(examination["identity.jwt"]?.state == "ok")
         }
     }
 

@@ -16,10 +16,12 @@ import Testing
     /// - Parameter keys: The backend's keys; `nil` for those that the sandbox publishes.
     private static func withBackend(
         _ keys: IdentitySettings.Backend.Keys?,
+        proxy: HTTPProxy? = nil,
         _ body: (TestService) async throws -> Void
     ) async throws {
         try await withDatabaseAndKakao { database, kakao in
             var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.kakao.proxy = proxy
             // The sandbox's keys serve as those of a backend, whose issuer is not Kakao.
             settings.identity.backend = IdentitySettings.Backend(
                 issuer: kakao.sandbox.url,
@@ -91,6 +93,16 @@ import Testing
                 #expect(try await Self.status(service, token) == 401)
             }
             #expect(service.kakao.sandbox.stats.requests["/.well-known/jwks.json"] == 1)
+        }
+    }
+
+    @Test("The keys at a URL are fetched without Kakao's proxy")
+    func keysWithoutProxy() async throws {
+        try await Self.withBackend(nil, proxy: HTTPProxy(url: "http://127.0.0.1:1")) { service in
+            let token = try await service.kakao.sandbox.idToken(of: 7, appKey: "push")
+            let app = service.api.with("Bearer \(token)")
+            // Known as user 7, who may not ask for the tokens of user 8.
+            #expect(try await app.get("/v1/push/tokens", ["uuid": "8"]).status == 403)
         }
     }
 
