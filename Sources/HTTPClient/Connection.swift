@@ -127,15 +127,16 @@ final class Connection {
             read()
             return fail(.connectionLost, "the connection was lost")
         }
-        if let transfer, channel.isFlushed, transfer.uploadBytesLeft > 0 { transfer.requestUpload() }
     }
 
-    /// Sends as much as the socket accepts. Returns whether the connection is alive.
+    /// Sends as much as the socket accepts, and asks for more of an upload once all has left. Returns whether the
+    /// connection is alive.
     private func send() -> Bool {
         let (taken, result) = channel.flush()
         if taken > 0, let transfer { transfer.recordSent(channel.tls == nil ? taken : nil) }
         watch(writing: !channel.isFlushed)
         if case .failed = result { return false }
+        if taken > 0, channel.isFlushed, let transfer, transfer.uploadBytesLeft > 0 { transfer.requestUpload() }
         return true
     }
 

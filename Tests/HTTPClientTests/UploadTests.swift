@@ -1,3 +1,4 @@
+import Glibc
 import HTTPClient
 import HTTPTypes
 import Locking
@@ -42,6 +43,37 @@ import Testing
                 #expect(received.body == Array("start ".utf8) + pieces.joined())
             }
             #expect(server.connectionCount == 1)
+        }
+    }
+
+    @Test("An upload over TLS goes on while the host sends interim responses")
+    func interimResponses() async throws {
+        let piece = [UInt8](repeating: 65, count: 1_000_000)
+        let pieces = 8
+        let script: @Sendable (TLSScriptConnection) -> Void = { connection in
+            guard connection.readHead() else { return }
+            // Until the buffers of both systems are full.
+            connection.waitUntilBlocked()
+            var (rest, records) = (pieces * piece.count, 0)
+            while rest > 0 {
+                guard let count = connection.read() else { return }
+                rest -= count
+                records += 1
+                guard records % 4 == 0, records <= 64 else { continue }
+                // The client reads this before its system says that there is room to write.
+                connection.write(Array("HTTP/1.1 102 Processing\r\n\r\n".utf8))
+                poll(nil, 0, 20)
+            }
+            connection.answer("all")
+        }
+        try await TLSScriptServer.run(script) { server in
+            let settings = HTTPClientSettings(totalTimeout: .seconds(40), trust: server.trust)
+            try await withClient(settings) { client, _ in
+                var request = HTTPClientRequest(method: .post, url: server.url)
+                request.upload = HTTPClientUpload(length: pieces * piece.count) { piece }
+                let response = try await client.send(request)
+                #expect(response.body == Array("all".utf8))
+            }
         }
     }
 

@@ -83,6 +83,39 @@ final class TLSScriptConnection {
         return true
     }
 
+    /// Reads a head byte by byte, and nothing of the body. Returns whether there was one before the end of the connection.
+    func readHead() -> Bool {
+        var head: [UInt8] = []
+        var byte: [UInt8] = [0]
+        while !head.suffix(4).elementsEqual("\r\n\r\n".utf8) {
+            guard SSL_read(ssl, &byte, 1) == 1 else { return false }
+            head += byte
+        }
+        return true
+    }
+
+    /// Waits until the client sends no more, because nothing is read.
+    func waitUntilBlocked() {
+        // Otherwise the kernel would take 32 MB.
+        var size: Int32 = 64 * 1024
+        setsockopt(SSL_get_fd(ssl), SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        var (unread, quiet): (Int32, Int) = (-1, 0)
+        while quiet < 100 {
+            var count: Int32 = 0
+            ioctl(SSL_get_fd(ssl), UInt(FIONREAD), &count)
+            quiet = count == unread ? quiet + 1 : 0
+            unread = count
+            poll(nil, 0, 10)
+        }
+    }
+
+    /// Reads at most a record. Returns the number of bytes, or `nil` at the end of the connection.
+    func read() -> Int? {
+        var part = [UInt8](repeating: 0, count: 16 * 1024)
+        let count = Int(SSL_read(ssl, &part, Int32(part.count)))
+        return count > 0 ? count : nil
+    }
+
     func write(_ bytes: [UInt8]) {
         var rest = bytes[...]
         while !rest.isEmpty {
