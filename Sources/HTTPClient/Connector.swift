@@ -69,13 +69,16 @@ final class Connector: @unchecked Sendable {
     /// The host to which the socket is connected.
     private var target: Host { settings.proxy?.host ?? origin.host }
 
+    /// The proxy, without its credentials, for messages.
+    private var proxyText: String { settings.proxy.map { "the proxy \($0)" } ?? "no proxy" }
+
     /// What did not happen in time, and whose fault that is.
     private var delay: (HTTPClientError.Code, String) {
         switch (stage, settings.proxy) {
         case (.resolving, nil): (.timedOut, "its name was not resolved")
-        case (.resolving, let proxy?): (.proxy, "the name of the proxy \(proxy) was not resolved")
+        case (.resolving, _?): (.proxy, "the name of \(proxyText) was not resolved")
         case (.dialing, nil): (.timedOut, "no connection was established")
-        case (.dialing, let proxy?), (.tunneling, let proxy?): (.proxy, "the proxy \(proxy) did not respond")
+        case (.dialing, _?), (.tunneling, _?): (.proxy, "\(proxyText) did not respond")
         case (.tunneling, nil), (.encrypting, _), (.ended, _): (.timedOut, "there was no TLS handshake")
         }
     }
@@ -86,7 +89,8 @@ final class Connector: @unchecked Sendable {
         guard case .resolving = stage else { return }
         switch answer {
         case .failure(let failure):
-            fail(settings.proxy == nil ? .cannotResolve : .proxy, "cannot resolve \(failure)")
+            guard settings.proxy != nil else { return fail(.cannotResolve, "cannot resolve \(failure)") }
+            fail(.proxy, "cannot resolve the name of \(proxyText): \(failure)")
         case .success(let addresses):
             let dialer = Dialer(to: addresses.map { $0.with(port: target.port) }, loop: loop) { [self] in dialed($0, $1)
             }
@@ -98,8 +102,8 @@ final class Connector: @unchecked Sendable {
     private func dialed(_ descriptor: consuming FileDescriptor?, _ failure: SystemError) {
         guard let descriptor else {
             settings.resolver.forget(target.name)
-            guard let proxy = settings.proxy else { return fail(.cannotConnect, "cannot connect: \(failure.reason)") }
-            return fail(.proxy, "cannot connect to the proxy \(proxy): \(failure.reason)")
+            guard settings.proxy != nil else { return fail(.cannotConnect, "cannot connect: \(failure.reason)") }
+            return fail(.proxy, "cannot connect to \(proxyText): \(failure.reason)")
         }
         let channel = Channel(descriptor)
         self.channel = channel
@@ -142,7 +146,7 @@ final class Connector: @unchecked Sendable {
     }
 
     private func tunnel(_ channel: Channel, _ parser: ResponseParser) {
-        guard flush(channel) else { return fail(.proxy, "the proxy closed the connection") }
+        guard flush(channel) else { return fail(.proxy, "\(proxyText) closed the connection") }
         var parser = parser
         var hasMore = false
         let result = channel.read(into: loop.scratch) { bytes in
@@ -151,17 +155,17 @@ final class Connector: @unchecked Sendable {
         }
         switch parser.state {
         case .failed:
-            fail(.proxy, "the proxy does not speak HTTP")
+            fail(.proxy, "\(proxyText) does not speak HTTP")
         case .complete:
             let status = parser.head?.status ?? 0
             guard (200..<300).contains(status) else {
                 let remedy = status == 407 ? "; correct the credentials in its URL" : ""
-                return fail(.proxy, "the proxy refuses to connect to \(origin.host), with status \(status)\(remedy)")
+                return fail(.proxy, "\(proxyText) refuses to connect to \(origin.host), with status \(status)\(remedy)")
             }
-            guard !hasMore else { return fail(.proxy, "the proxy does not speak HTTP") }
+            guard !hasMore else { return fail(.proxy, "\(proxyText) does not speak HTTP") }
             encrypt()
         case .head, .body, .bodyUntilEnd:
-            guard case .again = result else { return fail(.proxy, "the proxy closed the connection") }
+            guard case .again = result else { return fail(.proxy, "\(proxyText) closed the connection") }
             stage = .tunneling(parser)
         }
     }

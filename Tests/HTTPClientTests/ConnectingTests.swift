@@ -161,6 +161,7 @@ import Testing
                 #expect(error?.code == .proxy)
                 #expect(error?.bodyBytesLeft == false)
                 #expect(error?.message.contains(expected) == true, "\(error?.message ?? "")")
+                #expect(error?.message.contains("the proxy http://127.0.0.1:\(proxy.port) ") == true)
                 #expect(error?.message.contains("secret") == false)
             }
             #expect(proxy.requests.count == 1)
@@ -175,6 +176,18 @@ import Testing
             #expect(error?.code == .proxy)
             let expected = "http://kakao.invalid: cannot connect to the proxy http://127.0.0.1:1: Connection refused"
             #expect(error?.message == expected)
+        }
+    }
+
+    @Test("A proxy whose name has no address is named, without its credentials")
+    func unknownProxy() async throws {
+        var settings = HTTPClientSettings(proxy: HTTPProxy(url: "http://user:secret@proxy.example:3128"))
+        settings.resolver = NameResolver { .failure(NameResolver.Failure("\($0): no such name")) }
+        try await withClient(settings) { client, _ in
+            let error = await failure(client, Self.post("http://kakao.invalid/"))
+            #expect(error?.code == .proxy)
+            let problem = "cannot resolve the name of the proxy http://proxy.example:3128: proxy.example: no such name"
+            #expect(error?.message == "http://kakao.invalid: \(problem)")
         }
     }
 
