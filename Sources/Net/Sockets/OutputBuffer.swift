@@ -2,9 +2,12 @@ internal import EventLoop
 internal import Glibc
 
 /// The bytes waiting to be sent on a socket, in order.
-package struct OutputBuffer {
+///
+/// It is public, and not of the package, because only what is public is inlined into other modules. A call instead would check
+/// exclusive access to the connection, which is a class, each time that it asks whether there is something to send.
+public struct OutputBuffer {
     /// The reason why sending ended.
-    package enum SendResult {
+    public enum SendResult {
         /// Everything was sent.
         case empty
         /// The socket has no more room.
@@ -14,8 +17,8 @@ package struct OutputBuffer {
     }
 
     /// The buffered bytes. Bytes before `start` have been sent; responses and ciphertext are appended.
-    package var bytes: [UInt8] = []
-    private var start = 0
+    public var bytes: [UInt8] = []
+    @usableFromInline private(set) var start = 0
 
     /// The maximum capacity that is kept once everything is sent.
     private let keptBytes: Int
@@ -27,9 +30,9 @@ package struct OutputBuffer {
     }
 
     /// The number of bytes not sent yet.
-    package var count: Int { bytes.count - start }
+    @inlinable public var count: Int { bytes.count - start }
     /// Whether everything was sent.
-    package var isEmpty: Bool { count == 0 }
+    @inlinable public var isEmpty: Bool { count == 0 }
 
     /// Sends as many bytes as the socket accepts.
     ///

@@ -1,11 +1,11 @@
 internal import HTTPTypes
 
-/// Removes the framing from a body, in pieces of any size (RFC 9112 §6 and §7).
-package struct BodyDecoder: Sendable {
+/// Removes the framing from a body, in pieces of any size (RFC 9112 §6 and §7). Public for the same reason as ``OutputBuffer``.
+public struct BodyDecoder: Sendable {
     /// The maximum length of all chunk extensions and trailers together. They are read and discarded.
     private static let overheadLimit = 16 * 1024
 
-    private enum State: Equatable {
+    @usableFromInline enum State: Equatable, Sendable {
         /// A body of known length. Can transition to `complete`.
         case fixed(remaining: Int)
         /// A body that ends with the connection.
@@ -31,7 +31,7 @@ package struct BodyDecoder: Sendable {
         case complete
     }
 
-    private var state: State
+    @usableFromInline private(set) var state: State
     private var overhead = 0
 
     package init(_ framing: BodyFraming) {
@@ -45,10 +45,12 @@ package struct BodyDecoder: Sendable {
     }
 
     /// Whether the whole body has been read.
-    package var isComplete: Bool { state == .complete }
+    @inlinable public var isComplete: Bool {
+        if case .complete = state { true } else { false }
+    }
 
     /// The number of bytes still expected. `nil` if only the end of the body will tell.
-    package var remaining: Int? {
+    @inlinable public var remaining: Int? {
         switch state {
         case .fixed(let remaining): remaining
         case .complete: 0
