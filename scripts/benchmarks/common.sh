@@ -46,7 +46,7 @@ create_certificate() {
 
 # The build options of the Dockerfile: the program needs no Swift on the machine that it runs on.
 release=(-c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs)
-release+=(--scratch-path .build-static)
+release+=(-Xswiftc -Xfrontend -Xswiftc -function-sections --scratch-path .build-static)
 
 # Prints a free port of 127.0.0.1.
 free_port() {
