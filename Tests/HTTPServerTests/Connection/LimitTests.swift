@@ -15,7 +15,7 @@ private func routes(_ router: inout Router) {
     router.add(.post, "/echo", .immediate { Response(.ok, body: $0.body) })
 }
 
-@Suite("Limits", .timeLimit(.minutes(1)))
+@Suite("Limits", .timeLimit(.minutes(5)))
 struct LimitTests {
     @Test("A body one byte over the limit is refused before it is received")
     func announcedBody() async throws {
