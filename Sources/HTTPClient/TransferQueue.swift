@@ -140,9 +140,9 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Sends a request on a kept-alive connection. Returns `false`, and closes the connection, if that is not possible.
     private func send(_ transfer: Transfer, on connection: Connection) -> Bool {
-        // A request that must not be sent twice must not be the one to discover that the peer has closed the
-        // connection.
-        guard loop.now < connection.idleUntil, transfer.request.isIdempotent || connection.isFresh else {
+        // A request that must not be sent twice must not be the one to discover that the peer has closed the connection, nor
+        // may any take what the peer has sent before, such as a 408, for its response.
+        guard loop.now < connection.idleUntil, connection.isFresh else {
             connection.close()
             return false
         }

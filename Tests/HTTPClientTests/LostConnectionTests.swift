@@ -95,6 +95,35 @@ import Testing
         }
     }
 
+    @Test("What the server sent before a request is not its response", arguments: [HTTPRequest.Method.get, .post])
+    func unsolicited(method: HTTPRequest.Method) async throws {
+        let (gate, sent) = (Gate(), Gate())
+        let script: @Sendable (RawConnection) -> Void = { connection in
+            guard connection.number == 1 else { return Script.echo(connection) }
+            guard connection.readRequest() != nil else { return }
+            connection.answer("first")
+            gate.wait()
+            connection.write("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+            sent.open()
+            _ = connection.readRequest()
+        }
+        try await withServer(script) { server in
+            try await withClient { client, loop in
+                let request = HTTPClientRequest(method: method, url: server.url())
+                let statuses = Task(executorPreference: loop) {
+                    let first = try await client.send(request).status
+                    gate.open()
+                    // The loop does not learn of it before the next request.
+                    sent.wait()
+                    return [first, try await client.send(request).status]
+                }
+                let both = try await statuses.value
+                #expect(both == [200, 200])
+            }
+            #expect(server.connectionCount == 2)
+        }
+    }
+
     @Test("A GET is repeated on a new connection when its kept-alive connection is lost")
     func repeatedGet() async throws {
         try await withServer(Self.dyingUnderSecond) { server in

@@ -7,7 +7,7 @@ internal import Glibc
 package final class Channel {
     /// The reason why reading ended.
     package enum ReadResult {
-        /// Everything that has arrived was read.
+        /// Everything that has arrived was read, or as much as is read at a time.
         case again
         /// The peer has announced that it will send no more: by closing its side, or with TLS by saying so.
         case closed
@@ -17,6 +17,8 @@ package final class Channel {
 
     /// The largest output buffer that is kept for the next request.
     private static let keptBytes = 64 * 1024
+    /// The most reads of the socket at a time, each of up to 64 KiB.
+    private static let maximumReads = 16
 
     /// The socket's number, to wait for it.
     package let socket: Int32
@@ -84,7 +86,8 @@ package final class Channel {
     ) -> ReadResult {
         // What an earlier call has left.
         if let tls, tls.hasUnread, let end = decrypt(tls, scratch, receive) { return end }
-        while true {
+        // Not without end, since a peer that sends without pause would keep the loop from all other sockets.
+        for _ in 0..<Self.maximumReads {
             let count = recv(socket, scratch.baseAddress, scratch.count, 0)
             if count > 0 {
                 let bytes = UnsafeRawBufferPointer(rebasing: scratch[..<count])
@@ -106,6 +109,7 @@ package final class Channel {
                 return .lost
             }
         }
+        return .again
     }
 
     /// Passes decrypted bytes on. Returns `nil` if more input is needed.

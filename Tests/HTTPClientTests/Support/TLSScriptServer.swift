@@ -102,7 +102,7 @@ final class TLSScriptConnection {
         var (unread, quiet): (Int32, Int) = (-1, 0)
         while quiet < 100 {
             var count: Int32 = 0
-            ioctl(SSL_get_fd(ssl), UInt(FIONREAD), &count)
+            guard ioctl(SSL_get_fd(ssl), UInt(FIONREAD), &count) == 0 else { return }
             quiet = count == unread ? quiet + 1 : 0
             unread = count
             poll(nil, 0, 10)
