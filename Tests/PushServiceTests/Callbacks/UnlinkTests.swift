@@ -235,7 +235,7 @@ private struct Withdrawal: UserObserver {
                 _ = try await transaction.query(
                     """
                     INSERT INTO events (key, id, type, user_id, payload, received_at, happened_at)
-                    VALUES ('unlink', gen_random_uuid(), 'unlink', 1, '{}', now(), now())
+                    VALUES ('unlink', gen_random_uuid(), 'unlink', 1, '{}', clock_timestamp(), clock_timestamp())
                     """
                 )
                 _ = try await transaction.query(
