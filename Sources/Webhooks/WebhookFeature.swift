@@ -91,6 +91,7 @@ package struct WebhookFeature: Feature {
         let cleaner = BackgroundWorker.cleanup(
             "remove-old-webhooks",
             on: background.loop,
+            every: settings.intervals.cleanup,
             pace: server.pace,
             logger: logger
         ) { worker in

@@ -114,6 +114,8 @@ package struct WebhookIntervals: Sendable {
     /// The longest time between the reading of an event and its request. An event that has waited longer is read again, since it
     /// may have changed, or have been deleted with the data of its user.
     package var freshness = Duration.seconds(5)
+    /// The time between two cleanups.
+    package var cleanup = Duration.seconds(600)
 
     /// Creates the intervals of production.
     package init() {}

@@ -62,7 +62,7 @@ import Testing
                         _ = members.append(member.name, member.value)
                     }
                 }
-                if !isDone, new != nil { members.append(name, replace(rest, in: .object(JSONObject()), new)) }
+                if !isDone, new != nil { _ = members.append(name, replace(rest, in: .object(JSONObject()), new)) }
                 return .object(members)
             case .index(let index):
                 var elements = value.array ?? []

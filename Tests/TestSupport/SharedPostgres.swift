@@ -13,7 +13,8 @@ package enum SharedPostgres {
         let folder = try TemporaryFolder.make(in: hasMemory ? memory : "/tmp")
         let cluster = PostgresCluster(
             directory: "\(folder)/postgres",
-            settings: ["max_connections": "200", "max_wal_size": "256MB"]
+            // Each server opens up to seven for each core, and some tests have three servers.
+            settings: ["max_connections": "1000", "max_wal_size": "256MB"]
         )
         return try await cluster.start()
     }

@@ -19,7 +19,7 @@ extension BackgroundWorker {
             name,
             on: loop,
             every: interval,
-            firstAfter: .seconds(30),
+            firstAfter: min(.seconds(30), interval),
             pace: pace,
             failure: "Cleanup failed",
             logger: logger

@@ -1,4 +1,4 @@
-public import FoundationEssentials
+internal import FoundationEssentials
 
 /// A default template of a KakaoTalk message (Kakao, "Message template"): the content of a shared or sent message.
 ///

@@ -108,26 +108,29 @@ import Testing
     @Test("A login is stored though its connection to the database is lost, since Kakao accepts the code only once")
     func lostConnection() async throws {
         try await withAccounts { service in
+            #expect(try await service.logIn(7).status == 200)
             let code = try await service.authorizationCode(of: 7)
-            let status = try await service.database.pool.withTransaction { transaction in
-                try await transaction.execute(script: "LOCK TABLE accounts")
-                let login = Task { try await service.api.post("/v1/login/code", json: Self.body(code)).status }
+            let answer = try await service.database.pool.withTransaction { transaction in
+                // Of the row, so that no worker waits for it too.
+                try await transaction.execute(script: "SELECT FROM accounts WHERE user_id = 7 FOR UPDATE")
+                let login = Task { try await service.api.post("/v1/login/code", json: Self.body(code)) }
                 try await eventually("the login waits for the lock") {
-                    try await service.database.integer(
-                        "SELECT count(*) FROM pg_locks WHERE relation = 'accounts'::regclass AND NOT granted"
+                    try await service.database.count(
+                        "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
                     ) > 0
                 }
                 try await transaction.execute(
                     script: """
                         SELECT pg_terminate_backend(pid)
-                        FROM pg_locks
-                        WHERE relation = 'accounts'::regclass
-                            AND NOT granted
+                        FROM pg_stat_activity
+                        WHERE datname = current_database()
+                            AND wait_event_type = 'Lock'
                         """
                 )
                 return login
             }.value
-            #expect(status == 200)
+            #expect(answer.status == 200, "\(answer.text)\n\(service.log.messages)")
+            #expect(service.log.messages.contains("New tokens not stored"))
         }
     }
 

@@ -237,28 +237,33 @@ import Testing
         try await withAccounts(sandbox: Self.rotating) { service in
             for user in [7, 8] as [Int64] { _ = try await service.logIn(user) }
             let store = AccountStore(pool: service.database.pool)
-            try await service.database.pool.write("UPDATE accounts SET renew_at = now() WHERE user_id = 7")
-            try await service.database.pool.write(
-                "UPDATE accounts SET refresh_token_ends_at = now() WHERE user_id = 8"
-            )
-            #expect(try await service.database.pool.write(ExpireAccounts(limit: 10)) == 1)
-            #expect(try await service.account(8)?["reason"] == "refresh_token_expired")
             let before = try #require(try await store.storedTokens(of: 7)?.sealed)
-            // The worker of the server looks for them once a minute; this is one of its steps.
             let vault = try #require(service.settings.accounts.vault(appID: 123_456))
-            func claim(_ keyIDs: [String], _ appKeys: [AppKeyKind]) async throws -> [RefreshClaim] {
-                try await service.database.pool.write(
-                    ClaimRenewals(limit: 10, duration: .seconds(30), keyIDs: keyIDs, appKeys: appKeys)
+            // The steps of the server's workers, in a transaction, so that the workers do not see the accounts first.
+            try await service.database.pool.withTransaction { transaction in
+                try await transaction.execute(
+                    script: """
+                        UPDATE accounts SET renew_at = now() WHERE user_id = 7;
+                        UPDATE accounts SET refresh_token_ends_at = now() WHERE user_id = 8
+                        """
                 )
+                #expect(try await transaction.query(ExpireAccounts(limit: 10)) == 1)
+                func claim(_ keyIDs: [String], _ appKeys: [AppKeyKind]) async throws -> [RefreshClaim] {
+                    try await transaction.query(
+                        ClaimRenewals(limit: 10, duration: .seconds(30), keyIDs: keyIDs, appKeys: appKeys)
+                    )
+                }
+                // A server without the keys leaves the account to others.
+                #expect(try await claim(["other"], AppKeyKind.allCases).isEmpty)
+                #expect(try await claim(vault.keyIDs, [.native]).isEmpty)
+                let claims = try await claim(vault.keyIDs, [.rest])
+                #expect(claims.map(\.userID) == [7])
+                #expect(try await claim(vault.keyIDs, [.rest]).isEmpty)
+                let sealed = try #require(claims.first).sealed
+                #expect(sealed.bytes == before.bytes)
+                #expect(try vault.open(sealed, of: 7).refreshToken != nil)
             }
-            // A server without the keys leaves the account to others.
-            #expect(try await claim(["other"], AppKeyKind.allCases).isEmpty)
-            #expect(try await claim(vault.keyIDs, [.native]).isEmpty)
-            let claims = try await claim(vault.keyIDs, [.rest])
-            #expect(claims.map(\.userID) == [7])
-            #expect(try await claim(vault.keyIDs, [.rest]).isEmpty)
-            #expect(claims.map(\.sealed.bytes) == [before.bytes])
-            #expect(try vault.open(claims[0].sealed, of: 7).refreshToken != nil)
+            #expect(try await service.account(8)?["reason"] == "refresh_token_expired")
         }
     }
 

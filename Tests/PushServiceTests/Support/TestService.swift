@@ -121,7 +121,7 @@ extension Settings {
 
 extension Slots {
     /// The slots of tests with a server. Each server has its own event loops and connections to PostgreSQL.
-    static let servers = Slots(6)
+    static let servers = Slots(8)
 }
 
 /// The environment of a single test: a database, a sandbox as Kakao, and a server.

@@ -190,7 +190,7 @@ import Testing
     func removal() async throws {
         try await withDatabaseAndKakao { database, kakao in
             try await database.pool.write(
-                "INSERT INTO work_leases (id, queue, ends_at) VALUES (gen_random_uuid(), 'webhooks', now() + interval '5 s')"
+                "INSERT INTO work_leases (id, queue, ends_at) VALUES (gen_random_uuid(), 'webhooks', now() + interval '1 hour')"
             )
             try await database.pool.write("INSERT INTO webhook_endpoint (url_sha256) VALUES (sha256(''))")
             try await database.pool.write(
@@ -200,12 +200,15 @@ import Testing
                 FROM unnest('{1,31}'::int[]) AS days
                 """
             )
-            try await RunningServer.with(.test(database.url, kakao: kakao.sandbox.url)) { _ in
-                #expect(try await database.count("webhook_endpoint") == 1)
-                try await eventually("the old webhook and the endpoint are deleted", within: .seconds(60)) {
-                    let webhooks = try await database.count("webhook_deliveries")
-                    return try await database.count("webhook_endpoint") == 0 && webhooks == 1
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.webhooks.intervals.cleanup = .milliseconds(100)
+            try await RunningServer.with(settings) { _ in
+                try await eventually("the old webhook is deleted") {
+                    try await database.count("webhook_deliveries") == 1
                 }
+                #expect(try await database.count("webhook_endpoint") == 1)
+                try await database.pool.write("UPDATE work_leases SET ends_at = now()")
+                try await eventually("the endpoint is removed") { try await database.count("webhook_endpoint") == 0 }
             }
         }
     }
