@@ -26,8 +26,8 @@ import Testing
         let script = """
             PORT=0 python3 backend.py >address 2>requests & service=$!
             trap 'kill $service' EXIT
-            for attempt in {1..200}; do
-                grep -q login address && break
+            for attempt in {1..600}; do
+                grep -qs login address && break
                 sleep 0.1
             done
             port=$(sed 's/.*:\\([0-9]*\\).*/\\1/' address)

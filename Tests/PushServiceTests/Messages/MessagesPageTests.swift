@@ -14,7 +14,7 @@ import Testing
             SANDBOX=\(preparation)
             message=$(curl -sS "$SERVER_URL/v1/messages"\(sending))
             ID=$(sed 's/.*"id":"\\([^"]*\\)".*/\\1/' <<<"$message")
-            for attempt in {1..200}; do
+            for attempt in {1..600}; do
                 message=$(curl -sS "$SERVER_URL/v1/messages/$ID"\(show)
                 )
                 grep -q '"finished_at":null' <<<"$message" || break
