@@ -11,6 +11,9 @@ struct LoginResultStore: Sendable {
     static let lifetime = Duration.seconds(60)
     /// The time for which a code is claimed. It exceeds the time for the calls to Kakao and for storing the tokens.
     private static let claimLifetime = Duration.seconds(180)
+    /// The number of attempts to claim a code whose connections are lost.
+    private static let claimAttempts = 4
+    private static let claimDelay = RetryDelay(first: .milliseconds(100), longest: .seconds(1))
     /// The number of rows that one statement deletes.
     private static let rows = 1000
 
@@ -35,7 +38,14 @@ struct LoginResultStore: Sendable {
     func claim(code: String, request: [UInt8]) async throws -> KnownCode {
         let sha256 = SHA256Digest.of(code)
         let claim = ClaimLoginCode(sha256: sha256, request: request, claim: UUID(), lifetime: Self.claimLifetime)
-        guard let (isNew, owner, result) = try await pool.write(claim).first else { return .pending }
+        // A claim without a response may have been committed. Repeated, it is found to be this request's own.
+        let rows = try await Self.claimDelay.retrying(
+            atMost: Self.claimAttempts,
+            on: pool.loop,
+            attempt: { try await pool.write(claim) },
+            while: { (error: PostgresError) in error.code == .connectionLost }
+        )
+        guard let (isNew, owner, result) = rows.first else { return .pending }
         if isNew { return .new(claim: claim.claim) }
         guard owner == request else { return .foreign }
         guard let result else { return .pending }

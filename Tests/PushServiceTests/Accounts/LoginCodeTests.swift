@@ -134,6 +134,33 @@ import Testing
         }
     }
 
+    @Test("A code is exchanged though the database's response to its claim is lost")
+    func lostClaim() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let relay = try DatabaseRelay(to: database.url)
+            defer { relay.stop() }
+            var settings = Settings.test(relay.url, kakao: kakao.sandbox.url)
+            settings.keepAccounts()
+            let log = CollectedLog()
+            try await RunningServer.run(settings, log: log) { server in
+                let service = TestService(
+                    database: database,
+                    kakao: kakao,
+                    settings: settings,
+                    server: server,
+                    log: log
+                )
+                let code = try await service.authorizationCode(of: 7)
+                relay.loseAnswers()
+                async let login = service.api.post("/v1/login/code", json: Self.body(code))
+                try await eventually("the claim is committed") { try await database.count("login_results") == 1 }
+                relay.reset()
+                let answer = try await login
+                #expect(answer.status == 200, "\(answer.text)\n\(log.lines.map(\.text))")
+            }
+        }
+    }
+
     @Test("KOE237 says when the code can be sent again")
     func limited() async throws {
         var sandbox = KakaoSandboxSettings()
