@@ -33,7 +33,7 @@ package struct AccountFeature: Feature {
         vault = settings.vault(appID: server.kakao.appID)
         app = LoginApp { server.kakao }
         server.webhooks.register(webhooks)
-        server.lifecycle.register { [webhooks] in AccountUsers(pool: $0.pool, webhooks: webhooks) }
+        server.lifecycle.register { [webhooks] in AccountUserObserver(pool: $0.pool, webhooks: webhooks) }
         server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
         guard vault != nil else { return }
         server.userTokens.register { [self] in StoredUserTokens(refresher: refresher($0, .requests)) }
@@ -60,7 +60,7 @@ package struct AccountFeature: Feature {
         Unlinker(
             pool: loop.pool,
             kakao: loop.kakao(budget),
-            users: server.lifecycle.users(loop),
+            observers: server.lifecycle.observers(loop),
             logger: server.logger
         )
     }

@@ -7,7 +7,7 @@ struct AccountMonitoring: Sendable {
     private static let expiring = Metric(
         "kakao_push_accounts_expiring",
         .gauge,
-        "Linked accounts whose refresh token this server is to renew and that expires within 7 days."
+        "Linked accounts whose refresh token the servers renew and that expires within 7 days. All servers report the same number."
     )
     private static let refreshes = Metric(
         "kakao_push_token_refreshes_total",

@@ -39,7 +39,10 @@ extension Problem {
     }
 
     static func appKeyMissing(_ key: AppKeyKind) -> Problem {
-        Problem(of: .notConfigured, "Set \(key.setting): tokens of this key cannot be refreshed without it.")
+        Problem(
+            of: .notConfigured,
+            "Set \(key.setting): tokens of this key are neither issued nor refreshed without it."
+        )
     }
 
     static var unreadableTokens: Problem {
@@ -52,7 +55,8 @@ extension Problem {
     static func loginRequired(_ reason: String?) -> Problem {
         Problem(
             of: .accountLoginRequired,
-            reason.map { "The user must log in again: \($0)." } ?? "The user has no account here, and must log in.",
+            reason.map { "The user must log in again: \($0)." }
+                ?? "The server has no tokens of the user, who must log in.",
             members: reason.map { ["reason": .string($0)] } ?? [:]
         )
     }

@@ -22,7 +22,7 @@ package struct CallbackFeature: Feature {
         server.webhooks.register(webhooks.callbacks)
         server.webhooks.register(webhooks.events)
         server.lifecycle.register { [self] loop in
-            CallbackUsers(
+            CallbackUserObserver(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
                 events: events(loop),
                 callbacks: callbacks(loop),
@@ -81,7 +81,7 @@ package struct CallbackFeature: Feature {
         ReceivedCallStore(
             callbacks: callbacks(loop),
             events: events(loop),
-            users: server.lifecycle.users(loop)
+            observers: server.lifecycle.observers(loop)
         )
     }
 

@@ -103,8 +103,8 @@ struct EventRoutes: RouteCollection {
             throw SecurityEventRefusal(.invalidRequest, "The body must be a signed security event token.")
         }
         let events = try KakaoEvent.all(in: token)
-        if let objection = try await verifier.objection(to: token, isUrgent: true, client, on: request.loop) {
-            throw SecurityEventRefusal(objection)
+        if let reason = try await verifier.rejectionReason(of: token, isUrgent: true, client, on: request.loop) {
+            throw SecurityEventRefusal(reason)
         }
         return events
     }

@@ -12,9 +12,9 @@ struct EventStore: Sendable {
     ///
     /// A duplicate event changes nothing, since its user may have returned.
     ///
-    /// - Parameter users: The reactions to the events.
+    /// - Parameter observers: The reactions to the events.
     /// - Returns: Whether any of the events was new.
-    func insert(_ events: [KakaoEvent], _ users: UserLifecycle.Users) async throws -> Bool {
+    func insert(_ events: [KakaoEvent], _ observers: UserLifecycle.Observers) async throws -> Bool {
         defer { webhooks.changed() }
         let statement = InsertEvents(events: events, now: Date())
         guard events.contains(where: { $0.userEventKind != nil }) else {
@@ -23,7 +23,7 @@ struct EventStore: Sendable {
         let (isNew, actions) = try await pool.withTransaction { transaction in
             let stored = Dictionary(try await transaction.query(statement)) { first, _ in first }
             let userEvents = events.compactMap { event in stored[event.key].flatMap { event.userEvent(at: $0) } }
-            let actions = userEvents.isEmpty ? [] : try await users.apply(userEvents, in: transaction)
+            let actions = userEvents.isEmpty ? [] : try await observers.apply(userEvents, in: transaction)
             return (!stored.isEmpty, actions)
         }
         for action in actions { action() }

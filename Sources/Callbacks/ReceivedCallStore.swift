@@ -5,7 +5,7 @@ internal import ServiceKit
 struct ReceivedCallStore: Sendable {
     let callbacks: LinkCallbackStore
     let events: EventStore
-    let users: UserLifecycle.Users
+    let observers: UserLifecycle.Observers
 
     /// Stores a call. Has no effect if the call is already stored. Returns whether it was new.
     ///
@@ -13,8 +13,8 @@ struct ReceivedCallStore: Sendable {
     func store(_ call: ReceivedCall) async throws -> Bool {
         switch call {
         case .linkCallback(let callback): try await callbacks.insert(callback)
-        case .events(let events): try await self.events.insert(events, users)
-        case .tokenFailure(let failure): try await users.record(failure)
+        case .events(let events): try await self.events.insert(events, observers)
+        case .tokenFailure(let failure): try await observers.record(failure)
         }
     }
 }

@@ -23,8 +23,8 @@ struct SecurityEventRefusal: Error {
         self.description = description
     }
 
-    init(_ objection: TokenVerifier.Objection) {
-        switch objection {
+    init(_ reason: TokenVerifier.RejectionReason) {
+        switch reason {
         case .issuer: self.init(.invalidIssuer, "The token names another issuer, or none.")
         case .audience: self.init(.invalidAudience, "The token is for another app.")
         case .key: self.init(.invalidKey, "The token must be signed with RS256 and a key that its issuer publishes.")

@@ -30,7 +30,7 @@ package struct EncryptionKey: Sendable, Equatable, CustomStringConvertible, Cust
     /// Returns a key of its own for a purpose or an object: HMAC-SHA256 of the context under this key.
     package func derived(for context: [UInt8]) -> EncryptionKey {
         guard let key = EncryptionKey(HMACSHA256.code(of: context, bytes)) else {
-            preconditionFailure("HMAC-SHA256 has as many bytes as a key")
+            preconditionFailure("HMAC-SHA256 did not return \(Self.length) bytes")
         }
         return key
     }
@@ -52,7 +52,7 @@ package struct EncryptionKey: Sendable, Equatable, CustomStringConvertible, Cust
             EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_GCM_GET_TAG, Int32(tag.count), &tag) == 1
         else {
             // Only without memory. A message must never be stored in the clear.
-            preconditionFailure("OpenSSL has AES-256-GCM")
+            preconditionFailure("the encryption with AES-256-GCM failed")
         }
         return nonce + ciphertext + tag
     }

@@ -17,7 +17,7 @@ package enum SHA256Digest {
     package static func of(_ bytes: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { digest, count in
             let isDone = EVP_Digest(bytes, bytes.count, digest.baseAddress, nil, algorithm, nil)
-            precondition(isDone == 1, "OpenSSL has SHA-256")
+            precondition(isDone == 1, "SHA-256 failed")
             count = Int(SHA256_DIGEST_LENGTH)
         }
     }

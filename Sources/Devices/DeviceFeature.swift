@@ -15,7 +15,7 @@ package struct DeviceFeature: Feature {
 
     private let server: ServerContext
     private let settings: DeviceSettings
-    private let imports = UploadLimit(DeviceTransferRoutes.maximumImports)
+    private let imports = ConcurrencyLimit(DeviceTransferRoutes.maximumImports)
     /// Signalled when an import has ended.
     private let importSignal: Signal
     /// Wakes the worker that calls Kakao.
@@ -29,7 +29,7 @@ package struct DeviceFeature: Feature {
         registrationSignal = Signal(loop: server.background.loop)
         server.webhooks.register(webhooks)
         server.lifecycle.register { [self] loop in
-            DeviceUsers(
+            DeviceUserObserver(
                 registrar: registrar(loop, .requests),
                 pruneAfterFailures: settings.pruneAfterFailures,
                 logger: server.logger
@@ -63,7 +63,7 @@ package struct DeviceFeature: Feature {
                 importSignal: importSignal
             )
         )
-        routes.add(UserRoutes(registrar: registrar, users: server.lifecycle.users(loop)))
+        routes.add(UserRoutes(registrar: registrar, observers: server.lifecycle.observers(loop)))
     }
 
     package func makeServices() -> [any Service] {

@@ -14,7 +14,7 @@ extension DeviceRegistrar {
     ///
     /// - Returns: Whether Kakao has deregistered all of them. If not, stored devices are pending, and devices that only
     ///   Kakao knows may need another call.
-    func forgetDevices(ofUser userID: Int64) async throws -> Bool {
+    func withdrawDevices(ofUser userID: Int64) async throws -> Bool {
         let listed = try? await tokensAtKakao(ofUsers: [userID])
         if let listed, !listed.isEmpty { try await store.addWithdrawn(listed) }
         let withdrawal = try await store.withdrawDevices(ofUser: userID)

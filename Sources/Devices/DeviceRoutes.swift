@@ -124,12 +124,12 @@ struct DeviceRoutes: RouteCollection {
             pushTypes = try await registrar.store.devices(ofUser: userID, named: deviceID).map(\.key.pushType)
             if pushTypes.isEmpty { pushTypes = PushType.allCases }
         }
-        var isForgotten = true
+        var isDeregistered = true
         for pushType in pushTypes {
             let key = DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType)
-            if try await !registrar.withdraw(key, by: call.caller.keyName) { isForgotten = false }
+            if try await !registrar.withdraw(key, by: call.caller.keyName) { isDeregistered = false }
         }
-        return isForgotten ? Response(.noContent) : .pending
+        return isDeregistered ? Response(.noContent) : .pending
     }
 }
 

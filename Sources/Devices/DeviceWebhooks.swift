@@ -51,7 +51,7 @@ private struct WithdrawnDevice: Sendable {
 
 extension DeviceStore {
     /// Deletes the records of a user's withdrawn devices.
-    func forgetWithdrawals(ofUser userID: Int64) async throws {
+    func deleteWithdrawals(ofUser userID: Int64) async throws {
         try await pool.write(DeleteDeviceWithdrawals(userID: userID))
     }
 }

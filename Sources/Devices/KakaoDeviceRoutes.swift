@@ -155,8 +155,8 @@ struct KakaoDeviceRoutes: RouteCollection {
 
     /// Withdraws a device. Responds 200 with an empty body, or 202 if the call to Kakao is pending.
     private func deregister(_ call: Call, _ pushType: Field<PushType>) async throws -> Response {
-        let isForgotten = try await registrar.withdraw(Self.key(call, pushType), by: call.caller.keyName)
-        return isForgotten ? .json([]) : .pending
+        let isDeregistered = try await registrar.withdraw(Self.key(call, pushType), by: call.caller.keyName)
+        return isDeregistered ? .json([]) : .pending
     }
 
     private static func key(_ call: Call, _ pushType: Field<PushType>) throws -> DeviceKey {

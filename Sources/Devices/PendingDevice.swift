@@ -9,7 +9,7 @@ struct PendingDevice: Sendable {
     /// The revision that a successful call confirms.
     let revision: Int64
     let lease: UUID
-    /// The number of failed calls about this revision.
+    /// The number of times that this change was postponed, after a failed call or to wait for another device.
     var attempts = 0
     /// Whether the change is a renewal by the server. Kakao still has the token.
     var isRenewal = false

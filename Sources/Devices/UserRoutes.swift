@@ -11,7 +11,7 @@ struct UserRoutes: RouteCollection {
     static let operations = [listing, reconciling, deleting]
 
     let registrar: DeviceRegistrar
-    let users: UserLifecycle.Users
+    let observers: UserLifecycle.Observers
 
     private static let uuid = Field.path("uuid", .userID, "The user.")
 
@@ -56,7 +56,9 @@ struct UserRoutes: RouteCollection {
     @Sendable private func delete(_ call: Call) async throws -> Response {
         let userID = try call[Self.uuid]
         // A client that gives up must not leave a part of the data.
-        let isDone = try await call.request.uninterrupted { [users] in try await users.deleteData(ofUser: userID) }
+        let isDone = try await call.request.uninterrupted { [observers] in
+            try await observers.deleteData(ofUser: userID)
+        }
         return isDone ? Response(.noContent) : .pending
     }
 

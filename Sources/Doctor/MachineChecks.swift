@@ -57,7 +57,7 @@ struct MachineChecks {
             guard now >= validity.lowerBound else {
                 return Finding(.wrong, subject, "the certificate is not valid yet: check this machine's clock")
             }
-            if case .given(let url) = settings.publicURL, !context.certificateNames(WebAddress(url).host) {
+            if case .given(let url) = settings.publicURL, !context.certificateIsValid(for: WebAddress(url).host) {
                 return Finding(
                     .warning,
                     subject,

@@ -20,8 +20,8 @@ internal import Synchronization
 /// A timer fires only after the loop has handled every event that happened before the timer's deadline, even if the
 /// process was stopped in between. A response that arrived in time therefore cancels its timeout.
 package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable {
-    // Ownership: `inbox` is shared and locked. `thread` is written once, before the loop takes its first job. Only the
-    // loop's own thread accesses the rest, and every method that accesses it checks that.
+    // Ownership: `inbox` is shared and locked. `thread` is atomic: set before the loop runs its first job, cleared when it
+    // ends. Only the loop's own thread accesses the rest; all methods check that, but not `now` and `scratch`.
 
     /// Work that other threads have enqueued for the loop.
     private struct Inbox {
@@ -104,8 +104,8 @@ package final class EventLoop: TaskExecutor, SerialExecutor, @unchecked Sendable
         queue.async(group: finished) { self.run() }
     }
 
-    /// Ends the loop after the current tick. Work enqueued before this call still runs; jobs enqueued later never run,
-    /// so stop everything that lives on a loop first.
+    /// Ends the loop. Work enqueued before this call still runs. Later work is dropped once the loop has emptied its queues, so
+    /// stop everything that lives on a loop first.
     package func stop() {
         inbox.withLock { $0.isStopping = true }
         interrupt()

@@ -19,7 +19,7 @@ struct LoopDelay {
         if delay > current { current = delay }
     }
 
-    /// Returns the longest delay in milliseconds; 0 if the loop has slept since.
+    /// Returns the longest delay of the current and the previous period, in milliseconds.
     mutating func longest(at now: UInt64) -> UInt64 {
         if now >= end { beginPeriod(at: now) }
         return max(current, previous)

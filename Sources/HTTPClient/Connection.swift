@@ -8,8 +8,8 @@ final class Connection {
     enum End {
         /// - keepsAlive: Whether another request may follow.
         case response(Response, keepsAlive: Bool)
-        /// - isUnheard: Whether no byte of a response was received.
-        case failure(HTTPClientError.Code, String, isUnheard: Bool)
+        /// - receivedNothing: Whether no byte of a response was received.
+        case failure(HTTPClientError.Code, String, receivedNothing: Bool)
     }
 
     /// A complete response.
@@ -69,8 +69,8 @@ final class Connection {
         return channel.tls?.session
     }
 
-    /// Whether nothing has arrived since the last response: neither the end of the connection nor unsolicited bytes.
-    var isFresh: Bool {
+    /// Returns whether nothing has arrived since the last response: neither the end of the connection nor unsolicited bytes.
+    func checkIsFresh() -> Bool {
         var isQuiet = true
         let result = channel.read(into: loop.scratch) { _ in
             isQuiet = false
@@ -87,7 +87,7 @@ final class Connection {
     func send(_ transfer: Transfer, _ encoder: inout RequestEncoder, _ settings: HTTPClientSettings) {
         self.transfer = transfer
         parser = ResponseParser(
-            isHead: transfer.request.method == .head,
+            endsAfterHead: transfer.request.method == .head,
             maximumBodyBytes: transfer.stream == nil ? settings.maximumResponseBytes : .max,
             truncatesBody: settings.truncatesResponses
         )
@@ -112,7 +112,7 @@ final class Connection {
 
     private func ready(_ readiness: Readiness) {
         guard transfer != nil else {
-            if !isFresh { onIdleEnd(self) }
+            if !checkIsFresh() { onIdleEnd(self) }
             return
         }
         // A response may arrive before the whole request is sent.
@@ -136,7 +136,7 @@ final class Connection {
         if taken > 0, let transfer { transfer.recordSent(channel.tls == nil ? taken : nil) }
         watch(writing: !channel.isFlushed)
         if case .failed = result { return false }
-        if taken > 0, channel.isFlushed, let transfer, transfer.uploadBytesLeft > 0 { transfer.requestUpload() }
+        if taken > 0, channel.isFlushed, let transfer, transfer.remainingUploadBytes > 0 { transfer.requestUpload() }
         return true
     }
 
@@ -154,7 +154,7 @@ final class Connection {
         let result = channel.read(into: loop.scratch) { bytes in
             let taken = parser?.receive(bytes) ?? 0
             if transfer?.stream != nil { passOn() }
-            look(hasMore: taken < bytes.count)
+            endIfComplete(hasMore: taken < bytes.count)
             return transfer?.stream?.isFull == false || transfer != nil && transfer?.stream == nil
         }
         guard transfer != nil else { return }
@@ -164,7 +164,7 @@ final class Connection {
             if channel.tls != nil, !send() { fail(.connectionLost, "the connection was lost") }
         case .closed:
             _ = parser?.receiveEnd()
-            look(hasMore: false)
+            endIfComplete(hasMore: false)
             fail(.connectionLost, "the connection was lost")
         case .lost:
             fail(.connectionLost, "the connection was lost")
@@ -188,7 +188,7 @@ final class Connection {
     }
 
     /// Ends the request if its response is complete or has failed.
-    private func look(hasMore: Bool) {
+    private func endIfComplete(hasMore: Bool) {
         guard let parser else { return }
         switch parser.state {
         case .complete:
@@ -197,7 +197,7 @@ final class Connection {
             // A host that responds before it has the whole request will not read the rest. Extra bytes belong to no
             // request.
             let isClean =
-                channel.isFlushed && transfer?.uploadBytesLeft == 0 && !hasMore && channel.isQuiet(loop.scratch)
+                channel.isFlushed && transfer?.remainingUploadBytes == 0 && !hasMore && channel.isQuiet(loop.scratch)
             end(.response(Response(head: head, body: parser.body), keepsAlive: parser.keepsConnection && isClean))
         case .failed(.tooLarge): fail(.responseTooLarge, "the response exceeds the size limit")
         case .failed(.malformed(let what)): fail(.badResponse, what)
@@ -206,7 +206,7 @@ final class Connection {
     }
 
     private func fail(_ code: HTTPClientError.Code, _ message: String) {
-        end(.failure(code, message, isUnheard: parser?.hasBegun == false))
+        end(.failure(code, message, receivedNothing: parser?.hasBegun == false))
     }
 
     private func end(_ end: End) {

@@ -113,7 +113,7 @@ final class Connector: @unchecked Sendable {
             return fail(.internalFailure, "\(error)")
         }
         if let proxy = settings.proxy {
-            stage = .tunneling(ResponseParser(isHead: true, maximumBodyBytes: 0))
+            stage = .tunneling(ResponseParser(endsAfterHead: true, maximumBodyBytes: 0))
             _ = channel.write { $0 += proxy.request(for: origin.host) }
             advance()
         } else {

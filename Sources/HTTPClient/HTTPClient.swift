@@ -27,11 +27,11 @@ package final class HTTPClient: Sendable {
     /// Sends a request and returns its response, whatever its status.
     ///
     /// If a kept-alive connection is lost before any byte of a response, the request is sent again on a new connection.
-    /// A request that may already have left (``HTTPClientError/bodyBytesLeft``) is only sent again if it is idempotent
+    /// A request that may already have left (``HTTPClientError/mayHaveBeenSent``) is only sent again if it is idempotent
     /// (``HTTPClientRequest/isIdempotent``), or a GET or HEAD without a body. Cancelling the task ends the request at
     /// once and closes its connection.
     ///
-    /// - Throws: ``HTTPClientError`` if there is no response. Its ``HTTPClientError/bodyBytesLeft`` says whether the
+    /// - Throws: ``HTTPClientError`` if there is no response. Its ``HTTPClientError/mayHaveBeenSent`` says whether the
     ///   host may have acted on the request nevertheless.
     package func send(_ request: HTTPClientRequest) async throws(HTTPClientError) -> HTTPClientResponse {
         let transfer = Transfer(request)

@@ -39,15 +39,15 @@ package struct HTTPClientError: Error, Sendable, CustomStringConvertible {
     package let code: Code
     /// Whether any byte of the request's body (or of its head, if it has no body) may have left this machine.
     ///
-    /// Never `false` when a byte may have left, so a request with `false` is always safe to send again. It is `false`
-    /// if no connection or TLS session was established in time, and if a kept-alive connection turned out to be closed.
-    package let bodyBytesLeft: Bool
+    /// With `false`, the request is always safe to send again. It is `false` if no connection or TLS session was
+    /// established in time.
+    package let mayHaveBeenSent: Bool
     /// A message for people. It names at most the host, never a path, query, header field or body.
     package let message: String
 
-    package init(code: Code, bodyBytesLeft: Bool, message: String) {
+    package init(code: Code, mayHaveBeenSent: Bool, message: String) {
         self.code = code
-        self.bodyBytesLeft = bodyBytesLeft
+        self.mayHaveBeenSent = mayHaveBeenSent
         self.message = message
     }
 

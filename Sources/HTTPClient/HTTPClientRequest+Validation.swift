@@ -22,6 +22,6 @@ extension HTTPClientRequest {
     }
 
     private static func invalid(_ message: String) -> HTTPClientError {
-        HTTPClientError(code: .invalidRequest, bodyBytesLeft: false, message: message)
+        HTTPClientError(code: .invalidRequest, mayHaveBeenSent: false, message: message)
     }
 }

@@ -1,6 +1,6 @@
 package import HTTPTypes
 
-/// A request, with its body in memory or, for an upload, as far as it is.
+/// A request. Its body is in memory, apart from what ``upload`` supplies.
 package struct HTTPClientRequest: Sendable {
     package var method: HTTPRequest.Method
     /// An absolute URL with scheme `http` or `https`, percent-encoded, without user information.
@@ -12,7 +12,7 @@ package struct HTTPClientRequest: Sendable {
     /// The part of the body that follows ``body``, which is sent while it is read.
     package var upload: HTTPClientUpload?
     /// Whether sending the request twice has the effect of sending it once (RFC 9110 §9.2.2), whatever its method. Such
-    /// a request is sent again if it is lost with a kept-alive connection, and its head and body are sent together.
+    /// a request is sent again if it is lost with a kept-alive connection.
     package var isIdempotent: Bool
     /// The time limit for the whole response, in place of ``HTTPClientSettings/totalTimeout``.
     package var totalTimeout: Duration?

@@ -31,10 +31,10 @@ final class Transfer: @unchecked Sendable {
     var headBytes = 0
     /// The number of bytes of the encoded request that have left the connection that carries it.
     private var sentBytes = 0
-    /// The value of ``HTTPClientError/bodyBytesLeft``.
-    private(set) var mayHaveLeft = false
+    /// The value of ``HTTPClientError/mayHaveBeenSent``.
+    private(set) var mayHaveBeenSent = false
     /// The number of bytes of the upload that are still to be read.
-    private(set) var uploadBytesLeft: Int
+    private(set) var remainingUploadBytes: Int
     /// Whether everything that was read of the request has left, so that more of the upload may be read.
     private var wantsUpload = false
     /// Whether the upload was read, or is being read.
@@ -47,7 +47,7 @@ final class Transfer: @unchecked Sendable {
     init(_ request: HTTPClientRequest, isStreamed: Bool = false) {
         self.request = request
         stream = isStreamed ? StreamBuffer() : nil
-        uploadBytesLeft = request.upload?.length ?? 0
+        remainingUploadBytes = request.upload?.length ?? 0
     }
 
     /// Records that the request begins to be sent.
@@ -59,19 +59,19 @@ final class Transfer: @unchecked Sendable {
     /// are encrypted.
     func recordSent(_ count: Int?) {
         guard let count else {
-            mayHaveLeft = true
+            mayHaveBeenSent = true
             return
         }
         sentBytes += count
         let hasBody = !request.body.isEmpty || request.upload?.length ?? 0 > 0
-        if sentBytes > (hasBody ? headBytes : 0) { mayHaveLeft = true }
+        if sentBytes > (hasBody ? headBytes : 0) { mayHaveBeenSent = true }
     }
 
     /// Whether the request may be sent again. GET and HEAD without a body are harmless to repeat. An upload can be read
     /// only once.
     var mayBeSentAgain: Bool {
         guard !hasBegunUpload else { return false }
-        return !mayHaveLeft || request.isIdempotent
+        return !mayHaveBeenSent || request.isIdempotent
             || (request.body.isEmpty && (request.method == .get || request.method == .head))
     }
 
@@ -81,7 +81,7 @@ final class Transfer: @unchecked Sendable {
     /// left.
     func awaitUpload(_ reader: CheckedContinuation<Bool, Never>) {
         if case .finished = state { return reader.resume(returning: false) }
-        guard uploadBytesLeft > 0 else { return reader.resume(returning: false) }
+        guard remainingUploadBytes > 0 else { return reader.resume(returning: false) }
         uploadReader = reader
         wakeUploadReader()
     }
@@ -100,8 +100,8 @@ final class Transfer: @unchecked Sendable {
 
     /// Counts a piece of the upload. Returns `false` if it is empty or too long.
     func takeUpload(_ piece: [UInt8]) -> Bool {
-        guard !piece.isEmpty, piece.count <= uploadBytesLeft else { return false }
-        uploadBytesLeft -= piece.count
+        guard !piece.isEmpty, piece.count <= remainingUploadBytes else { return false }
+        remainingUploadBytes -= piece.count
         return true
     }
 
@@ -115,7 +115,7 @@ final class Transfer: @unchecked Sendable {
     func failure(_ code: HTTPClientError.Code, _ message: String) -> HTTPClientError {
         HTTPClientError(
             code: code,
-            bodyBytesLeft: mayHaveLeft,
+            mayHaveBeenSent: mayHaveBeenSent,
             message: destination.map { "\($0.origin.text): \(message)" } ?? message
         )
     }

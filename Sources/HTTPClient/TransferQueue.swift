@@ -140,9 +140,9 @@ final class TransferQueue: @unchecked Sendable {
 
     /// Sends a request on a kept-alive connection. Returns `false`, and closes the connection, if that is not possible.
     private func send(_ transfer: Transfer, on connection: Connection) -> Bool {
-        // A request that must not be sent twice must not be the one to discover that the peer has closed the connection, nor
-        // may any take what the peer has sent before, such as a 408, for its response.
-        guard loop.now < connection.idleUntil, connection.isFresh else {
+        // Otherwise a request that must not be sent twice could be lost on a connection that the peer has closed, and any
+        // request could take an earlier message of the peer, such as a 408, for its response.
+        guard loop.now < connection.idleUntil, connection.checkIsFresh() else {
             connection.close()
             return false
         }
@@ -221,10 +221,10 @@ final class TransferQueue: @unchecked Sendable {
             if isKept { connection.idleUntil = loop.now + idleTime } else { connection.close() }
             resume(transfer, .success(HTTPClientResponse(head: response.head, body: response.body)))
             leave(connection.destination, isKept ? connection : nil)
-        case .failure(let code, let message, let isUnheard):
+        case .failure(let code, let message, let receivedNothing):
             connection.close()
             // The host closed the connection as the request was sent. On a new connection, that does not happen again.
-            if connection.wasUsed, isUnheard, code == .connectionLost, transfer.mayBeSentAgain {
+            if connection.wasUsed, receivedNothing, code == .connectionLost, transfer.mayBeSentAgain {
                 connect(transfer, connection.destination)
             } else {
                 finish(transfer, .failure(transfer.failure(code, message)))

@@ -1,4 +1,4 @@
-/// A scanner of the tokens of RFC 8259. It is the only file of this target that reads through a pointer.
+/// A scanner of the tokens of RFC 8259. It is the only file of this target that parses through an unsafe pointer.
 ///
 /// Valid only as long as the bytes passed to its initializer. Every read follows a comparison with `end` where the
 /// position moves. ``peek`` returns 0 at the end, a byte with which no token begins.

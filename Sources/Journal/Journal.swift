@@ -15,7 +15,7 @@ package import Logging
 /// No call blocks its caller, except opening a journal. Appending and replaying have a serial queue each, so that a
 /// hanging disk blocks neither a loop nor the other queue.
 package final class Journal: @unchecked Sendable {
-    // Ownership: `inbox` and `books` are locked. `active` is read and changed on the queue `writing` only.
+    // Ownership: `inbox` and `state` are locked. `active` is read and changed on the queue `writing` only.
 
     /// The smallest file worth creating, in bytes, when the size limit is nearly reached.
     private static let smallestFile = 4096
@@ -44,7 +44,7 @@ package final class Journal: @unchecked Sendable {
     }
 
     /// A file, and how far it has been written and replayed.
-    private struct Page {
+    private struct FileProgress {
         let file: JournalFile
         /// The end of the records that are on disk.
         var end: Int
@@ -62,15 +62,15 @@ package final class Journal: @unchecked Sendable {
         var isFinished: Bool { isSealed && next >= end && !isDamaged }
     }
 
-    private struct Books {
+    private struct State {
         /// Sorted by age, oldest first.
-        var pages: [Page] = []
+        var files: [FileProgress] = []
         /// Whether records can be appended, or `nil` before the first attempt to create a file.
         var isOpen: Bool?
         var rejected = 0
         var failures = 0
 
-        func index(_ name: String) -> Int? { pages.firstIndex { $0.file.name == name } }
+        func index(_ name: String) -> Int? { files.firstIndex { $0.file.name == name } }
     }
 
     /// A journal's state, for metrics and readiness.
@@ -83,7 +83,8 @@ package final class Journal: @unchecked Sendable {
         package var oldest: Date?
         /// The number of rejected records, which are kept in `rejected/`.
         package var rejected: Int
-        /// The number of failed writes and damaged files since the journal was opened.
+        /// The number of failures since the journal was opened: failed writes, and files that were damaged, deleted or could
+        /// not be created.
         package var failures: Int
     }
 
@@ -104,7 +105,7 @@ package final class Journal: @unchecked Sendable {
     private let writing = DispatchQueue(label: "journal-writing")
     private let reading = DispatchQueue(label: "journal-reading")
     private let inbox = Locked(Inbox())
-    private let books = Locked(Books())
+    private let state = Locked(State())
     /// The file to which records are appended, or `nil` after a failure.
     private var active: JournalFile?
 
@@ -132,7 +133,7 @@ package final class Journal: @unchecked Sendable {
             logger.warning("Journal directory can be listed by other users", metadata: ["directory": "\(path)"])
         }
         let rejected = directory.rejectedCount()
-        books.withLock { $0.rejected = rejected }
+        state.withLock { $0.rejected = rejected }
         reading.sync { adoptFiles() }
         writing.sync { _ = openFile() }
     }
@@ -144,13 +145,13 @@ package final class Journal: @unchecked Sendable {
     }
 
     package var status: Status {
-        books.withLock { books in
+        state.withLock { state in
             Status(
-                isOpen: books.isOpen == true,
-                records: books.pages.reduce(0) { $0 + $1.records },
-                oldest: books.pages.compactMap(\.oldest).min(),
-                rejected: books.rejected,
-                failures: books.failures
+                isOpen: state.isOpen == true,
+                records: state.files.reduce(0) { $0 + $1.records },
+                oldest: state.files.compactMap(\.oldest).min(),
+                rejected: state.rejected,
+                failures: state.failures
             )
         }
     }
@@ -191,7 +192,7 @@ package final class Journal: @unchecked Sendable {
         guard let active else { return nil }
         if active.isLinked { return active }
         logger.error("Journal file deleted", metadata: ["file": "\(directory.path)/\(active.name)"])
-        books.withLock { $0.failures += 1 }
+        state.withLock { $0.failures += 1 }
         // The records of the deleted file can still be replayed.
         seal(active)
         return nil
@@ -256,11 +257,11 @@ package final class Journal: @unchecked Sendable {
             for entry in written { entry.completion(.failure(.system(error))) }
             return entries.dropFirst(count)
         }
-        books.withLock { books in
-            guard let index = books.index(file.name) else { return }
-            books.pages[index].end = start + bytes.count
-            books.pages[index].records += count
-            books.pages[index].oldest = books.pages[index].oldest ?? written.first?.record.time
+        state.withLock { state in
+            guard let index = state.index(file.name) else { return }
+            state.files[index].end = start + bytes.count
+            state.files[index].records += count
+            state.files[index].oldest = state.files[index].oldest ?? written.first?.record.time
         }
         for entry in written { entry.completion(.success(())) }
         onAppend.withLock { $0 }?()
@@ -268,8 +269,8 @@ package final class Journal: @unchecked Sendable {
     }
 
     private func end(of file: JournalFile) -> Int? {
-        books.withLock { books in
-            books.pages.first { $0.file.name == file.name && !$0.isDamaged }.map(\.end)
+        state.withLock { state in
+            state.files.first { $0.file.name == file.name && !$0.isDamaged }.map(\.end)
         }
     }
 
@@ -288,7 +289,7 @@ package final class Journal: @unchecked Sendable {
                     operations
                 )
                 active = file
-                books.withLock { $0.pages.append(Page(file: file, end: 0, records: 0, isSealed: false)) }
+                state.withLock { $0.files.append(FileProgress(file: file, end: 0, records: 0, isSealed: false)) }
                 setOpen(true, nil)
                 return nil
             } catch {
@@ -297,7 +298,7 @@ package final class Journal: @unchecked Sendable {
                     size /= 2
                     continue
                 }
-                books.withLock { $0.failures += 1 }
+                state.withLock { $0.failures += 1 }
                 setOpen(false, .system(error))
                 return .system(error)
             }
@@ -306,9 +307,9 @@ package final class Journal: @unchecked Sendable {
 
     /// Sets whether records can be appended. Logs the change only, not each attempt.
     private func setOpen(_ isOpen: Bool, _ error: JournalError?) {
-        let wasOpen = books.withLock { books in
-            defer { books.isOpen = isOpen }
-            return books.isOpen
+        let wasOpen = state.withLock { state in
+            defer { state.isOpen = isOpen }
+            return state.isOpen
         }
         guard isOpen != wasOpen else { return }
         if let error {
@@ -322,9 +323,9 @@ package final class Journal: @unchecked Sendable {
     private func seal(_ file: JournalFile) {
         active = nil
         if let end = end(of: file) { file.truncate(end) }
-        books.withLock { books in
-            guard let index = books.index(file.name) else { return }
-            books.pages[index].isSealed = true
+        state.withLock { state in
+            guard let index = state.index(file.name) else { return }
+            state.files[index].isSealed = true
         }
         removeIfFinished(file.name)
     }
@@ -362,12 +363,12 @@ package final class Journal: @unchecked Sendable {
     }
 
     private func readBatch(_ limit: Int) -> Batch? {
-        while let page = books.withLock({ books in books.pages.first { $0.next < $0.end } }) {
-            var reader = RecordReader(page.file)
+        while let progress = state.withLock({ state in state.files.first { $0.next < $0.end } }) {
+            var reader = RecordReader(progress.file)
             var records: [JournalRecord] = []
-            var (offset, bytes) = (page.next, 0)
+            var (offset, bytes) = (progress.next, 0)
             do {
-                while records.count < limit, offset < page.end, bytes < Self.maximumBatch,
+                while records.count < limit, offset < progress.end, bytes < Self.maximumBatch,
                     let (_, record, next) = try reader.record(at: offset)
                 {
                     records.append(record)
@@ -375,12 +376,12 @@ package final class Journal: @unchecked Sendable {
                     offset = next
                 }
             } catch {
-                logger.error("Journal read failed", metadata: ["file": "\(page.file.name)", "error": "\(error)"])
+                logger.error("Journal read failed", metadata: ["file": "\(progress.file.name)", "error": "\(error)"])
             }
             if !records.isEmpty {
-                return Batch(records: records, file: page.file.name, start: page.next, end: offset)
+                return Batch(records: records, file: progress.file.name, start: progress.next, end: offset)
             }
-            giveUp(page)
+            giveUp(progress)
         }
         return nil
     }
@@ -392,16 +393,16 @@ package final class Journal: @unchecked Sendable {
         }
         if !rejected.isEmpty {
             let count = directory.rejectedCount()
-            books.withLock { $0.rejected = count }
+            state.withLock { $0.rejected = count }
         }
         let oldest = oldest(after: batch)
-        let isDrained = books.withLock { books in
-            guard let index = books.index(batch.file), books.pages[index].next == batch.start else { return false }
-            books.pages[index].next = batch.end
-            books.pages[index].records -= batch.records.count
-            let isDrained = books.pages[index].next >= books.pages[index].end
+        let isDrained = state.withLock { state in
+            guard let index = state.index(batch.file), state.files[index].next == batch.start else { return false }
+            state.files[index].next = batch.end
+            state.files[index].records -= batch.records.count
+            let isDrained = state.files[index].next >= state.files[index].end
             // Records appended meanwhile are not older than those that were read.
-            books.pages[index].oldest = isDrained ? nil : oldest ?? books.pages[index].oldest
+            state.files[index].oldest = isDrained ? nil : oldest ?? state.files[index].oldest
             return isDrained
         }
         guard isDrained else { return }
@@ -410,8 +411,8 @@ package final class Journal: @unchecked Sendable {
         // stored.
         writing.async {
             guard let file = self.active, file.name == batch.file else { return }
-            let isDrained = self.books.withLock { books in
-                books.index(file.name).map { books.pages[$0].next >= books.pages[$0].end } ?? false
+            let isDrained = self.state.withLock { state in
+                state.index(file.name).map { state.files[$0].next >= state.files[$0].end } ?? false
             }
             guard isDrained else { return }
             self.seal(file)
@@ -420,15 +421,15 @@ package final class Journal: @unchecked Sendable {
     }
 
     private func oldest(after batch: Batch) -> Date? {
-        guard let page = books.withLock({ books in books.index(batch.file).map { books.pages[$0] } }),
-            batch.end < page.end
+        guard let progress = state.withLock({ state in state.index(batch.file).map { state.files[$0] } }),
+            batch.end < progress.end
         else { return nil }
-        var reader = RecordReader(page.file)
+        var reader = RecordReader(progress.file)
         return (try? reader.record(at: batch.end))?.record.time
     }
 
     private func adoptFiles() {
-        let known = Set(books.withLock { books in books.pages.map(\.file.name) })
+        let known = Set(state.withLock { state in state.files.map(\.file.name) })
         for name in directory.fileNames() where !known.contains(name) {
             guard let file = directory.adoptFile(name) else { continue }
             adopt(file)
@@ -439,20 +440,20 @@ package final class Journal: @unchecked Sendable {
         var reader = RecordReader(file)
         do {
             let contents = try reader.contents()
-            var page = Page(file: file, end: contents.end, records: contents.records, isSealed: true)
-            page.oldest = contents.records > 0 ? try reader.record(at: 0)?.record.time : nil
+            var progress = FileProgress(file: file, end: contents.end, records: contents.records, isSealed: true)
+            progress.oldest = contents.records > 0 ? try reader.record(at: 0)?.record.time : nil
             // Records before the damage are still replayed.
-            page.isDamaged = contents.damage != nil
+            progress.isDamaged = contents.damage != nil
             if contents.records > 0 || contents.damage != nil {
                 logger.notice(
                     "Journal file adopted",
                     metadata: ["file": "\(file.name)", "records": "\(contents.records)"]
                 )
             }
-            books.withLock { books in
+            state.withLock { state in
                 // Inserted before the files of this server, which are newer.
-                let index = books.pages.firstIndex { $0.file.name > file.name } ?? books.pages.endIndex
-                books.pages.insert(page, at: index)
+                let index = state.files.firstIndex { $0.file.name > file.name } ?? state.files.endIndex
+                state.files.insert(progress, at: index)
             }
             if let damage = contents.damage {
                 recordDamage(file.name, at: damage)
@@ -466,19 +467,19 @@ package final class Journal: @unchecked Sendable {
     }
 
     /// Stops replaying a file that was intact when it was written or adopted, and keeps the file.
-    private func giveUp(_ page: Page) {
-        books.withLock { books in
-            guard let index = books.index(page.file.name) else { return }
-            books.pages[index].isDamaged = true
-            books.pages[index].end = page.next
-            books.pages[index].records = 0
-            books.pages[index].oldest = nil
+    private func giveUp(_ progress: FileProgress) {
+        state.withLock { state in
+            guard let index = state.index(progress.file.name) else { return }
+            state.files[index].isDamaged = true
+            state.files[index].end = progress.next
+            state.files[index].records = 0
+            state.files[index].oldest = nil
         }
-        recordDamage(page.file.name, at: page.next)
+        recordDamage(progress.file.name, at: progress.next)
     }
 
     private func recordDamage(_ name: String, at offset: Int) {
-        books.withLock { $0.failures += 1 }
+        state.withLock { $0.failures += 1 }
         logger.error(
             "Journal file damaged: replay stopped, file kept",
             metadata: ["file": "\(directory.path)/\(name)", "offset": "\(offset)"]
@@ -486,15 +487,15 @@ package final class Journal: @unchecked Sendable {
     }
 
     private func recordFailure(_ message: Logger.Message, _ error: SystemError, _ name: String) {
-        books.withLock { $0.failures += 1 }
+        state.withLock { $0.failures += 1 }
         logger.error(message, metadata: ["file": "\(directory.path)/\(name)", "error": "\(error)"])
     }
 
     /// Deletes a file if it is sealed, intact and completely replayed.
     private func removeIfFinished(_ name: String) {
-        let isFinished = books.withLock { books in
-            guard let index = books.index(name), books.pages[index].isFinished else { return false }
-            books.pages.remove(at: index)
+        let isFinished = state.withLock { state in
+            guard let index = state.index(name), state.files[index].isFinished else { return false }
+            state.files.remove(at: index)
             return true
         }
         if isFinished { directory.remove(name) }
@@ -518,9 +519,9 @@ package final class Journal: @unchecked Sendable {
             writing.async {
                 if let active = self.active { self.seal(active) }
                 self.reading.async {
-                    self.books.withLock { books in
-                        books.pages = []
-                        books.isOpen = false
+                    self.state.withLock { state in
+                        state.files = []
+                        state.isOpen = false
                     }
                     resume()
                 }

@@ -78,19 +78,19 @@ extension KakaoSandbox {
         delays.skip()
     }
 
-    /// Sets the push server's base URL for callbacks, if it was not known when the sandbox was created.
+    /// Sets the push server's base URL for callbacks, which may be unknown when the sandbox is created.
     package func sendCallbacks(to url: String) {
         link.setBaseURL(url)
     }
 
-    /// Returns what an address describes that opens the picker of friends.
+    /// Returns the share that an address describes which opens KakaoTalk's friend picker.
     ///
     /// - Throws: `Problem` that says what Kakao would refuse.
     package func linkShare(at address: String) throws -> LinkShare {
         try LinkShare(address: address, settings)
     }
 
-    /// Shares a message: calls the push server once, if Kakao would, and returns the outcome.
+    /// Shares a message: calls the push server ``LinkShare/times`` times, if Kakao would, and returns the last outcome.
     package func share(_ share: LinkShare) async -> LinkShareOutcome {
         await link.share(share)
     }

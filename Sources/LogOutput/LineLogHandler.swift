@@ -5,7 +5,7 @@ package import Logging
 package enum LogFormat: String, Sendable, CaseIterable {
     /// Text for people: `2026-11-21T08:15:30.123Z info     Listening address=127.0.0.1:8080`.
     case text
-    /// JSON for machines: one object per line.
+    /// JSON for machines: one object per line. Only the notice of dropped lines is text (``LogSink``).
     case json
 }
 

@@ -24,7 +24,7 @@ package struct MessageFeature: Feature {
         server.senderControl.onChange(notices.servers.send)
         server.webhooks.register(notices.webhooks)
         let quotas = settings.quotas
-        server.lifecycle.register { MessageUsers(pool: $0.pool) }
+        server.lifecycle.register { MessageUserObserver(pool: $0.pool) }
         server.messageReservations.register { QuotaReservations(pool: $0.pool, quotas: quotas) }
     }
 

@@ -55,7 +55,7 @@ struct DeleteOldMessages: PostgresStatement {
     var parameters: [PostgresValue] { [.int32(Int32(clamping: days)), .int64(Int64(limit))] }
 }
 
-/// Deletes the quotas of past days.
+/// Deletes the quotas of days that are more than three days past.
 struct DeleteOldMessageQuotas: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM message_quotas

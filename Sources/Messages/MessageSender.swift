@@ -12,8 +12,8 @@ internal import ServiceLifecycle
 /// became of each receiver.
 ///
 /// Any number of servers send concurrently from one database. Receivers are claimed under a lease (``WorkQueue``) together
-/// with their reservation of the quotas, just before the request: what a server that stops has claimed is unknown to
-/// everyone else.
+/// with their reservation of the quotas, just before the request: nobody knows what became of the claims of a server that
+/// stops.
 actor MessageSender: Service {
     /// The maximum number of requests at a time.
     private static let concurrency = 16
@@ -90,7 +90,7 @@ actor MessageSender: Service {
             await withTaskCancellationHandler {
                 await sendUntilStopped()
             } onCancel: {
-                loop.execute { self.assumeIsolated { $0.work.endProcess() } }
+                loop.execute { self.assumeIsolated { $0.work.stopRetryingWrites() } }
             }
         } onGracefulShutdown: {
             self.loop.execute { self.assumeIsolated { $0.stop() } }

@@ -58,7 +58,7 @@ package struct MessageSettings: SettingsGroup {
             "talk.quota_memo",
             \.quotaOfMemos,
             .integer(1...1_000_000),
-            "KakaoTalk messages a day of a user to oneself; Kakao does not document this quota"
+            "KakaoTalk messages a day from a user to the user's own chatroom; Kakao does not document this quota"
         ),
         Setting(
             "talk.requests_per_second",

@@ -17,7 +17,7 @@ extension NewMessage {
     private static let senderField = Field.required("sender", .userID, "The user in whose name the message is sent.")
     private static let receiversField = Field.required("to", .messageReceivers, "The receivers.")
     private static let sendAtField = Field.optional("send_at", .time, "When to send. Without it, at once.")
-    private static let expiresAtField = Field.optional("expires_at", .time, "From when on nothing is sent any more.")
+    private static let expiresAtField = Field.optional("expires_at", .time, "The time after which nothing is sent.")
     private static let deliveryField = Field.optional(
         "delivery",
         .delivery,
@@ -125,7 +125,7 @@ struct MessageSummary: Sendable {
             .member("delivery", .delivery, "Whether a request whose response was lost is sent again.", \.delivery),
             .member("when_over_quota", .overQuota, "What happens when a quota is used up.", \.whenOverQuota),
             .nullable("send_at", .time, "When it is to be sent.", \.sendAt),
-            .nullable("expires_at", .time, "From when on nothing is sent any more.", \.expiresAt),
+            .nullable("expires_at", .time, "The time after which nothing is sent.", \.expiresAt),
             .member("created_at", .time, "When it was created.", \.createdAt),
             .nullable("created_by", .text, "The name of the operator key that created it.", \.createdBy),
             .nullable("finished_at", .time, "When it ended.", \.finishedAt),

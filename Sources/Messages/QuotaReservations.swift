@@ -152,7 +152,7 @@ struct ReserveMessages: PostgresStatement {
     }
 }
 
-/// Gives back reservations of a day.
+/// Releases reservations of a day.
 struct ReleaseMessages: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO message_quotas AS quota (day, quota, sender, receiver, used)

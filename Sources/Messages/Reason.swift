@@ -58,7 +58,8 @@ enum Reason: String, Sendable, CaseIterable {
             "The messages of the day from this sender to this receiver are used up. Kakao counts anew at midnight."
         case .invalidMessage: "Correct the message: Kakao rejects it. `kakao_message` says why."
         case .rejected: "See Kakao's error code in docs/errors.md."
-        case .unavailable: "Kakao was unavailable for all attempts. Send the message again."
+        case .unavailable:
+            "Kakao was unavailable. The next attempt is at `retry_at`; if there is none, send the message again."
         case .noResponse, .notReported, .serverStopped:
             "It is unknown whether the receiver has the message. Ask before you send it again."
         case .canceled: "The message was canceled."

@@ -13,7 +13,7 @@ enum OperationsMetrics {
     private static let databaseStatements = Metric(
         "kakao_push_database_statements_total",
         .counter,
-        "Database statements, except those of migrations."
+        "Database statements; rows that are written together count as one. Those of transactions are not counted."
     )
     private static let statementDuration = Metric(
         "kakao_push_database_statement_duration_seconds",

@@ -6,8 +6,8 @@ internal import Postgres
 internal import Schemas
 internal import ServiceKit
 
-/// Whether requests may be sent to this server. It must not be shutting down, and the database must be ready, or
-/// unreachable while the journal is open.
+/// Whether requests may be sent to this server. It must not be shutting down, and the database must be ready. With an open
+/// journal, the database may also be unreachable, or reject a server that was ready before.
 ///
 /// Load balancers drop a server that is not ready. A problem that all servers share and can bear therefore does not
 /// count: a halted sender or, with a journal, an unreachable database. There is one instance for each event loop.

@@ -135,7 +135,7 @@ private struct ServiceStatus: Sendable {
             .member(
                 "waiting",
                 .count,
-                "The statements of this server that wait to be sent. More than 0 for minutes: PostgreSQL is the brake.",
+                "The statements of this server that wait to be sent. More than 0 for minutes: PostgreSQL is the bottleneck.",
                 \.waitingForDatabase
             ),
         ]
@@ -157,7 +157,7 @@ private struct ServiceStatus: Sendable {
             .member(
                 "failed_calls",
                 .count,
-                "Those of them that Kakao did not answer, or with an error that is not due to the request.",
+                "Those that Kakao did not answer, or answered with an error that is not due to the request.",
                 \.recentCalls.failed
             ),
             .nullable(

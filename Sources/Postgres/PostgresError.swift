@@ -8,7 +8,7 @@ package struct PostgresError: Error, Sendable, Equatable {
         /// No connection can be used: the last attempt to connect failed, or the pool or session has ended. Nothing was
         /// sent.
         case unavailable
-        /// The connection was lost after the statement had been sent. A write may have been committed.
+        /// The connection was lost. If the statement had been sent, a write may have been committed.
         case connectionLost
         /// A timeout. The statement had no effect if the server cancelled it (SQLSTATE 57014) or if it waited too long
         /// to be sent. A write may have been committed if the server did not respond.

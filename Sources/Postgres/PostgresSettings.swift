@@ -14,7 +14,7 @@ package struct PostgresSettings: Sendable {
     /// sent.
     package var waitTimeout: Duration = .seconds(5)
     /// The number of connections for each loop that its reads share, in pipeline mode.
-    package var sharedConnections = 1
+    package var readConnections = 1
     /// The number of connections for each loop that its writes share, in pipeline mode.
     ///
     /// They are separate from the connections for reads, so that no read waits behind a commit. With two of them, a
@@ -24,7 +24,7 @@ package struct PostgresSettings: Sendable {
     /// first needed.
     package var exclusiveConnections = 4
     /// The maximum number of connections for each loop, of all kinds.
-    package var maximumConnections: Int { sharedConnections + writeConnections + exclusiveConnections }
+    package var maximumConnections: Int { readConnections + writeConnections + exclusiveConnections }
     /// The name in `pg_stat_activity`, unless the connection string sets one.
     package var applicationName = "push-server"
     /// The idle time before the kernel probes the peer. ``keepAliveInterval`` is the time between two probes.

@@ -65,8 +65,8 @@ final class GaugeSeries: Series, MeterHandler, RecorderHandler {
 
 /// A histogram that counts observations by size.
 final class HistogramSeries: Series, TimerHandler, RecorderHandler {
-    /// The upper bounds of the buckets in seconds, chosen for latencies from 1 ms to 10 s, the longest that a call may
-    /// take.
+    /// The upper bounds of the buckets in seconds, for latencies from 1 ms to 10 s, the time limit of most calls to Kakao.
+    /// Uploads may take 30 s.
     static let upperBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
     static let kind = ExpositionText.Kind.histogram
     private static let bucketLabels = upperBounds.map(ExpositionText.number) + ["+Inf"]

@@ -25,7 +25,7 @@ package final class PushServer: Service {
     private let features: [any Feature]
     private let http: HTTPServers
     private let startsStopped: Bool
-    private let onListening: @Sendable (PushServer) throws -> Void
+    private let onReady: @Sendable (PushServer) throws -> Void
 
     /// Creates all services and binds the ports. No request is served before ``run()``.
     ///
@@ -35,8 +35,9 @@ package final class PushServer: Service {
     ///     logger without one.
     ///   - loopCount: The number of event loops, each with connections of its own.
     ///   - startsStopped: Whether the sender is stopped before anything is sent.
-    ///   - onListening: Called once, when the server is ready.
-    /// - Throws: ``SettingsError`` for unusable files; ``SystemError`` when the server cannot listen on the address.
+    ///   - onReady: Called once, when the server is ready.
+    /// - Throws: ``SettingsError`` for unusable files; ``PostgresError`` for an invalid `database.url`; ``SystemError`` when the server
+    ///   cannot listen on an address.
     package init(
         settings: Settings,
         migrations: String,
@@ -44,12 +45,12 @@ package final class PushServer: Service {
         logSink: LogSink? = nil,
         loopCount: Int = EventLoopGroup.coreCount,
         startsStopped: Bool = false,
-        onListening: @escaping @Sendable (PushServer) throws -> Void = { _ in }
+        onReady: @escaping @Sendable (PushServer) throws -> Void = { _ in }
     ) throws {
         self.logger = logger
         self.startsStopped = startsStopped
         self.logSink = logSink
-        self.onListening = onListening
+        self.onReady = onReady
         loops = try EventLoopGroup(count: loopCount)
         let database = try PostgresSettings(url: settings.databaseURL.revealed)
         let context = try ServerContext(
@@ -158,7 +159,7 @@ package final class PushServer: Service {
             http: http,
             startsStopped: startsStopped
         ) { [self] in
-            try onListening(self)
+            try onReady(self)
         }
         // They stop in the reverse order: each when the next one has ended.
         let phases: [any Service] = [ConnectionService(context: context), keyUses, serving]

@@ -132,7 +132,7 @@ struct ServingService: Service {
             by: "serve --stopped",
             recording: AuditRecord(command: "serve --stopped")
         )
-        logger.notice("Sender stopped: push-server sender start continues")
+        logger.notice("Sender stopped by --stopped. To start it: push-server sender start")
     }
 
     private func applyMigrations() async throws {

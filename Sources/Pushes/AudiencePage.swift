@@ -29,11 +29,11 @@ struct AudiencePage: Sendable {
         _ pool: PostgresPool
     ) async throws -> AudiencePage? {
         // Without push types, no phones have to be looked up.
-        var audience = platforms.isEmpty ? audience.probed : audience
+        var audience = platforms.isEmpty ? audience.lookingUpPhones : audience
         var limit = audience.limit(at: start)
         if case .parts(let id, .ranges) = audience {
             if let page = try await readRange(id, from: start, limit, platforms, pool) { return page }
-            audience = audience.probed
+            audience = audience.lookingUpPhones
         }
         while true {
             guard let row = try await audience.page(from: start, limit, platforms, pool) else { return nil }
@@ -186,7 +186,7 @@ extension PushAudience {
         /// by user, as long as most of the phones belong to the audience.
         case ranges
         /// Looks up the phones of each user.
-        case probes
+        case lookUps
     }
 }
 
@@ -198,13 +198,13 @@ extension PushAudience.Source {
     fileprivate static let maximumLimit = laterSteps
     /// The number of users in a part of a stored audience.
     private static let partUsers: Int64 = 1000
-    /// The number of phones per part from which on a page looks up phones by user, which then takes about as long as
+    /// The number of phones per part at which a page looks up phones by user instead, which then takes about as long as
     /// reading the range.
     fileprivate static let rangePhones = 8 * partUsers
 
     /// The source with phones looked up by user.
-    var probed: PushAudience.Source {
-        if case .parts(let id, _) = self { .parts(id, .probes) } else { self }
+    var lookingUpPhones: PushAudience.Source {
+        if case .parts(let id, _) = self { .parts(id, .lookUps) } else { self }
     }
 
     /// Returns the number of users, phones or parts that the page at `position` reads.

@@ -24,7 +24,7 @@ enum BatchResult: Sendable {
 
     /// The attempts after which a batch has failed.
     static let maximumAttempts = 10
-    /// The longest delay, in multiples of the first one.
+    /// The longest delay, in multiples of the first one, and the longest `Retry-After` that is respected, in seconds.
     private static let longestDelay = 600
 
     /// Creates the result of an attempt from Kakao's error response, or from the reason why there is no response.
@@ -47,7 +47,7 @@ enum BatchResult: Sendable {
             let mayRepeat: Bool =
                 switch error.kind {
                 case .refused: false
-                case .unreachable, .badAnswer: error.bodyBytesLeft
+                case .unreachable, .badAnswer: error.mayHaveBeenSent
                 }
             if mayRepeat && delivery == .atMostOnce {
                 self = .uncertain(error)
@@ -94,11 +94,11 @@ extension BatchResult {
         }
     }
 
-    /// Whether users may have been reached although the batch is not `sent`.
+    /// Whether this attempt may have reached users although its result is `waiting` or `failed`, so that another may repeat it.
     var mayRepeat: Bool {
         switch self {
         case .retry(_, let mayRepeat, _): mayRepeat
-        case .failed(let error): error.bodyBytesLeft && error.status == nil
+        case .failed(let error): error.mayHaveBeenSent && error.status == nil
         case .sent, .wait, .halt, .split, .uncertain, .notSent: false
         }
     }

@@ -10,8 +10,10 @@ extension BatchSender {
         pendingWrites += 1
         pushes[claim.pushID]?.pendingWrites += 1
         guard case .sent = result, claim.shared != nil else {
-            let isMessageInDoubt = pushes[claim.pushID]?.isRejectedRepeatedly ?? false
-            Task(executorPreference: loop) { await self.write(result, of: claim, isMessageInDoubt: isMessageInDoubt) }
+            let isRejectedRepeatedly = pushes[claim.pushID]?.isRejectedRepeatedly ?? false
+            Task(executorPreference: loop) {
+                await self.write(result, of: claim, isRejectedRepeatedly: isRejectedRepeatedly)
+            }
             return
         }
         sent.append(claim)
@@ -20,8 +22,8 @@ extension BatchSender {
         Task(executorPreference: loop) { await self.writeSent() }
     }
 
-    private func write(_ result: BatchResult, of claim: BatchClaim, isMessageInDoubt: Bool) async {
-        await persist { try await self.store(result, of: claim, isMessageInDoubt: isMessageInDoubt) }
+    private func write(_ result: BatchResult, of claim: BatchClaim, isRejectedRepeatedly: Bool) async {
+        await persist { try await self.store(result, of: claim, isRejectedRepeatedly: isRejectedRepeatedly) }
         recordWritten(result, claim)
     }
 
@@ -41,11 +43,11 @@ extension BatchSender {
         await work.persist(pending: { pendingWrites }, write)
     }
 
-    private func store(_ result: BatchResult, of claim: BatchClaim, isMessageInDoubt: Bool) async throws {
+    private func store(_ result: BatchResult, of claim: BatchClaim, isRejectedRepeatedly: Bool) async throws {
         if claim.shared != nil { try await store.addRow(for: claim) }
         switch result {
         case .split:
-            try await store.split(claim, result, isMessageInDoubt: isMessageInDoubt)
+            try await store.split(claim, result, isRejectedRepeatedly: isRejectedRepeatedly)
         case .failed(let error) where error.disposition == .invalid:
             let reason = "Kakao rejects the message for every user of a batch. \(error)"
             if try await store.recordRejection(result, of: claim, reason: reason) {

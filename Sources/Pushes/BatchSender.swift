@@ -134,7 +134,7 @@ actor BatchSender: Service {
                 await becomeIdle()
             }
         } onCancel: {
-            loop.execute { self.assumeIsolated { $0.work.endProcess() } }
+            loop.execute { self.assumeIsolated { $0.work.stopRetryingWrites() } }
         }
     }
 

@@ -20,7 +20,7 @@ struct DryRuns: Sendable {
     let preparations: PreparationStore
     /// Renders the requests that a dry run shows.
     let kakao: KakaoClient
-    let limit: UploadLimit
+    let limit: ConcurrencyLimit
 
     /// Performs the dry run of a push.
     ///

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import Postgres
 
-// The statements that read the pages of an audience (``AudiencePage``).
+// The statements that read the pages of an audience (``AudiencePage``). A phone is a stored device that is not withdrawn.
 //
 // A page begins at a key, not at an offset, so that the last page of millions of users costs as much as the first. It
 // is bounded by the rows read, not by the rows found. The statements do not group phones by user, which would cost

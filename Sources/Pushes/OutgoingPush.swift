@@ -7,9 +7,8 @@ final class OutgoingPush {
     /// prepared, and after that.
     private static let preparingInterval: UInt64 = 200
     private static let preparedInterval: UInt64 = 1000
-    /// The number of batches rejected in a row from which on the message may be invalid, and not only their users. A
-    /// few batches may contain an invalid user. But an invalid message costs two requests per user until it is
-    /// detected.
+    /// The number of batches rejected in a row at which the message may be invalid, and not only their users. A few
+    /// batches may contain an invalid user, but an invalid message costs two requests per user until it is detected.
     private static let rejectionsInDoubt = 3
 
     let push: BatchStore.Active
@@ -22,9 +21,9 @@ final class OutgoingPush {
     // Times in milliseconds of the loop's clock.
     /// The time before which there is nothing to claim.
     var idleUntil: UInt64 = 0
-    /// The time from which on nothing is sent: `expires_at`, converted from the database's clock.
+    /// The time after which nothing is sent: `expires_at`, converted from the database's clock.
     var expiry: UInt64?
-    /// The time from which on nothing is sent until the hours for advertising begin again; `nil` if it is no advertising.
+    /// The end of the hours for advertising, after which nothing is sent until they begin again; `nil` if it is no advertising.
     var hoursEnd: UInt64?
     /// The earliest retry of a batch that this server knows of.
     private var nextRetry = UInt64.max

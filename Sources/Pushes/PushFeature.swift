@@ -19,8 +19,8 @@ package struct PushFeature: Feature {
     private let events = PushEvents()
     private let users: LoopCounts<BatchState>
     private let progress = WorkProgress()
-    private let dryRuns = UploadLimit(DryRuns.maximum)
-    private let uploads = UploadLimit(AudienceRoutes.maximumUploads)
+    private let dryRuns = ConcurrencyLimit(DryRuns.maximum)
+    private let uploads = ConcurrencyLimit(AudienceRoutes.maximumUploads)
 
     package init(_ server: ServerContext, _ settings: PushSettings) {
         self.server = server

@@ -94,8 +94,8 @@ struct PushMonitoring: Sendable {
 
 // MARK: Statements
 
-/// Counts waiting and sending batches, without those of advertising outside the hours for it, each up to a limit, and computes for how many seconds the oldest waiting batch
-/// has been due.
+/// Counts waiting and sending batches, each up to a limit, and computes for how many seconds the oldest waiting batch has been due.
+/// Waiting batches of advertising outside the hours for it are not counted.
 ///
 /// Reads only partial indexes, which contain no finished batches. Rows of single batches are read only
 /// up to the limit; parts and claims hold many batches each.

@@ -21,11 +21,11 @@ struct PushStore: Sendable {
         case repeated(pushID: UUID, answer: [UInt8])
         /// Another request has used the key.
         case keyInUse
-        /// The push names an audience or a push that it cannot be sent to or leave out.
+        /// The push refers to an audience or a push that does not exist, or to a push whose users it cannot leave out.
         case invalid(NamedObject)
     }
 
-    /// What a push names.
+    /// An object that a push refers to.
     enum NamedObject: String, Sendable {
         case audience
         case excludedAudience
@@ -44,7 +44,7 @@ struct PushStore: Sendable {
         return .invalid(try await invalidObject(of: push) ?? .audience)
     }
 
-    /// Returns what came of an earlier request with an idempotency key; `nil` if there is none.
+    /// Returns the outcome of an earlier request with an idempotency key; `nil` if there is none.
     func earlierCreation(_ idempotency: Idempotency?) async throws -> Creation? {
         guard let idempotency else { return nil }
         return try await pool.read(FindIdempotentRequest(idempotency: idempotency)).first
@@ -55,7 +55,7 @@ struct PushStore: Sendable {
         try await pool.read(FindLastTest(message: message)).first ?? nil
     }
 
-    /// Returns what a push names that does not exist, or that it cannot leave out; `nil` if there is nothing.
+    /// Returns the object that a push refers to and that does not exist, or that it cannot leave out; `nil` if all are valid.
     func invalidObject(of push: NewPush) async throws -> NamedObject? {
         try await pool.read(FindInvalidObject(push: push)).first ?? nil
     }
@@ -118,7 +118,7 @@ struct FindIdempotentRequest: PostgresStatement {
     }
 }
 
-/// Finds what a push names that does not exist, or that it cannot leave out.
+/// Finds the object that a push refers to and that does not exist, or that it cannot leave out.
 struct FindInvalidObject: PostgresStatement {
     static let sql: SQL = """
         SELECT CASE

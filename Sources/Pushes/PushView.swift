@@ -15,7 +15,7 @@ extension NewPush {
         usersPerSecondField, deliveryField, skipUnknownField,
     ]
 
-    private static let nameField = Field.optional("name", .text(1...200), "A name for people.")
+    private static let nameField = Field.optional("name", .text(1...200), "A name to show.")
     private static let kindField = Field.optional(
         "kind",
         Kind<PushKind>.choice,
@@ -45,7 +45,7 @@ extension NewPush {
         "The message, like Kakao's `push_message`: `for_apns`, and `for_gcm` or `for_fcm`."
     )
     private static let sendAtField = Field.optional("send_at", .time, "When to send. Without it, at once.")
-    private static let expiresAtField = Field.optional("expires_at", .time, "From when on nothing is sent any more.")
+    private static let expiresAtField = Field.optional("expires_at", .time, "The time after which nothing is sent.")
     private static let usersPerSecondField = Field.optional(
         "users_per_second",
         Kind<Int32>.integer(1...1_000_000),
@@ -221,7 +221,7 @@ extension PushSummary {
         "Push",
         [
             .member("id", .uuid, "The id of the push.", \.id),
-            .nullable("name", .text, "Its name for people.", \.name),
+            .nullable("name", .text, "Its name to show.", \.name),
             .nullable("created_by", .text, "The name of the operator key that created it.", \.createdBy),
             .nullable("kind", Kind<PushKind>.choice, "Whether it is advertising.", \.kind),
             .member("state", .pushState, "Its state.", \.state),
@@ -279,7 +279,7 @@ extension PushSummary {
             ),
             .member("delivery", .delivery, "Whether a request whose response was lost is sent again.", \.delivery),
             .nullable("send_at", .time, "When it is to be sent.", \.sendAt),
-            .nullable("expires_at", .time, "From when on nothing is sent any more.", \.expiresAt),
+            .nullable("expires_at", .time, "The time after which nothing is sent.", \.expiresAt),
             .member("created_at", .time, "When it was created.", \.createdAt),
             .nullable("started_at", .time, "When sending began.", \.startedAt),
             .nullable("finished_at", .time, "When it ended.", \.finishedAt),

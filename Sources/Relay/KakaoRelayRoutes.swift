@@ -24,7 +24,7 @@ struct KakaoRelayRoutes: RouteCollection {
     let audit: AuditLog
     let images: ImageSettings
     /// The limit of concurrent uploads, whose files are in memory.
-    let uploads: UploadLimit
+    let uploads: ConcurrencyLimit
     /// The access tokens of users, for calls of operators that Kakao accepts only with the user's token.
     let tokens: any UserTokenSource
     /// The quotas of KakaoTalk messages; `nil` if nothing counts them.
@@ -125,7 +125,8 @@ struct KakaoRelayRoutes: RouteCollection {
         }
     }
 
-    /// Makes a call. A message counts against the quotas of the day, unless Kakao has not counted it.
+    /// Makes a call. A message is counted against the day's quotas before it is sent, and no longer if Kakao has certainly not
+    /// counted it.
     ///
     /// - Throws: ``KakaoError``, ``Problem``
     private func send<Request: KakaoCall>(
@@ -252,8 +253,8 @@ extension KakaoOperation {
         return words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.capitalized }
     }
 
-    /// Whether the relay offers the call: one of `kapi.kakao.com` for a user or for the app, whose parameters are in the
-    /// query or the form, and which needs nothing but a relay.
+    /// Whether the relay offers the call. It offers neither the Push API, nor calls of the authorization server, nor calls
+    /// with parameters in the path, nor those that have an endpoint of their own (`isRelayed`).
     fileprivate var isOffered: Bool {
         let supported: Set<KakaoCredential.Kind> = [.adminKey, .adminKeyForUser, .userToken, .appKey]
         return isRelayed && family != .push && host == .api && supported.isSuperset(of: credentials)

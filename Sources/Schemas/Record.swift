@@ -166,7 +166,7 @@ package struct RecordMember<Whole: Sendable, Value: Sendable>: Sendable {
             allowed: kind.allowed
         ) { value, isLenient throws(InvalidValue) in
             guard let value, !value.isNull else { return nil }
-            // Clients write it into a form for an absent array or object.
+            // Some clients write `null` into a form for an absent array or object.
             if case .string("null") = value, kind.input.isStructured { return nil }
             guard isLenient else { return try kind.read(value) }
             return try? kind.read(value)

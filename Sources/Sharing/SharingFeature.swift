@@ -13,7 +13,7 @@ package struct SharingFeature: Feature {
     private let server: ServerContext
     private let linter: TemplateLinter
     private let domains: RegisteredDomains
-    private let imageUploads = UploadLimit(4)
+    private let imageUploads = ConcurrencyLimit(4)
     private let cache = ShareCache()
     private let landingCounts = LandingCounts()
 
@@ -23,7 +23,7 @@ package struct SharingFeature: Feature {
         domains = RegisteredDomains(settings.domains)
         server.imageReferences.register { [self] in images($0) }
         server.lifecycle.register { [self] in
-            ShareUsers(store: shares($0), userIDArgument: server.shares.userIDArgument)
+            ShareUserObserver(store: shares($0), userIDArgument: server.shares.userIDArgument)
         }
         server.monitoring.register { [landingCounts] in landingCounts.report() }
     }

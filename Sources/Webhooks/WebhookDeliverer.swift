@@ -16,7 +16,7 @@ actor WebhookDeliverer: Service {
     private static let page = 200
     /// The longest time, in milliseconds, for which a position is not stored although events are delivered.
     private static let storeInterval: UInt64 = 1000
-    /// The time that a source is given, in milliseconds, for more events than one.
+    /// The shortest time between two reads of a source, in milliseconds, so that one read finds several events.
     private static let gathering: UInt64 = 20
     /// The first wait after which a source is read again that has changed: an event can be read only when all transactions before it
     /// have ended. Doubled each time, up to ``longestPoll``; then the source is polled like one that has not changed.
@@ -101,7 +101,7 @@ actor WebhookDeliverer: Service {
             await withTaskCancellationHandler {
                 await keepDelivering()
             } onCancel: {
-                loop.execute { self.assumeIsolated { $0.work.endProcess() } }
+                loop.execute { self.assumeIsolated { $0.work.stopRetryingWrites() } }
             }
         } onGracefulShutdown: {
             self.loop.execute { self.assumeIsolated { $0.stop() } }
@@ -399,7 +399,7 @@ actor WebhookDeliverer: Service {
         let time = loop.now
         let due = try await store.dueWebhooks(limit: Self.retries)
         for webhook in due {
-            // The endpoint's patience is not this webhook's fault: it is held until there is an attempt that counts.
+            // As its last attempt, so that it is set aside again if it is rejected, even while the endpoint is failing.
             switch await request(webhook.message, readAt: time, number: EndpointCondition.attemptLimit) {
             case .released: return nil
             case .stale: return .zero

@@ -37,7 +37,7 @@ package struct WebhookFeature: Feature {
         self.settings = settings
         outcomes = LoopCounts([server.background])
         endpoint = settings.url.map { Self.endpoint($0, server, settings) }
-        server.lifecycle.register { WebhookUsers(pool: $0.pool, userIDArgument: server.shares.userIDArgument) }
+        server.lifecycle.register { WebhookUserObserver(pool: $0.pool, userIDArgument: server.shares.userIDArgument) }
         server.monitoring.register(WebhookMonitoring(lags: endpoint?.lags, outcomes: outcomes).report)
     }
 

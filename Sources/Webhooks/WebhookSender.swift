@@ -72,7 +72,7 @@ struct WebhookSender: Sendable {
                 case .cannotResolve, .cannotConnect, .proxy, .tls, .expired, .overloaded, .internalFailure,
                     .invalidRequest:
                     .unavailable
-                case .timedOut: error.bodyBytesLeft ? .unanswered : .unavailable
+                case .timedOut: error.mayHaveBeenSent ? .unanswered : .unavailable
                 case .connectionLost, .responseTooLarge, .badResponse, .uploadFailed: .unanswered
                 case .canceled, .shutDown: .abandoned
                 }

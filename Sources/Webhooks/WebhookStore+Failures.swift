@@ -56,7 +56,7 @@ extension WebhookStore {
 }
 
 /// Deletes the webhooks about a user who is erased.
-struct WebhookUsers: UserObserver {
+struct WebhookUserObserver: UserObserver {
     let pool: PostgresPool
     /// The custom argument of link callbacks that holds a user id; `nil` for none.
     let userIDArgument: String?

@@ -11,7 +11,8 @@ struct WebhookStore: Sendable {
 
     let pool: PostgresPool
 
-    /// Stores the endpoint, and a cursor at the present for each source without one. Has no effect on an endpoint that is stored.
+    /// Stores the endpoint, and a cursor at the present for each source without one. A stored endpoint with the same URL keeps
+    /// its state.
     ///
     /// - Parameter sources: The sources whose events the endpoint gets. The cursors of others are deleted.
     func prepare(_ url: WebhookURL, _ sources: [WebhookSource]) async throws {
@@ -72,7 +73,7 @@ extension WebhookStore: WorkStore {
 
 // MARK: Statements
 
-/// Stores the endpoint, which delivers from now on if its URL has changed.
+/// Stores the endpoint. If its URL has changed, its state becomes `delivering` and its last error is deleted.
 struct StoreEndpoint: PostgresStatement {
     static let sql: SQL = """
         INSERT INTO webhook_endpoint AS endpoint (url_sha256)
@@ -101,7 +102,7 @@ struct ShiftTransactions: PostgresStatement {
         """
 }
 
-/// Deletes the endpoint if no server has held a lease of this queue recently.
+/// Deletes the endpoint if no server has a lease of this queue.
 struct DeleteUnusedEndpoint: PostgresStatement {
     static let sql: SQL = """
         DELETE FROM webhook_endpoint

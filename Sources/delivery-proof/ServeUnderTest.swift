@@ -62,7 +62,7 @@ struct ServeUnderTest: AsyncParsableCommand {
             logger: logger,
             // One loop runs the same code as two, with fewer connections to PostgreSQL.
             loopCount: leaseMilliseconds == nil && refreshLeaseMilliseconds == nil ? EventLoopGroup.coreCount : 1,
-            onListening: { server in
+            onReady: { server in
                 print("\(Self.readyPrefix)\(server.port)")
                 fflush(nil)
             }

@@ -9,9 +9,10 @@ internal import Logging
 struct KakaoSandboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "kakao-sandbox",
-        abstract: "Simulate Kakao's servers: the Push API as documented, with injectable faults.",
+        abstract: "Simulate Kakao's APIs as documented, with injectable faults.",
         discussion: """
-            Serves /v1/push/* and /v2/push/*, records each delivery, and calls the push server back as Kakao does. \
+            Serves the Push API, Kakao Login, KakaoTalk, sharing and KakaoStory, records each delivery, and calls the \
+            push server back as Kakao does. \
             Control it over HTTP under /sandbox/; docs/sandbox.md shows each call with curl.
 
             Prints one line with its URL when it is ready. Exits on SIGTERM or SIGINT.

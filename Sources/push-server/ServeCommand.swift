@@ -19,8 +19,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     @Flag(
         help: """
-            Stop the sender before anything is sent, on all servers. For a start after a backup was restored: what it has \
-            as unsent may have been sent. push-server sender start continues.
+            Stop the sender on all servers before anything is sent. For the first start after a backup was restored: pushes \
+            that are unsent in it may have been sent since. To continue: push-server sender start.
             """
     )
     var stopped = false

@@ -127,7 +127,7 @@ import Testing
                 }
                 let error = await failure(client, request)
                 #expect(error?.code == .tls)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
                 #expect(error?.message.contains("certificate") == true, "\(error?.message ?? "")")
             }
             settings.trust = nil

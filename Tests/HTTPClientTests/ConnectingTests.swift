@@ -27,7 +27,7 @@ import Testing
         try await withClient(settings) { client, _ in
             let error = await failure(client, Self.post("http://kakao.example:1234/path?secret"))
             #expect(error?.code == .cannotResolve)
-            #expect(error?.bodyBytesLeft == false)
+            #expect(error?.mayHaveBeenSent == false)
             #expect(error?.message == "http://kakao.example:1234: cannot resolve kakao.example: no such name")
         }
     }
@@ -74,7 +74,7 @@ import Testing
             try await withClient(settings) { client, _ in
                 let error = await failure(client, Self.post("http://kakao.example/"))
                 #expect(error?.code == .timedOut)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
                 #expect(error?.message == "http://kakao.example: its name was not resolved within 100 ms")
                 #expect(await status(client, Self.post(server.url())) == 200)
             }
@@ -159,7 +159,7 @@ import Testing
             try await withClient(Self.proxied(proxy, user: "user:secret@")) { client, _ in
                 let error = await failure(client, Self.post("http://kakao.invalid/"))
                 #expect(error?.code == .proxy)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
                 #expect(error?.message.contains(expected) == true, "\(error?.message ?? "")")
                 #expect(error?.message.contains("the proxy http://127.0.0.1:\(proxy.port) ") == true)
                 #expect(error?.message.contains("secret") == false)
@@ -199,7 +199,7 @@ import Testing
             try await withClient(settings) { client, _ in
                 let error = await failure(client, Self.post("http://kakao.invalid/"))
                 #expect(error?.code == .proxy)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
                 let name = "the proxy http://127.0.0.1:\(proxy.port)"
                 #expect(error?.message == "http://kakao.invalid: \(name) did not respond within 100 ms")
             }
@@ -223,7 +223,7 @@ import Testing
         try await withClient(settings) { client, _ in
             let error = await failure(client, Self.post("http://kakao.invalid/"))
             #expect(error?.code == .proxy)
-            #expect(error?.bodyBytesLeft == false)
+            #expect(error?.mayHaveBeenSent == false)
             let name = "http://proxy.example:\(silent.port)"
             let problem =
                 isResolved
@@ -268,7 +268,7 @@ import Testing
             try await withClient(Self.proxied(proxy)) { client, _ in
                 let error = await failure(client, Self.post("https://kakao.invalid/"))
                 #expect(error?.code == .tls)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
             }
         }
     }

@@ -24,7 +24,7 @@ import Testing
                 task.cancel()
                 let error = await task.value
                 #expect(error?.code == .canceled)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
                 await ended.wait()
             }
         }
@@ -44,7 +44,7 @@ import Testing
                 gate.fire()
                 let error = await task.value
                 #expect(error?.code == .canceled)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
             }
             #expect(server.connectionCount == 0)
         }
@@ -72,7 +72,7 @@ import Testing
                 second.cancel()
                 let error = await second.value
                 #expect(error?.code == .canceled)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
                 gate.open()
                 let statuses = try await [first.status, third.value]
                 #expect(statuses == [200, 200])
@@ -98,9 +98,9 @@ import Testing
                 await Task(executorPreference: loop) {}.value
                 await client.shutdown()
                 #expect(await first.value?.code == .shutDown)
-                #expect(await first.value?.bodyBytesLeft == true)
+                #expect(await first.value?.mayHaveBeenSent == true)
                 #expect(await second.value?.code == .shutDown)
-                #expect(await second.value?.bodyBytesLeft == false)
+                #expect(await second.value?.mayHaveBeenSent == false)
                 #expect(await failure(client, request)?.code == .shutDown)
                 await client.shutdown()
             }

@@ -37,7 +37,7 @@ import Testing
                 #expect(await status(client, Self.post(server)) == 200)
                 let error = await failure(client, Self.post(server))
                 #expect(error?.code == .connectionLost)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
                 // A repeated request would be recorded before this one is answered.
                 #expect(await status(client, Self.post(server)) == 200)
             }
@@ -62,7 +62,7 @@ import Testing
                 #expect(await status(client, Self.post(server)) == 200)
                 let error = await failure(client, Self.post(server))
                 #expect(error?.code == .connectionLost)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
             }
             #expect(server.requests.count == 1)
             #expect(server.connectionCount == 1)
@@ -178,7 +178,7 @@ import Testing
                 #expect(await status(client, request) == 200)
                 let error = await failure(client, request)
                 #expect(error?.code == .connectionLost)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
             }
             #expect(server.requests.count == 2)
         }
@@ -191,7 +191,7 @@ import Testing
             try await withClient { client, _ in
                 let error = await failure(client, Self.post(server))
                 #expect(error?.code == .connectionLost)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
             }
             #expect(server.requests.count == 1)
             #expect(server.connectionCount == 1)
@@ -209,7 +209,7 @@ import Testing
                 let body = [UInt8](repeating: 65, count: 16 * 1024 * 1024)
                 let error = await failure(client, HTTPClientRequest(method: .post, url: server.url(), body: body))
                 #expect(error?.code == .connectionLost)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
             }
             #expect(server.connectionCount == 1)
         }
@@ -221,7 +221,7 @@ import Testing
             try await withClient { client, _ in
                 let error = await failure(client, Self.post(server))
                 #expect(error?.code == .connectionLost)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
             }
         }
     }
@@ -245,7 +245,7 @@ import Testing
             let request = HTTPClientRequest(method: .post, url: "http://127.0.0.1:\(port)/path?secret", body: [65])
             let error = await failure(client, request)
             #expect(error?.code == .cannotConnect)
-            #expect(error?.bodyBytesLeft == false)
+            #expect(error?.mayHaveBeenSent == false)
             #expect(error?.message.contains("secret") == false)
             #expect(error?.message.contains("127.0.0.1:\(port)") == true)
         }

@@ -150,7 +150,7 @@ import Testing
         try await withClient { client, _ in
             let error = await failure(client, HTTPClientRequest(method: .post, url: url, body: [65]))
             #expect(error?.code == .invalidRequest)
-            #expect(error?.bodyBytesLeft == false)
+            #expect(error?.mayHaveBeenSent == false)
             #expect(error?.message.contains("password") == false)
         }
     }

@@ -16,7 +16,7 @@ import Testing
                     HTTPClientRequest(method: .post, url: server.url("localhost"), body: [65])
                 )
                 #expect(error?.code == .tls)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
                 #expect(error?.message.contains("certificate") == true)
             }
         }
@@ -43,7 +43,7 @@ import Testing
                     HTTPClientRequest(method: .post, url: server.url("127.0.0.1"), body: [65])
                 )
                 #expect(error?.code == .tls)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
             }
         }
     }
@@ -57,7 +57,7 @@ import Testing
                     HTTPClientRequest(method: .post, url: server.url("localhost"), body: [65])
                 )
                 #expect(error?.code == .tls)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
             }
         }
     }
@@ -70,7 +70,7 @@ import Testing
                 let url = "https://localhost:\(server.port)/"
                 let error = await failure(client, HTTPClientRequest(method: .post, url: url, body: [65]))
                 #expect(error?.code == .tls)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
             }
         }
     }

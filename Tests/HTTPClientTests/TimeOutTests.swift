@@ -14,7 +14,7 @@ import Testing
             try await withClient(HTTPClientSettings(totalTimeout: .seconds(2))) { client, _ in
                 let error = await failure(client, HTTPClientRequest(method: .post, url: server.url(), body: [65]))
                 #expect(error?.code == .timedOut)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
             }
         }
     }
@@ -54,7 +54,7 @@ import Testing
                 }
                 // Requests that got into the queue wait for a response; they do not matter here.
                 var errors: [HTTPClientError] = []
-                for await error in group where error?.bodyBytesLeft == false {
+                for await error in group where error?.mayHaveBeenSent == false {
                     if let error { errors.append(error) }
                     group.cancelAll()
                 }
@@ -71,7 +71,7 @@ import Testing
                 let url = "https://127.0.0.1:\(server.port)/"
                 let error = await failure(client, HTTPClientRequest(method: .post, url: url, body: [65]))
                 #expect(error?.code == .timedOut)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
             }
         }
     }

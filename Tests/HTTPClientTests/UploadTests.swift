@@ -86,7 +86,7 @@ import Testing
                 request.upload = HTTPClientUpload(length: 0) { [] }
                 let error = await failure(client, request)
                 #expect(error?.code == .connectionLost)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
             }
             #expect(server.requests.count == 1)
         }
@@ -99,7 +99,7 @@ import Testing
                 let request = Self.request(server, Source([Array("four".utf8)]), length: length)
                 let error = await failure(client, request)
                 #expect(error?.code == .uploadFailed)
-                #expect(error?.bodyBytesLeft == true)
+                #expect(error?.mayHaveBeenSent == true)
             }
             #expect(server.requests.isEmpty)
         }

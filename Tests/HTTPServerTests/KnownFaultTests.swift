@@ -186,7 +186,7 @@ struct KnownFaultTests {
                 try await client.send("POST /echo HTTP/1.1\r\nHost: a\r\n\(framing)hello")
                 clients.append(client)
             }
-            try await server.hasReadEverything()
+            try await server.waitUntilAllIsRead()
             let other = try server.connect()
             #expect(try await other.exchange(get).text == "a")
             // Less than one of the two lengths, and more than concurrent tests may allocate.
@@ -277,7 +277,7 @@ struct KnownFaultTests {
                 let client = try server.connect(receiveBuffer: 4096)
                 client.resetOnClose()
                 if !sent.isEmpty { try await client.send(sent) }
-                try await server.hasReadEverything()
+                try await server.waitUntilAllIsRead()
             }
             let next = try server.connect()
             #expect(try await next.exchange(get).text == "a")
@@ -349,7 +349,7 @@ private func writeToPeersThatAreGone() async throws {
             // A reset after this end causes EPIPE; without the end it would cause ECONNRESET.
             client.shutdownWrite()
         }
-        try await server.hasConnections(atMost: 0)
+        try await server.waitForConnections(atMost: 0)
         guard try await server.connect().exchange(get).text == "a" else { throw Failed(what: "not served") }
     }
     try await withSecureServer(routes: notes.routes) { server, _ in
@@ -359,7 +359,7 @@ private func writeToPeersThatAreGone() async throws {
             try await client.send(clientHello)
             client.shutdownWrite()
         }
-        try await server.hasConnections(atMost: 0)
+        try await server.waitForConnections(atMost: 0)
         guard try await server.connect().exchange(get).status == 400 else { throw Failed(what: "not served") }
     }
 }
@@ -411,7 +411,7 @@ private func comeAndGo(_ count: Int, _ plain: TestServer, _ secure: TestServer) 
         }
     }
     for server in [plain, secure] {
-        try await server.hasConnections(atMost: 0)
+        try await server.waitForConnections(atMost: 0)
     }
 }
 

@@ -34,7 +34,7 @@ import Testing
         for body in bodies {
             let error = try await Self.error(status, body)
             #expect(error.disposition == disposition)
-            #expect(error.bodyBytesLeft)
+            #expect(error.mayHaveBeenSent)
             guard case .refused(status, KakaoErrorCode(rawValue: code), "said") = error.kind else {
                 Issue.record("parsed as \(error)")
                 return
@@ -96,7 +96,7 @@ import Testing
                 try await kakao.send()
             }
             #expect(error?.disposition == .retry)
-            #expect(error?.bodyBytesLeft == false)
+            #expect(error?.mayHaveBeenSent == false)
         }
     }
 
@@ -106,7 +106,7 @@ import Testing
             await failure { () async throws(KakaoError) in try await kakao.send() }
         }
         #expect(error?.disposition == .retry)
-        #expect(error?.bodyBytesLeft == true)
+        #expect(error?.mayHaveBeenSent == true)
         guard case .unreachable(let cause) = error?.kind else {
             Issue.record("parsed as \(String(describing: error))")
             return
@@ -121,7 +121,7 @@ import Testing
                 try await kakao.send()
             }
             #expect(error?.disposition == .halt)
-            #expect(error?.bodyBytesLeft == false)
+            #expect(error?.mayHaveBeenSent == false)
         }
     }
 
@@ -193,7 +193,7 @@ import Testing
 
     @Test("The Admin key is never printed")
     func adminKey() {
-        let settings = KakaoAPISettings(adminKey: AdminKey("secret"))
+        let settings = KakaoAPISettings(adminKey: KakaoKey("secret"))
         var dumped = ""
         dump(settings, to: &dumped)
         for text in ["\(settings)", String(reflecting: settings), "\(settings.adminKey)", dumped] {

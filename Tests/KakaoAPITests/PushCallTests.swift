@@ -53,7 +53,7 @@ import Testing
             return
         }
         #expect(error?.disposition == .retry)
-        #expect(error?.bodyBytesLeft == true)
+        #expect(error?.mayHaveBeenSent == true)
     }
 
     @Test(

@@ -27,7 +27,7 @@ import Testing
                 #expect(kakao.sandbox.url.hasPrefix("https://127.0.0.1:"))
                 let error = await failure { try await kakao.register(1, "a") }
                 #expect(error?.code == .tls)
-                #expect(error?.bodyBytesLeft == false)
+                #expect(error?.mayHaveBeenSent == false)
 
                 let group = try EventLoopGroup(count: 1)
                 defer { group.shutdown() }

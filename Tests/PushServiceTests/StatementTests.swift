@@ -177,7 +177,7 @@ import Testing
             ClaimBatches(shares: [BatchStore.Share(pushID: id, batches: 1)], lease: id, hours: hours),
             RecordBatchResults(items: [RecordBatchResults.Item(claim: claim, result: .failed(error))], slot: 1),
             SettleBatches(items: [SettleBatches.Item(claim: claim, isSent: true)], slot: 1),
-            SplitBatch(claim: claim, result: .split(error), isMessageInDoubt: false),
+            SplitBatch(claim: claim, result: .split(error), isRejectedRepeatedly: false),
             EndProbe(pushID: id),
             HaltPush(claim: claim, reason: ""),
             LockPush(id: id),

@@ -31,7 +31,7 @@ jq --null-input --compact-output "{users: [range(1; $senders + 1) | . as \$sende
 for sender in $(seq "$senders"); do
     token=$(curl -sSf "$sandbox/sandbox/login" --data "{\"user_id\":$sender}" | jq --raw-output .access_token)
     api "$url/v1/accounts/$sender/tokens" --request PUT --data refreshed_by=app --data app_key=rest --data "access_token=$token" \
-        --data scope=friends,talk_message >/dev/null
+        --data-urlencode 'scope=friends talk_message' >/dev/null
 done
 
 metric() { api "$url/metrics" | awk -v name="$1" '$1 == name {printf "%d\n", $2}'; }

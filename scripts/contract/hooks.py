@@ -64,7 +64,7 @@ def make_valid(case):
             body["audience"] = {"everyone": True}
         if body.get("kind") == "advertising":
             body["kind"] = "informational"
-        # So do the audience and the pushes whose users are left out.
+        # The audience and the pushes that `except` names must exist too.
         if isinstance(body.get("except"), dict) and body["except"].keys() != {"tags_any"}:
             body["except"] = {"tags_any": ["staff"]}
         for name in ("send_at", "expires_at", "skip_unknown"):

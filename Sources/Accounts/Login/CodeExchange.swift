@@ -162,7 +162,7 @@ struct CodeExchange: Sendable {
         return (token.claims, userID)
     }
 
-    /// Returns the user of an ID token. Kakao's keys are fetched again if they cannot be fetched at once: the code is used.
+    /// Returns the user of an ID token. A fetch of Kakao's keys that fails is retried, since the code cannot be used again.
     private func user(of token: JSONWebToken, _ verifier: TokenVerifier) async throws -> Int64? {
         try await Self.storeDelay.retrying(
             atMost: Self.storeAttempts,
@@ -174,7 +174,7 @@ struct CodeExchange: Sendable {
 
     /// Returns the user of new tokens.
     ///
-    /// Kakao is asked even if an ID token names the user: it may unlink users who log in without a call of the app.
+    /// Kakao is called even if an ID token names the user: it may unlink users for whom the app makes no call after the login.
     ///
     /// - Parameter known: The user of the ID token, which suffices if Kakao is unavailable.
     private func userID(of accessToken: String, _ known: Int64?) async throws -> Int64 {

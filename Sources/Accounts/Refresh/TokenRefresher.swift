@@ -15,8 +15,8 @@ struct TokenRefresher: Sendable {
     /// The time for which a request waits for a refresh.
     private static let wait = Duration.seconds(15)
     private static let pollInterval = Duration.milliseconds(100)
-    /// The time in seconds for which a new token is not replaced because Kakao rejects it.
-    private static let shortestUse = 60.0
+    /// The age in seconds below which an access token is not refreshed although Kakao rejects it.
+    private static let minimumAge = 60.0
     /// The pause after Kakao rejects the app's key or its secret, which only an operator can change.
     private static let configurationPause = Duration.seconds(60)
     /// The pause after a refresh for which the settings lack the encryption key or the app key.
@@ -54,7 +54,7 @@ struct TokenRefresher: Sendable {
             }
             let token = try open(sealed, of: userID).accessToken
             // Kakao also rejects calls of addresses that it does not allow, which no new token would change.
-            let isRejected = token == rejected && account.secondsSinceIssue >= Self.shortestUse
+            let isRejected = token == rejected && account.secondsSinceIssue >= Self.minimumAge
             guard account.isRefreshDue || isRejected || !account.isTrusted else {
                 return AccessToken(token, account)
             }
@@ -131,7 +131,8 @@ struct TokenRefresher: Sendable {
         }
     }
 
-    /// Checks whose tokens an imported refresh token has yielded. Until Kakao says so, the access token is not lent.
+    /// Checks that the tokens from an imported refresh token are the user's. Until Kakao has confirmed it, no caller gets the
+    /// access token.
     private func verify(_ issued: IssuedTokens, _ claim: RefreshClaim) async {
         let info = try? await kakao.call(AccessTokenInfo(), as: .userToken(issued.tokens.accessToken))
         let sha256 = SHA256Digest.of(issued.tokens.refreshToken ?? "")
@@ -154,7 +155,8 @@ struct TokenRefresher: Sendable {
         }
     }
 
-    /// Stores new tokens. They may be the only ones that Kakao accepts, so this does not give up while the server runs.
+    /// Stores new tokens. They may be the only ones that Kakao accepts, so this is tried for about an hour before they count
+    /// as lost.
     private func keep(_ issued: IssuedTokens, _ claim: RefreshClaim, usedSHA256: [UInt8]) async {
         let sealed = vault.seal(issued.tokens, of: claim.userID)
         let start = MonotonicTime.now

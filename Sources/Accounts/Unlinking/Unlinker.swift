@@ -18,7 +18,7 @@ struct Unlinker: Sendable {
 
     let pool: PostgresPool
     let kakao: KakaoClient
-    let users: UserLifecycle.Users
+    let observers: UserLifecycle.Observers
     let logger: Logger
 
     /// Unlinks a user: deletes the tokens, withdraws the devices, and calls Kakao.
@@ -47,7 +47,7 @@ struct Unlinker: Sendable {
             guard let now = try await transaction.query(ReadTransactionTime()).first else {
                 throw PostgresError(.decoding)
             }
-            return try await users.apply(
+            return try await observers.apply(
                 [UserEvent(userID: userID, kind: kind, type: type, happenedAt: now)],
                 in: transaction
             )
@@ -69,7 +69,7 @@ struct Unlinker: Sendable {
                 type: UserEvent.unlinkCall,
                 happenedAt: stored.requestedAt
             )
-            let actions = try await users.apply([event], in: transaction)
+            let actions = try await observers.apply([event], in: transaction)
             return (stored.isClaimed ? stored.unlink : nil, actions)
         }
         for action in actions { action() }

@@ -21,7 +21,7 @@ struct DeviceTransferRoutes: RouteCollection {
 
     let imports: DeviceImportStore
     let exports: DeviceExportStore
-    let uploads: UploadLimit
+    let uploads: ConcurrencyLimit
     /// Wakes the worker that schedules the registration of imported devices at Kakao.
     let importSignal: Signal
 

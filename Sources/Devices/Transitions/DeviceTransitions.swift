@@ -17,11 +17,12 @@ enum DeviceState: String, CaseIterable, Sendable {
 /// Whatever the event, a row is locked while it changes, and a change that Kakao is to be told of raises `revision`. A call to Kakao is made under
 /// a lease, and its result is stored only under the same lease.
 enum DeviceEvent: CaseIterable, Sendable {
-    /// An app registers the device with a new token: ``RegisterDevices``.
+    /// An app or an operator registers the device with a token that Kakao has not confirmed, or no longer has:
+    /// ``RegisterDevices``.
     case register
     /// An app registers the device with the token that Kakao has confirmed: ``RepeatRegistrations``.
     case repeatRegistration
-    /// Another device is registered with the token: ``RegisterDevices``.
+    /// Another device is registered with the token: ``RegisterDevices``, ``ConfirmDevices``.
     case displace
     /// An app or an operator withdraws the device: ``WithdrawDevice``.
     case withdraw
@@ -45,7 +46,8 @@ enum DeviceEvent: CaseIterable, Sendable {
     case rejectRenewal
     /// The token is due for renewal: ``RenewDevices``.
     case renew
-    /// Kakao does not list the device: ``ReconcileDevices``.
+    /// Kakao does not list the device, or lists it with another token: ``ReconcileDevices``. It also inserts devices that only
+    /// Kakao lists, as withdrawn.
     case reconcile
 
     /// The states in which the event changes a device, and the states that it leads to. In any other state its statement changes nothing.

@@ -4,8 +4,8 @@ extension DeviceStore {
     /// The number of pending devices at which renewals stop, so that apps' requests come first, also after an outage of
     /// Kakao. Imported devices that are not scheduled yet do not count.
     static let maximumPending: Int32 = 1200
-    /// The number of renewals that one server schedules per second: enough for 50 million devices with tokens of 30
-    /// days.
+    /// The number of renewals that one server schedules per second: enough for 40 million devices with tokens of
+    /// 30 days that are renewed 7 days before they expire.
     static let renewalsPerSecond = 20.0
 
     /// Marks devices whose tokens are due for renewal as pending, spread over the next minute. Returns their number.

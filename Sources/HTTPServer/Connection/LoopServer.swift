@@ -6,7 +6,7 @@ internal import Net
 
 /// The part of a server that belongs to one loop: its listener, connections and handlers.
 final class LoopServer: @unchecked Sendable {
-    // Confined to `loop`. Every method except the initializer checks that; `application` never changes.
+    // Confined to `loop`. The methods that others call check that; `application` never changes.
 
     /// The maximum number of connections accepted per tick: enough to keep up, few enough not to starve open
     /// connections.

@@ -4,7 +4,7 @@ package struct KakaoAPISettings: Sendable {
     package var apiURL: String
     /// The same for Kakao's authorization server.
     package var authURL: String
-    package var adminKey: AdminKey
+    package var adminKey: KakaoKey
     /// The key and the header field `KA` of the app for calls with ``KakaoCredential/appKey``; `nil` if there is none.
     package var app: KakaoAppKey?
     /// The version of the Push API to use.
@@ -13,7 +13,7 @@ package struct KakaoAPISettings: Sendable {
     package init(
         apiURL: String = "https://kapi.kakao.com",
         authURL: String = "https://kauth.kakao.com",
-        adminKey: AdminKey,
+        adminKey: KakaoKey,
         app: KakaoAppKey? = nil,
         pushVersion: PushVersion = .v1
     ) {
@@ -28,11 +28,11 @@ package struct KakaoAPISettings: Sendable {
 /// The identity of a mobile or web app, with which Kakao's SDKs call KakaoTalk Sharing.
 package struct KakaoAppKey: Sendable {
     /// The native app key or the JavaScript key.
-    package let key: AdminKey
+    package let key: KakaoKey
     /// The value of the header field `KA`, which describes the SDK and the app.
     package let ka: String
 
-    package init(key: AdminKey, ka: String) {
+    package init(key: KakaoKey, ka: String) {
         self.key = key
         self.ka = ka
     }

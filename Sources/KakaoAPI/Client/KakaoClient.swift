@@ -5,7 +5,7 @@ internal import Net
 
 /// Kakao's REST API, called on one loop.
 ///
-/// This client does not retry; only an idempotent call is sent again if its kept-alive connection is lost. The caller
+/// This client does not retry; only `HTTPClient` may send a call again if its kept-alive connection is lost. The caller
 /// handles errors by ``KakaoError/disposition``.
 package struct KakaoClient: Sendable {
     package let settings: KakaoAPISettings

@@ -28,7 +28,7 @@ package struct KakaoUpload: Sendable {
 /// A form of several parts, `multipart/form-data` (RFC 7578), whose files are sent while they are read.
 struct MultipartForm {
     private let boundary: String
-    /// The fields, and the head of the first file.
+    /// The encoded fields. The files follow in ``rest``, each with its head.
     private let start: [UInt8]
     private let rest: HTTPClientUpload
 

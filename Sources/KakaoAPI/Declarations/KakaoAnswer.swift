@@ -44,6 +44,6 @@ package final class KakaoAnswer<Value: Sendable>: Sendable {
 }
 
 extension KakaoAnswer where Value == Void {
-    /// An answer whose status says everything. Its body is empty, whatever its content type says.
+    /// An answer whose status says everything. A body is ignored.
     package static let empty = KakaoAnswer(schema: nil, example: (), encode: { [] }, decode: { _ in () })
 }

@@ -5,7 +5,8 @@
 enum ErrorMessage {
     /// The maximum length: longer than any documented message, short enough for a log line.
     private static let maximumCharacters = 200
-    /// The maximum length that is scanned for secrets. The rest is dropped first.
+    /// The maximum length that is scanned for texts that look like secrets. The rest is dropped before, but after the known
+    /// secrets were masked.
     private static let maximumScannedCharacters = 4096
 
     /// Returns the message without secrets and line ends, cut to ``maximumCharacters``.

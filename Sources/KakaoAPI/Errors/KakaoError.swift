@@ -46,21 +46,21 @@ package struct KakaoError: Error, Sendable {
         return code
     }
 
-    /// Whether Kakao may have received the request, in whole or in part: see ``HTTPClientError/bodyBytesLeft``.
-    package var bodyBytesLeft: Bool {
+    /// Whether Kakao may have received the request, in whole or in part: see ``HTTPClientError/mayHaveBeenSent``.
+    package var mayHaveBeenSent: Bool {
         switch kind {
         case .refused, .badAnswer: true
-        case .unreachable(let error): error.bodyBytesLeft
+        case .unreachable(let error): error.mayHaveBeenSent
         }
     }
 
-    /// Whether Kakao may have carried out the call: Kakao may have received it, and no response of Kakao's says what became
-    /// of it. A gateway's 502 or 504 stands for such a response (RFC 9110 §15.6.3, §15.6.5).
+    /// Whether Kakao may have carried out the call although no response of Kakao's says so. A gateway's 502 or 504 is no
+    /// response of Kakao's (RFC 9110 §15.6.3, §15.6.5).
     package var hasUnknownOutcome: Bool {
         switch kind {
         case .refused(502, nil, _), .refused(504, nil, _): oauthError == nil
         case .refused: false
-        case .unreachable, .badAnswer: bodyBytesLeft
+        case .unreachable, .badAnswer: mayHaveBeenSent
         }
     }
 }

@@ -4,7 +4,8 @@ internal import JSON
 internal import Locking
 internal import Net
 
-/// Calls the push server once when a shared message has arrived (Kakao Link, success callback), without retries.
+/// Calls the push server when a shared message has arrived (Kakao Link, success callback), ``LinkShare/times`` times and
+/// without retries.
 final class LinkCallback: Sendable {
     private struct State {
         var baseURL: String?

@@ -115,8 +115,7 @@ struct KakaoCallServer {
         }
     }
 
-    /// Serves the calls for which ``on(_:users:refusal:_:)`` was not called with the answers that Kakao's documentation
-    /// shows.
+    /// Serves those of the calls that have no handler yet with the examples of Kakao's documentation.
     mutating func serveExamples(of calls: [any KakaoCall.Type]) {
         func serve<Call: KakaoCall>(_ call: Call.Type) {
             guard !served.contains(Call.operation.name) else { return }
@@ -184,7 +183,7 @@ struct KakaoCallServer {
     /// Returns the parameters of a call: those of the query, followed by those of a form body, and the choices in the
     /// path. The first of several with the same name counts, unless the parameter is a list.
     ///
-    /// Kakao reads only form bodies. In a call with a JSON body, all parameters are missing.
+    /// Kakao ignores other bodies: of a call with a JSON body, only the query and the path are read.
     private static func values<Call>(
         _ request: Request,
         _ operation: KakaoOperation<Call>,

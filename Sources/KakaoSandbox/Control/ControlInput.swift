@@ -96,7 +96,7 @@ struct ControlInput {
     init(_ value: JSONValue, in name: String, known: Set<String>) throws(Problem) {
         guard let object = value.object else {
             let allowed = known.sorted().joined(separator: ", ")
-            throw Self.problem(name, "must have objects", allowed: "objects of \(allowed)")
+            throw Self.problem(name, "has a value that is not a JSON object", allowed: "objects of \(allowed)")
         }
         try self.init(object, known: known)
     }
@@ -129,7 +129,7 @@ struct ControlInput {
     static func object(_ value: JSONValue, _ name: String, known: Set<String>) throws(Problem) -> JSONObject {
         let allowed = known.sorted().joined(separator: ", ")
         guard let object = value.object else {
-            throw problem(name, "must have objects", allowed: "an object of \(allowed)")
+            throw problem(name, "has a value that is not a JSON object", allowed: "an object of \(allowed)")
         }
         if let unknown = object.members.first(where: { !known.contains($0.name) })?.name {
             throw problem(name, "has the unknown member \(unknown)", allowed: allowed)

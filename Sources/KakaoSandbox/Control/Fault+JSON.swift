@@ -47,7 +47,7 @@ extension Fault {
         }
         times = try input.integer("times", in: 1...Int64(Int32.max)).map(Int.init)
         userIDs = try Self.users(input)
-        isDelivered = try input.bool("delivered") ?? false
+        isCarriedOut = try input.bool("delivered") ?? false
         when = try input.choice("when")
         for (name, isGiven) in [("user_ids", userIDs != nil), ("when", when != nil)] where isGiven && isAtHead {
             throw ControlInput.problem(
@@ -95,7 +95,7 @@ extension FaultBoard.Armed: JSONWritable {
             json.member("share", fault.share)
             json.member("times", fault.times)
             json.member("user_ids", fault.userIDs.map { $0.sorted().map(String.init) })
-            json.member("delivered", fault.isDelivered)
+            json.member("delivered", fault.isCarriedOut)
             json.member("when", fault.when?.rawValue)
             json.member("applied", applied)
         }

@@ -6,8 +6,8 @@ internal import Locking
 final class Delays: Sendable {
     private struct State {
         var waits: [Int: Task<Void, any Error>] = [:]
-        /// The waits that were ended before their time.
-        var ended: Set<Int> = []
+        /// The waits that ``Delays/skip()`` has ended, whose responses are sent at once.
+        var skipped: Set<Int> = []
         var lastID = 0
         var isOver = false
     }
@@ -29,7 +29,7 @@ final class Delays: Sendable {
         defer {
             state.withLock { state in
                 state.waits[id] = nil
-                state.ended.remove(id)
+                state.skipped.remove(id)
             }
         }
         do {
@@ -39,14 +39,14 @@ final class Delays: Sendable {
                 task.cancel()
             }
         } catch {
-            guard state.withLock({ $0.ended.contains(id) }) else { throw ConnectionAbort() }
+            guard state.withLock({ $0.skipped.contains(id) }) else { throw ConnectionAbort() }
         }
     }
 
     /// Ends all current waits, so that their responses are sent at once.
     func skip() {
         let waits = state.withLock { state in
-            state.ended.formUnion(state.waits.keys)
+            state.skipped.formUnion(state.waits.keys)
             return state.waits
         }
         for task in waits.values { task.cancel() }

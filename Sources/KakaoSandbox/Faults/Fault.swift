@@ -49,10 +49,10 @@ package struct Fault: Sendable, Equatable {
     package var times: Int?
     /// The users to which the fault is limited; `nil` for all calls. They are known only after the body has been read.
     package var userIDs: Set<Int64>?
-    /// Whether the request is executed all the same: the push is sent, but the caller gets no success response.
-    package var isDelivered = false
-    /// The share of the receivers that ``Kind/receivers`` affects, more than 0 and up to 1: at least one, and with less
-    /// than 1 not all of several.
+    /// Whether the request is carried out although the caller gets no success response.
+    package var isCarriedOut = false
+    /// The share of the receivers that ``Kind/receivers`` affects, from 0 to 1: at least one, and with less than 1 not all
+    /// of several. Ignored if ``userIDs`` is set.
     package var share = 0.5
     /// The event to which the fault is limited; `nil` for all requests.
     package var when: Event?

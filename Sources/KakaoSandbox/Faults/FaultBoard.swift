@@ -77,7 +77,7 @@ final class FaultBoard: Sendable {
     }
 
     static let maximumFaults = 100
-    /// The maximum of the sum of all latencies of one request.
+    /// The maximum latency of a fault, and of all faults together before a request is executed.
     static let maximumMilliseconds = 600_000
     private static let maximumPaths = 100
 
@@ -123,10 +123,10 @@ final class FaultBoard: Sendable {
                     verdict.delay = .milliseconds(milliseconds)
                 case .status:
                     verdict.end = .refuse(fault.refusal)
-                    verdict.isCarriedOut = fault.isDelivered
+                    verdict.isCarriedOut = fault.isCarriedOut
                 case .dropAfterBody:
                     verdict.end = .drop
-                    verdict.isCarriedOut = fault.isDelivered
+                    verdict.isCarriedOut = fault.isCarriedOut
                 case .down, .dropBeforeBody, .receivers: break
                 }
             }

@@ -73,7 +73,8 @@ struct TokenEndpoint: Sendable {
         return refusal
     }
 
-    /// Returns the error of a client that is not one of the app's keys, or has not its secret.
+    /// Returns the error for a client id that is not one of the app's keys, or for a wrong client secret; `nil` if both are
+    /// valid.
     private func refusal(clientID: String, secret: String?) -> KakaoRefusal? {
         guard settings.appKeys.contains(clientID) else {
             return .oauth(status: 401, "invalid_client", "KOE101", "Not exist client_id \(clientID)")

@@ -17,7 +17,7 @@ struct StoryControl: Sendable {
         router.add(.post, "\(path)/{id}", .immediate(setReactions))
     }
 
-    /// Sets what KakaoStory knows of a user. What the input does not have stays as it is.
+    /// Changes KakaoStory's data about a user. Members that are absent from the input stay as they are.
     private func set(_ request: Request) throws -> Response {
         let userID = try request.userID
         let input = try ControlInput(bodyOf: request, known: ["story_user", "stories", "images"])

@@ -21,7 +21,7 @@ struct MessageUsage {
     private var pairs: [Pair: Int] = [:]
     private var sendersOfMonth: [Int64: Int] = [:]
 
-    /// Begins the day of a time, unless it has begun.
+    /// Resets the counts of the day and of the month if a new one has begun in Korea.
     ///
     /// - Parameter now: The time in Unix milliseconds.
     mutating func advance(to now: Int64) {

@@ -128,7 +128,7 @@ struct TalkControl: Sendable {
         app(try setApp(ControlInput(bodyOf: request, known: Self.members)))
     }
 
-    /// Sets how KakaoTalk treats the app. What the input does not have stays as it is.
+    /// Changes how KakaoTalk treats the app. Members that are absent from the input stay as they are.
     ///
     /// - Throws: ``Problem`` that names the field, with nothing changed.
     @discardableResult

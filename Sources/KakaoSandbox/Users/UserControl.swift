@@ -35,7 +35,7 @@ struct UserControl: Sendable {
         )
     }
 
-    /// Sets what Kakao knows of a user. What the input does not have stays as it is.
+    /// Changes Kakao's data about a user. Members that are absent from the input stay as they are.
     ///
     /// - Throws: ``Problem`` that names the field, with nothing changed.
     @discardableResult

@@ -22,12 +22,12 @@ struct LockMessageQuotas: PostgresStatement {
 /// quota is used up waits for the next day, or fails.
 ///
 /// The transaction has locked the quotas before (``LockMessageQuotas``), so that this statement sees all reservations. A
-/// receiver that this statement itself leaves no room for stays due: only a quota that is used up before it makes a
-/// receiver wait. So does one that needs another request than those that can be made at once: it can still be canceled.
+/// receiver waits or fails only if a quota was used up before this statement. If the receivers that are claimed here use it
+/// up, the others stay due, as do those beyond the limit of requests: a receiver that is due can still be canceled.
 ///
-/// Receivers are read in the order of their index, and all else by its key (`LATERAL`) or place (`ctid`), whatever
-/// PostgreSQL believes about tables that fill within a second. A receiver who was changed since this statement began has
-/// a new place and is not claimed now, so that only the claimed receivers are counted in the quotas.
+/// Receivers are read in the order of their index, and all else by key (`LATERAL`) or `ctid`, so that the plan does not
+/// depend on statistics, which are wrong for tables that fill within a second. A receiver that was changed since this
+/// statement began has a new `ctid` and is not claimed now. Only claimed receivers are counted in the quotas.
 struct ClaimReceivers: PostgresStatement {
     static let sql: SQL = """
         WITH lease AS (

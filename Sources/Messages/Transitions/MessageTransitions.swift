@@ -44,7 +44,7 @@ enum ReceiverEvent: CaseIterable, Sendable {
     case fail
     /// The response was lost, and the message is sent at most once: ``RecordReceivers``.
     case loseResponse
-    /// The message ended while the request was made that did not reach the receiver: ``RecordReceivers``.
+    /// The message ended while the receiver was `sending`, and Kakao was not reached: ``RecordReceivers``, ``ReclaimReceivers``.
     case skipResult
     /// The server stopped, and the message is sent at least once: ``ReclaimReceivers``.
     case reclaim

@@ -2,9 +2,9 @@ internal import FoundationEssentials
 internal import Postgres
 internal import ServiceKit
 
-/// Stores what became of claimed receivers, and gives back the reservations of those whom Kakao did not count. A quota
-/// that Kakao says is used up is used up here too, for the day on which it was reserved: a billion messages stay beyond
-/// every limit, however many reservations are given back later.
+/// Stores the results of claimed receivers, and releases the reservations of those whom Kakao did not count. If Kakao says
+/// that a quota is used up, its count for the day of the reservation becomes a billion, so that later releases cannot bring
+/// it below the limit.
 ///
 /// A result counts only for the claim that it belongs to, under the lease of that claim.
 struct RecordReceivers: CoalescedStatement {

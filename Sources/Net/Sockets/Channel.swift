@@ -33,7 +33,8 @@ package final class Channel {
         self.descriptor = consume descriptor
     }
 
-    /// Encrypts all that follows. The handshake begins with the next ``read(into:_:)``.
+    /// Encrypts all that follows. A client begins the handshake with ``decrypt(_:_:_:)``, since ``read(into:_:)`` does nothing
+    /// until a byte has arrived.
     package func encrypt(_ tls: TLSEngine) {
         self.tls = tls
     }

@@ -3,8 +3,8 @@ internal import Glibc
 
 /// The bytes waiting to be sent on a socket, in order.
 ///
-/// It is public, and not of the package, because only what is public is inlined into other modules. A call instead would check
-/// exclusive access to the connection, which is a class, each time that it asks whether there is something to send.
+/// It is public instead of `package`, because only public members are inlined into other modules. Otherwise each use of
+/// ``isEmpty`` would cost a call and a check of exclusive access to the connection, which is a class.
 public struct OutputBuffer {
     /// The reason why sending ended.
     public enum SendResult {

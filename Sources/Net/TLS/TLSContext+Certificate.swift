@@ -13,7 +13,7 @@ extension TLSContext {
     }
 
     /// Returns whether the certificate is valid for this host, a name or a numeric address.
-    package func certificateNames(_ host: String) -> Bool {
+    package func certificateIsValid(for host: String) -> Bool {
         guard let certificate = SSL_CTX_get0_certificate(pointer) else { return false }
         return X509_check_host(certificate, host, host.utf8.count, 0, nil) == 1
             || X509_check_ip_asc(certificate, host, 0) == 1

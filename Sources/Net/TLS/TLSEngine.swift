@@ -79,7 +79,7 @@ package final class TLSEngine {
     /// Whether the handshake is complete.
     package var isEstablished: Bool { SSL_is_init_finished(ssl) == 1 }
 
-    /// Whether the peer's first bytes have been read.
+    /// Whether the handshake has begun: with the first ``read(into:)``.
     package var hasBegun: Bool { SSL_in_before(ssl) == 0 }
 
     /// Whether bytes were added that ``read(into:)`` has not read.

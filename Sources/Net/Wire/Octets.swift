@@ -2,8 +2,8 @@ internal import Glibc
 
 /// The characters of HTTP and the scanning functions that all of `Wire` uses.
 ///
-/// This is the only file of the engine that reads bytes without bounds checks. Each function states the bound that it
-/// relies on.
+/// Swift checks the subscripts of an `UnsafeRawBufferPointer` in debug builds only: each function here, and each parser,
+/// bounds its indices itself.
 package enum Octets {
     static let tab: UInt8 = 0x09
     static let lineFeed: UInt8 = 0x0A

@@ -52,7 +52,7 @@ package struct ResponseParser: Sendable {
     /// Whether another request may follow on the connection after this response (RFC 9112 §9.3).
     package private(set) var keepsConnection = true
 
-    private let isHead: Bool
+    private let endsAfterHead: Bool
     private let maximumBodyBytes: Int
     private let truncatesBody: Bool
     /// The number of body bytes received.
@@ -63,10 +63,10 @@ package struct ResponseParser: Sendable {
     private var decoder = BodyDecoder(.fixed(0))
 
     /// - Parameters:
-    ///   - isHead: Whether the request's method is HEAD. The response then has no body, whatever its head says.
+    ///   - endsAfterHead: Whether the response has no body, whatever its head says: for HEAD, and for CONNECT to a proxy.
     ///   - truncatesBody: Whether a body that is too long is cut off, and the connection not used again.
-    package init(isHead: Bool, maximumBodyBytes: Int, truncatesBody: Bool = false) {
-        self.isHead = isHead
+    package init(endsAfterHead: Bool, maximumBodyBytes: Int, truncatesBody: Bool = false) {
+        self.endsAfterHead = endsAfterHead
         self.maximumBodyBytes = maximumBodyBytes
         self.truncatesBody = truncatesBody
     }
@@ -224,7 +224,7 @@ package struct ResponseParser: Sendable {
 
     /// Determines how the body ends (RFC 9112 §6.3).
     private mutating func beginBody(_ framing: FramingFields, _ status: Int) throws(Failure) {
-        if isHead || status == 204 || status == 304 {
+        if endsAfterHead || status == 204 || status == 304 {
             state = .complete
         } else if framing.isChunked {
             // A host that also sends a length may frame the body differently.

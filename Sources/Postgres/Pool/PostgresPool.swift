@@ -33,7 +33,7 @@ package final class PostgresPool: Sendable {
             var settings = settings
             settings.isReadOnly = kind == .reads
             settings.plansOnce = kind == .writes
-            let count = kind == .reads ? settings.sharedConnections : settings.writeConnections
+            let count = kind == .reads ? settings.readConnections : settings.writeConnections
             return (0..<max(1, count)).map { _ in
                 PipelinedConnection(
                     kind: kind,

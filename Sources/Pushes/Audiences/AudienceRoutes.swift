@@ -17,7 +17,7 @@ struct AudienceRoutes: RouteCollection {
     private static let bytesAtATime = 64 * 1024
 
     let store: AudienceStore
-    let uploads: UploadLimit
+    let uploads: ConcurrencyLimit
 
     private static let name = Field.path("name", .audienceName, "The name of the audience.")
 

@@ -208,10 +208,10 @@ struct ListAudiencePartsBetween: PostgresStatement {
     }
 }
 
-/// Lists the parts of a push that may have users of a range, in ascending order, without the users who were certainly not
-/// reached and are not to be: their batch failed, or was not sent before the push ended.
+/// Lists the parts of a push that may have users of a range, in ascending order, without the users whom the push has certainly
+/// not reached and will not reach: their batch failed, or was not sent before the push ended.
 ///
-/// A batch that may have been sent twice may also have been sent once, although it failed.
+/// A batch with `may_repeat` may have reached its users even if it failed: they count as reached.
 struct ListReachedParts: PostgresStatement {
     static let sql: SQL = """
         SELECT part.number, part.id_bytes,

@@ -1,7 +1,8 @@
 /// The state of a batch.
 ///
-/// A batch that was not tried before is a place in a row of `push_parts`, and while it is sent at its first attempt a bit in a row of `push_claims`.
-/// ``SettleBatches`` marks it as sent there, or gives it a row of its own in `push_batches` for any other event.
+/// A batch that was not tried before is a place in a row of `push_parts`. During its first attempt it is a bit in a row of `push_claims`:
+/// ``SettleBatches`` marks it as sent there. For any other event it gets a row of its own in `push_batches`, from ``SettleBatches`` or, when
+/// its lease has ended, from ``AddRowsOfSharedBatches``.
 package enum BatchState: String, Sendable, CaseIterable {
     /// To be sent, now or after a delay.
     case waiting

@@ -18,8 +18,8 @@ package enum PushState: String, Sendable, CaseIterable {
     case canceled
     /// Ended by its `expires_at`, or not approved in time.
     case expired
-    /// Kakao rejects the Admin key, the app or the message, or its audience has grown since it was counted. An operator can
-    /// resume or approve it.
+    /// Kakao rejects the Admin key, the app or the message; its audience has grown since it was counted; or a push whose users it
+    /// leaves out was deleted. An operator can resume, approve or cancel it.
     case halted
 
     /// Whether the push ends there, unless an operator retries its failed batches.

@@ -11,9 +11,9 @@ extension BatchStore {
     /// The transaction locks the push first, so that the later one of two concurrent splits sees the probe of the
     /// earlier one and keeps it.
     ///
-    /// - Parameter isMessageInDoubt: Whether Kakao has rejected several batches in a row.
-    func split(_ claim: BatchClaim, _ result: BatchResult, isMessageInDoubt: Bool) async throws {
-        let split = SplitBatch(claim: claim, result: result, isMessageInDoubt: isMessageInDoubt)
+    /// - Parameter isRejectedRepeatedly: Whether Kakao has rejected several batches in a row.
+    func split(_ claim: BatchClaim, _ result: BatchResult, isRejectedRepeatedly: Bool) async throws {
+        let split = SplitBatch(claim: claim, result: result, isRejectedRepeatedly: isRejectedRepeatedly)
         try await pool.withTransaction { transaction in
             try await transaction.query(LockPush(id: claim.pushID))
             try await transaction.query(split)
@@ -80,13 +80,13 @@ struct SplitBatch: PostgresStatement {
 
     let claim: BatchClaim
     let result: BatchResult
-    let isMessageInDoubt: Bool
+    let isRejectedRepeatedly: Bool
 
     var parameters: [PostgresValue] {
         [
             .uuid(claim.pushID), .int32(claim.number), .uuid(claim.lease),
             .int32(result.status.map(Int32.init(clamping:))), .int32(result.code.map(Int32.init(clamping:))),
-            .text(result.message), .int64s(claim.userIDs), .int32(claim.claims), .bool(isMessageInDoubt),
+            .text(result.message), .int64s(claim.userIDs), .int32(claim.claims), .bool(isRejectedRepeatedly),
         ]
     }
 }

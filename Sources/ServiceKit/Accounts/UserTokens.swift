@@ -12,7 +12,7 @@ package protocol UserTokenSource: Sendable {
     func accessToken(of userID: Int64, replacing rejected: String?) async throws -> String
 }
 
-/// The access tokens of users, in which features meet: one keeps the tokens, others call Kakao with them.
+/// A registry for the feature that keeps users' access tokens, so that others can call Kakao with them.
 package final class UserTokens: Sendable {
     private let source = Locked<(@Sendable (LoopServices) -> any UserTokenSource)?>(nil)
     private let consentPage = Locked<(@Sendable (_ userID: Int64, _ scopes: [String]) -> String?)?>(nil)

@@ -15,12 +15,12 @@ struct AcceptedSecrets: Sendable {
         feedback = identity.feedbackSecret
     }
 
-    /// Returns whether a text is an Admin key that Kakao may present: the present one or the next one. The time does not
-    /// depend on which.
+    /// Returns whether a text is an Admin key that Kakao may use: the current or the next one. It takes the same time for
+    /// either.
     func hasAdminKey(_ text: String) -> Bool {
         let digest = SHA256Digest.of(text)
-        let isPresent = adminKey.matches(digest: digest)
+        let isCurrent = adminKey.matches(digest: digest)
         let isNext = nextAdminKey?.matches(digest: digest) ?? false
-        return isPresent || isNext
+        return isCurrent || isNext
     }
 }

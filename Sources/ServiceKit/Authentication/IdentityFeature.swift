@@ -8,7 +8,7 @@ package struct IdentityFeature: Feature {
 
     package init(_ server: ServerContext, _ settings: NoSettings) {
         users = server.identity.users
-        server.lifecycle.register { _ in TokenUsers() }
+        server.lifecycle.register { _ in TokenUserObserver() }
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {}

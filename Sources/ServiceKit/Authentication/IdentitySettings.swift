@@ -134,7 +134,7 @@ package struct IdentitySettings: SettingsGroup {
             optional: .choice,
             default: "`kakao` if `kakao.app_id` is set or Kakao's tokens are accepted, otherwise `own`",
             example: "kakao",
-            "whose user ids devices have. With `kakao`, the devices of a user who unlinks the app are deregistered; with `own`, the service numbers its users itself, and an unlink says nothing about devices"
+            "the origin of the devices' user ids. With `kakao`, the devices of a user who unlinks the app are deregistered; with `own`, the service numbers its users itself, and an unlink does not affect devices"
         ),
         Setting(
             "devices.requests_per_minute_per_user",

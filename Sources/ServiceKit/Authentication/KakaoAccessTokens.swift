@@ -27,7 +27,7 @@ package final class KakaoAccessTokens: Sendable {
     /// tokens.
     private static let limit = 16_384
     /// The maximum number of concurrent verifications, including those that wait for their turn.
-    private static let maximumQuestions = 1024
+    private static let maximumVerifications = 1024
     /// The delay in seconds before a retry if Kakao did not respond.
     private static let retrySeconds: Int64 = 5
     /// The longest pause after Kakao reports that a quota is used up.
@@ -74,7 +74,7 @@ package final class KakaoAccessTokens: Sendable {
 
     private let appID: Int64
     private let state = Locked(State())
-    private let questions = SingleFlight<TokenDigest, Verdict>(limit: maximumQuestions)
+    private let verifications = SingleFlight<TokenDigest, Verdict>(limit: maximumVerifications)
     private let pace = VerificationPace()
 
     /// - Parameter appID: The app that tokens must belong to.
@@ -102,7 +102,7 @@ package final class KakaoAccessTokens: Sendable {
         var verdict = known(digest)
         if verdict == nil {
             let address = address()
-            verdict = await questions.answer(to: digest, on: loop) {
+            verdict = await verifications.answer(to: digest, on: loop) {
                 // An earlier call may have ended between the look-up and this call.
                 if let verdict = self.known(digest) { return verdict }
                 guard await self.pace.begin(address, on: loop) else {
@@ -249,7 +249,7 @@ extension Problem {
     package static func identityUnavailable(retrySeconds: Int64) -> Problem {
         Problem(
             of: .identityUnavailable,
-            "The token could not be verified because its issuer could not be asked. Try again.",
+            "The token cannot be verified now. Try again.",
             headerFields: [.retryAfter: String(retrySeconds)]
         )
     }

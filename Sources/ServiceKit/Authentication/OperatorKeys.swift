@@ -19,7 +19,7 @@ final class OperatorKeys: Sendable {
     /// The maximum number of cached keys. There may be more valid keys; an evicted one is looked up again.
     static let maximumKeys = 1024
     /// The maximum number of concurrent look-ups.
-    private static let maximumQuestions = 256
+    private static let maximumLookUps = 256
 
     /// What a valid key allows.
     struct Grant: Sendable, Equatable {
@@ -43,10 +43,10 @@ final class OperatorKeys: Sendable {
     }
 
     private let state = Locked(State())
-    private let questions = SingleFlight<[UInt8], Result<Entry?, any Error>>(limit: maximumQuestions)
+    private let lookUps = SingleFlight<[UInt8], Result<Entry?, any Error>>(limit: maximumLookUps)
     private let delays = BadKeyDelays()
-    /// The delays of addresses that present keys where none is accepted: at the public port. Whoever calls it does not delay
-    /// operators at their own port.
+    /// The delays of addresses that present keys at the public port, where none is accepted. They are separate, so that callers
+    /// of that port do not delay operators at theirs.
     private let publicDelays = BadKeyDelays()
 
     /// The number of cached keys and remembered addresses.
@@ -70,7 +70,7 @@ final class OperatorKeys: Sendable {
         let address = address()
         if let grant = try knownGrant(ofKeyWith: digest, from: address, at: arrival) { return grant }
         while true {
-            let answer = await questions.answer(to: digest, on: loop) { await self.ask(digest, store) }
+            let answer = await lookUps.answer(to: digest, on: loop) { await self.ask(digest, store) }
             guard let answer else { throw PostgresError(.overloaded, detail: "too many concurrent key look-ups") }
             guard let entry = try answer.get() else {
                 delays.recordInvalidKey(from: address)

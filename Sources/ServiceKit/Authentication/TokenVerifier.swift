@@ -28,7 +28,7 @@ package struct TokenVerifier: Sendable {
     let keys: Keys
 
     /// The reason why a token is rejected.
-    package enum Objection: Sendable {
+    package enum RejectionReason: Sendable {
         /// The token names another issuer, or none.
         case issuer
         /// The token is for other audiences.
@@ -46,8 +46,8 @@ package struct TokenVerifier: Sendable {
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
     package func user(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Int64? {
-        guard Self.isInForce(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
-            try await objection(to: token, isUrgent: false, client, on: loop) == nil
+        guard Self.isValid(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
+            try await rejectionReason(of: token, isUrgent: false, client, on: loop) == nil
         else { return nil }
         return userID
     }
@@ -60,12 +60,12 @@ package struct TokenVerifier: Sendable {
     ///   - client: The client of `loop`.
     ///   - loop: The caller's event loop.
     /// - Throws: ``Problem`` 503 when the key is unknown and the keys cannot be fetched now.
-    package func objection(
-        to token: JSONWebToken,
+    package func rejectionReason(
+        of token: JSONWebToken,
         isUrgent: Bool,
         _ client: HTTPClient,
         on loop: EventLoop
-    ) async throws -> Objection? {
+    ) async throws -> RejectionReason? {
         // The signature is checked last: only a token that may be this issuer's is worth a fetch of keys.
         guard token.claims["iss"]?.string == issuer else { return .issuer }
         guard isForUs(token.claims["aud"]) else { return .audience }
@@ -100,7 +100,7 @@ package struct TokenVerifier: Sendable {
     /// Returns whether a token is valid at a time, by `exp` and, if present, `nbf` and `iat`.
     ///
     /// - Parameter now: Seconds since 1970.
-    private static func isInForce(_ claims: JSONObject, at now: Int64) -> Bool {
+    private static func isValid(_ claims: JSONObject, at now: Int64) -> Bool {
         guard let end = claims["exp"].flatMap(seconds), end > now - leeway else { return false }
         for name in ["nbf", "iat"] {
             guard let claim = claims[name] else { continue }

@@ -8,13 +8,13 @@ internal import Net
 /// The rate limits of requests with users' tokens, by user and by address. Shared by all event loops of a server.
 final class UserRequestLimits: Sendable {
     /// The minimum time between two warnings about an untrusted proxy.
-    private static let noteInterval = Duration.seconds(60)
+    private static let warningInterval = Duration.seconds(60)
 
     private let users: RequestLimit<Int64>
     private let addresses: RequestLimit<SocketAddress.Network>
     private let logger: Logger
     /// When the next warning about an untrusted proxy may be logged.
-    private let nextNote = Locked<MonotonicTime?>(nil)
+    private let nextWarning = Locked<MonotonicTime?>(nil)
 
     /// - Parameters:
     ///   - perUser: Requests a minute for each user; `nil` for no limit.
@@ -53,10 +53,10 @@ final class UserRequestLimits: Sendable {
     /// `X-Forwarded-For`.
     private func recordProxy(_ request: Request) {
         guard request[.forwardedFor] != nil, request.clientAddress == request.remoteAddress else { return }
-        let isTime = nextNote.withLock { next in
+        let isTime = nextWarning.withLock { next in
             let now = MonotonicTime.now
             if let next, next > now { return false }
-            next = now + Self.noteInterval
+            next = now + Self.warningInterval
             return true
         }
         guard isTime else { return }

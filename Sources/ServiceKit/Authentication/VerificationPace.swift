@@ -25,7 +25,7 @@ final class VerificationPace: Sendable {
     }
 
     private static let minute = Duration.seconds(60)
-    /// How long a token waits for its turn at most: a phone waits with it.
+    /// How long a token waits at most for the turn of its address, and then for the server's: a phone waits with it.
     private static let longestWait = Duration.seconds(2)
     /// How often a waiting token checks whether its turn has come.
     private static let pollInterval = Duration.milliseconds(25)

@@ -53,7 +53,7 @@ package final class BackgroundWorker: Service {
     ///   - retryInterval: The time after a step that failed, whatever is signalled; `nil` for `interval`.
     ///   - stepsAfterStop: Whether a last step runs after the stop, for up to a second.
     ///   - pace: Limits how often the workers of a server look for work after `interval`, without a signal; `nil` for
-    ///     work that costs no transaction.
+    ///     a worker that makes hardly any transaction while it has no work.
     ///   - failure: The message of the log line for a step that failed.
     package init(
         _ name: String,

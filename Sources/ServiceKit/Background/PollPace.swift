@@ -4,7 +4,7 @@ internal import Locking
 /// The pace at which the background workers of a server look for work without a signal: one of them at a time, so that
 /// an idle server makes few transactions however many workers there are.
 package final class PollPace: Sendable {
-    /// The time between two looks, in milliseconds.
+    /// The time between two polls, in milliseconds.
     private static let slot: UInt64 = 2000
 
     /// The slots that are taken, as multiples of ``slot``. Each worker has at most one.
@@ -14,7 +14,7 @@ package final class PollPace: Sendable {
 
     /// Takes the first free slot after `wait`, and returns the time until then.
     ///
-    /// - Parameter own: The slot that the worker has taken before, which is given back; then the new one.
+    /// - Parameter own: Before, the worker's earlier slot, which is released; afterwards, its new one.
     func reserve(after wait: Duration, in own: inout UInt64?) -> Duration {
         let now = EventLoop.milliseconds()
         let first = (now + wait.wholeMilliseconds) / Self.slot + 1

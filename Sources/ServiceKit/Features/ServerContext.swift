@@ -13,7 +13,7 @@ package import Postgres
 package struct ServerContext: Sendable {
     package let logger: Logger
     /// The Admin key of all calls to Kakao.
-    private let adminKey: AdminKey
+    private let adminKey: KakaoKey
     /// The settings of the app at Kakao. ``use(_:_:)`` replaces them.
     private let currentKakao: Locked<KakaoSettings>
     package let identity: ServerIdentity
@@ -47,7 +47,7 @@ package struct ServerContext: Sendable {
     /// The quotas of KakaoTalk messages. The feature that counts them registers itself.
     package let messageReservations = MessageReservations()
     /// The limit of concurrent requests with images, which are in memory.
-    package let imageUploads = UploadLimit(4)
+    package let imageUploads = ConcurrencyLimit(4)
     /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.
     package let returnURL = Locked<String?>(nil)
     /// The secrets that no log line may show.
@@ -56,7 +56,7 @@ package struct ServerContext: Sendable {
     package let droppedLogLines: @Sendable () -> Int?
 
     /// - Parameters:
-    ///   - journal: Opens the journal, once the other files have proved to be usable.
+    ///   - journal: Opens the journal, once the file of `identity.jwt.keys_file` was read.
     ///   - secretPaths: The paths that end with a secret.
     ///   - openPaths: The paths that are served before the database is ready.
     ///   - droppedLogLines: Returns the number of log lines that were dropped; `nil` if the output does not count them.

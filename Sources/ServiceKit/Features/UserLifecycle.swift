@@ -2,7 +2,7 @@ package import FoundationEssentials
 internal import Locking
 package import Postgres
 
-/// Something that happened to a user's relation to the app at Kakao.
+/// A change of a user's relation to the app at Kakao.
 package struct UserEvent: Sendable {
     package enum Kind: Sendable {
         /// Tokens of the user were revoked.
@@ -52,7 +52,7 @@ package struct TokenFailure: Sendable {
 package protocol UserObserver: Sendable {
     /// Carries out the effects of events in the transaction that stores them, in which no event comes twice.
     ///
-    /// - Returns: What is to be done after the commit.
+    /// - Returns: What is to be done after the commit; `nil` for nothing.
     func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)?
 
     /// Counts a failed delivery. Has no effect if it was counted before. Returns whether it was counted now.
@@ -73,7 +73,8 @@ extension UserObserver {
     package func deleteData(ofUser userID: Int64) async throws -> Bool { true }
 }
 
-/// The lives of users, in which features meet: one stores what Kakao reports, the others register what follows.
+/// A registry of what follows from changes that Kakao reports of users: the feature that stores the reports runs what the
+/// others have registered.
 package final class UserLifecycle: Sendable {
     private let observers = Locked<[@Sendable (LoopServices) -> any UserObserver]>([])
 
@@ -85,12 +86,12 @@ package final class UserLifecycle: Sendable {
     }
 
     /// Returns the observers of an event loop.
-    package func users(_ loop: LoopServices) -> Users {
-        Users(observers.withLock { $0 }.map { $0(loop) })
+    package func observers(_ loop: LoopServices) -> Observers {
+        Observers(observers.withLock { $0 }.map { $0(loop) })
     }
 
     /// The observers of an event loop.
-    package struct Users: Sendable {
+    package struct Observers: Sendable {
         private let observers: [any UserObserver]
 
         package init(_ observers: [any UserObserver]) {

@@ -13,8 +13,8 @@ package protocol ImageSource: Sendable {
     func url(of id: UUID) async throws -> String?
 }
 
-/// References to kept images in templates, such as `"image_url": "image:01926f3e-7a5b-7c3d-9e1f-0a2b3c4d5e6f"`, in which
-/// features meet: one keeps the images, others send templates.
+/// References to kept images in templates, such as `"image_url": "image:01926f3e-7a5b-7c3d-9e1f-0a2b3c4d5e6f"`.
+/// The feature that keeps the images registers itself; those that send templates resolve the references.
 package final class ImageReferences: Sendable {
     /// The beginning of a reference. The image's id follows.
     package static let prefix = "image:"

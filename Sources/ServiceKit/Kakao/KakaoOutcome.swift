@@ -19,7 +19,7 @@ package enum KakaoOutcome: Int, CaseIterable, Sendable {
     case unreachable
     /// The response contradicts Kakao's documents, or is not HTTP.
     case badAnswer
-    /// This server cancelled the call, because it was shutting down or overloaded.
+    /// The call failed in this server: it was canceled, came too late for a connection, or the server was overloaded or stopping.
     case givenUp
 
     package var label: String {

@@ -71,7 +71,7 @@ extension Problem {
         case .unreachable(let cause) where cause.code == .responseTooLarge || cause.code == .badResponse:
             self.init(of: .badGateway, "Kakao's response is too large, or is not HTTP.")
         case .unreachable:
-            self = isIdempotent || !error.bodyBytesLeft ? .kakaoUnavailable(error) : .outcomeUnknown
+            self = isIdempotent || !error.mayHaveBeenSent ? .kakaoUnavailable(error) : .outcomeUnknown
         case .badAnswer:
             self.init(of: .badGateway, "Kakao's response does not match its documentation.")
         case .refused(let status, let code, let message):

@@ -9,7 +9,7 @@ package protocol MessageReservationSource: Sendable {
     /// - Throws: ``Problem`` 429 if a quota is used up.
     func reserve(_ uuids: [String]?, from sender: Int64) async throws -> MessageReservation
 
-    /// Gives back what Kakao did not count.
+    /// Releases what Kakao did not count.
     ///
     /// - Parameter uuids: The receivers that were not reached; `nil` stands for the sender.
     func release(_ uuids: [String?], of reservation: MessageReservation) async throws
@@ -27,7 +27,7 @@ package struct MessageReservation: Sendable {
     }
 }
 
-/// The quotas of messages, in which features meet: one counts, and others send.
+/// A registry for the feature that counts messages against the quotas, so that others can reserve messages.
 package final class MessageReservations: Sendable {
     private let source = Locked<(@Sendable (LoopServices) -> any MessageReservationSource)?>(nil)
 
@@ -46,6 +46,6 @@ extension ProblemKind {
     package static let messageQuotaUsedUp = ProblemKind(
         .tooManyRequests,
         "message-quota-used-up",
-        "The messages of the day are used up; `quota` says whose."
+        "A quota of messages a day is used up; `quota` says which."
     )
 }

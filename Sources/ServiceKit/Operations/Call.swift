@@ -35,7 +35,7 @@ package struct Call: Sendable {
             }
             return
         }
-        // A request without a body has no fields. What is missing is said by its name.
+        // Without a body there are no fields. The error then names the missing field, and not the media type.
         guard !request.body.isEmpty else { return }
         switch request.contentType {
         case "application/json": try parameters.add(json: request.body, operation.allowedInBody)
@@ -70,7 +70,7 @@ package struct Call: Sendable {
 
     /// Returns the value of a field that names an object in the path.
     ///
-    /// - Parameter problem: The problem of an invalid value, which no object can have: the one of an unknown object.
+    /// - Parameter problem: The problem of an unknown object, which is also that of an invalid value, since no object can have it.
     package func identifier<Value>(
         _ field: Field<Value>,
         orThrow problem: @autoclosure () -> Problem

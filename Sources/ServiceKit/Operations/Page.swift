@@ -27,7 +27,7 @@ extension Int32: PageCursor {
     package var cursor: String { String(self) }
 }
 
-/// The number of items of a page, which is the same whatever the list contains.
+/// The field `limit`. It is outside of ``Page``, since a generic type has no static stored properties.
 private let limitField = Field.optional(
     "limit",
     Kind<Int64>.integer(1...1000),

@@ -37,7 +37,7 @@ package struct KakaoSettings: SettingsGroup {
     /// The identity of the app for calls with an app key; `nil` if the server makes none.
     private var app: KakaoAppKey? {
         guard makesAppKeyCalls, let key = nativeAppKey ?? javaScriptKey, let kaHeader else { return nil }
-        return KakaoAppKey(key: AdminKey(key), ka: kaHeader)
+        return KakaoAppKey(key: KakaoKey(key), ka: kaHeader)
     }
 
     /// The settings of the client of Kakao's REST API.
@@ -45,7 +45,7 @@ package struct KakaoSettings: SettingsGroup {
         KakaoAPISettings(
             apiURL: apiURL,
             authURL: authURL,
-            adminKey: AdminKey(adminKey.revealed),
+            adminKey: KakaoKey(adminKey.revealed),
             app: app,
             pushVersion: pushVersion
         )
@@ -82,7 +82,7 @@ package struct KakaoSettings: SettingsGroup {
             \.appName,
             optional: .text,
             example: "Example Shop",
-            "the app's name, with which the command line asks before it sends a push"
+            "the app's name, which the command line shows when it asks before it sends a push"
         ),
         Setting(
             "kakao.rest_api_key",

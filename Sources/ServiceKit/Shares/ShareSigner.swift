@@ -83,8 +83,8 @@ package struct ShareSigner: Sendable {
         }
     }
 
-    /// Returns whether an argument of a callback with a valid signature is signed, or known to be Kakao's. A phone can add
-    /// others in capitals, which nobody should take for those of the share.
+    /// Returns whether an argument of a callback with a valid signature is signed, or a known one of Kakao. Others in capitals
+    /// are not trusted: a phone can add them.
     package static func isTrusted(_ name: String) -> Bool { !isOfKakao(name) || knownOfKakao.contains(name) }
 
     /// Returns the value of ``argument`` for a share.
@@ -124,7 +124,7 @@ package struct ShareSigner: Sendable {
     /// Returns a code by which servers with the same key recognize a visitor of a share's links. Nobody else can compute
     /// it from the address.
     package func visitor(address: String, userAgent: String) -> [UInt8] {
-        // No signature has as its first part a text other than an id, so no visitor has the code of one.
+        // The first part of a signed text is the id of a share, never `visitor`: the two kinds of codes cannot be confused.
         let message = Self.message(["visitor", address, userAgent])
         return Array(HMACSHA256.code(of: message, keys[0]).prefix(Self.codeLength))
     }

@@ -97,7 +97,7 @@ package final class WebhookSource: Sendable {
     }
 }
 
-/// The sources of webhooks, in which features meet: they register the tables, and one delivers what is in them.
+/// A registry of the sources of webhooks: features register their tables, and one feature delivers what is in them.
 package final class WebhookSources: Sendable {
     private let sources = Locked<[WebhookSource]>([])
 

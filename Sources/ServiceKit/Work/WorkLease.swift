@@ -34,7 +34,7 @@ package struct WorkLease: Sendable {
         renewedAt = max(renewedAt, start)
     }
 
-    /// The time from which on no request to Kakao begins, until the next renewal.
+    /// The time after which no request to Kakao begins, unless the lease is renewed.
     package var sendingEnd: UInt64 { renewedAt + (intervals.lease - intervals.margin).wholeMilliseconds }
 
     /// Returns whether a request to Kakao may begin.

@@ -143,8 +143,8 @@ package final class WorkQueue {
         }
     }
 
-    /// Ends the patience with PostgreSQL: the process is about to end.
-    package func endProcess() {
+    /// Gives up results that PostgreSQL does not store: the process is about to end.
+    package func stopRetryingWrites() {
         isProcessEnding = true
     }
 

@@ -23,7 +23,7 @@ struct ImageLibrary: Sendable {
     let loop: EventLoop
     let maximumTotalBytes: Int
     /// The limit of concurrent uploads to Kakao, whose images are in memory.
-    let uploads: UploadLimit
+    let uploads: ConcurrencyLimit
     let logger: Logger
 
     /// Stores an image, unless its content is stored already.
@@ -50,7 +50,8 @@ struct ImageLibrary: Sendable {
         )
     }
 
-    /// Returns an image whose copy at Kakao remains for at least ten days. It is uploaded if there is none.
+    /// Returns an image whose copy at Kakao remains for at least ten days. It is uploaded if there is none; if that fails, a copy
+    /// that remains for more than a day is used.
     ///
     /// - Returns: `nil` if there is no such image.
     /// - Throws: ``Problem``: 409 without an app key, 503 if Kakao is unavailable or other uploads take long, and the

@@ -13,7 +13,7 @@ struct ImageRoutes: RouteCollection {
     let library: ImageLibrary
     let settings: ImageSettings
     /// The limit of concurrent uploads, whose files are in memory.
-    let uploads: UploadLimit
+    let uploads: ConcurrencyLimit
 
     private static let id = Field.path("id", .uuid, "The id of the image.")
 

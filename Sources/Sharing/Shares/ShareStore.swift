@@ -19,6 +19,7 @@ final class ShareStore: Sendable {
         }
     }
 
+    /// Stores a share.
     ///
     /// - Parameter record: The record for the audit log.
     func insert(_ share: Share, recording record: AuditRecord?) async throws {

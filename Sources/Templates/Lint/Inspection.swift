@@ -28,7 +28,7 @@ struct Inspection {
         value: String? = nil,
         _ message: String
     ) {
-        // A rejection is never left out: the result depends on it.
+        // Rejections have room of their own, so that warnings cannot displace the one that decides the result.
         let limit = TemplateLinter.maximumFindings
         guard findings.count < limit || effect == .rejected && findings.count < 2 * limit else {
             hasOmitted = true

@@ -6,7 +6,7 @@ package import JSON
 public struct TemplateLinter: Sendable {
     /// The size limit of a text, which is far beyond that of a message (10,240 bytes).
     public static let maximumBytes = 256 * 1024
-    /// The number of findings after which the linter stops.
+    /// The maximum number of findings. Rejections have room for as many again.
     static let maximumFindings = 200
     private static let maximumDepth = 16
 

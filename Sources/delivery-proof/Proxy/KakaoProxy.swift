@@ -104,7 +104,7 @@ final class KakaoConnection {
     /// The fault that strikes at the current request, and the length of its head and of its body.
     private var fault: (fault: ProxyFault, head: Int, body: Int)?
     /// The response to the current request, if it is withheld.
-    private var response = ResponseParser(isHead: false, maximumBodyBytes: .max)
+    private var response = ResponseParser(endsAfterHead: false, maximumBodyBytes: .max)
     private var withheld: [UInt8] = []
 
     init(_ client: consuming FileDescriptor, _ kakao: consuming FileDescriptor, proxy: KakaoProxy) throws {

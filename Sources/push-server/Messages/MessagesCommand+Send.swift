@@ -49,7 +49,7 @@ extension MessagesCommand {
         @Option(help: "The time to send the message, such as 2026-11-21T08:15:30Z. (default: now)")
         var at: String?
 
-        @Option(help: "The time from when on nothing is sent any more. (default: never)")
+        @Option(help: "The time after which nothing is sent. (default: never)")
         var expires: String?
 
         @Option(help: "Whether to repeat a request that Kakao did not respond to. (default: at_most_once)")

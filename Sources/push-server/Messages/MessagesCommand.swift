@@ -5,7 +5,7 @@ internal import JSON
 struct MessagesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "messages",
-        abstract: "Send KakaoTalk messages in the name of users, and show what became of them.",
+        abstract: "Send KakaoTalk messages on behalf of users, and show their results.",
         discussion: """
             A client of the server's HTTP API. The operator key, with the scope talk, comes from OPERATOR_KEY or a file. Exit code 1: \
             the command failed, and standard error has the reason.

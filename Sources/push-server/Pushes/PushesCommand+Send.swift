@@ -29,7 +29,7 @@ extension PushesCommand {
         @Option(help: "The name of the push, shown in lists.")
         var name: String?
 
-        @Option(help: "Whether the push is advertising, which the law has rules for.")
+        @Option(help: "The kind of push. The law has rules for advertising: see docs/korea.md.")
         var kind: PushKind?
 
         @Option(help: "The time to send the push, such as 2026-11-21T08:15:30Z. (default: now)")
@@ -164,7 +164,7 @@ struct RecipientOptions: ParsableArguments {
     @Option(help: "A user's id. Repeat the option for several users.", transform: parseUser)
     var user: [Int64] = []
 
-    @Option(help: "A file of user ids, one per line. More than 10,000 are uploaded as an audience.")
+    @Option(help: "A file of up to 1 MiB with user ids, one per line. More than 10,000 are uploaded as an audience.")
     var usersFile: String?
 
     @Option(help: "The name of a stored audience. With --users-file, the name to store the users under permanently.")
@@ -189,7 +189,8 @@ struct RecipientOptions: ParsableArguments {
     var exceptAudience: AudienceName?
 
     @Option(
-        help: "Leave out the users of this push who were reached, or may be. Repeat the option for several pushes.",
+        help:
+            "Leave out users whom this push has reached, may have reached or will reach. Repeat it for several pushes.",
         transform: PushArgument.parse
     )
     var exceptPush: [UUID] = []
@@ -236,7 +237,11 @@ struct RecipientOptions: ParsableArguments {
     func audience(idempotencyKey: String) throws -> (PushAudience?, AudienceUpload?) {
         guard !toTesters else { return (nil, nil) }
         if let usersFile {
-            guard let bytes = FileContents.read(usersFile) else { throw CommandFailure("\(usersFile) cannot be read.") }
+            guard let bytes = FileContents.read(usersFile) else {
+                throw CommandFailure(
+                    "\(usersFile) cannot be read, or exceeds 1 MiB. Upload more users with PUT /v1/audiences/{name}."
+                )
+            }
             let file = try UserFile(bytes)
             if audience == nil, case .few(let ids) = file { return (.users(ids), nil) }
             let name = try Self.name(audience ?? "push-\(idempotencyKey)")

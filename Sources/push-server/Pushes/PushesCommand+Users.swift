@@ -34,7 +34,7 @@ extension PushesCommand {
 
         static let configuration = CommandConfiguration(
             abstract: "Print the failed or uncertain users of a push, one a line.",
-            discussion: "send --users-file and PUT /v1/audiences/{name} accept the output."
+            discussion: "PUT /v1/audiences/{name} accepts the output, and send --users-file up to 1 MiB of it."
         )
 
         @OptionGroup var options: ServerOptions

@@ -410,7 +410,7 @@ extension CallFailure {
         case .tls:
             kind = .refused
             description = "\(error.message). If the certificate is self-signed or of a private CA, use --ca-file."
-        case .timedOut where !error.bodyBytesLeft:
+        case .timedOut where !error.mayHaveBeenSent:
             kind = .unreachable
             description = "\(url) does not respond (\(error.message)). Is --url or SERVER_URL correct?"
         case .timedOut, .connectionLost:

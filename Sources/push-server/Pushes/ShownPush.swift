@@ -51,11 +51,11 @@ struct ShownPush: Equatable {
 
     // MARK: Showing
 
-    /// How a push goes on that waits for an approval.
+    /// Instructions for a push that waits for an approval.
     var approvalAdvice: String {
         """
         The push waits for an approval with another key than the one that created it: push-server pushes approve \(id)
-        To give it up: push-server pushes cancel \(id)
+        To cancel it: push-server pushes cancel \(id)
         """
     }
 

@@ -56,7 +56,7 @@ struct WebhooksCommand: AsyncParsableCommand {
 
     struct Replay: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Deliver webhooks again, in the background: those of a time, or one."
+            abstract: "Replay webhooks in the background: those of a time range, or a single one."
         )
 
         @OptionGroup var options: ServerOptions
@@ -70,7 +70,7 @@ struct WebhooksCommand: AsyncParsableCommand {
         @Option(help: "Only this type, or a prefix such as push.*; repeat it for more. (default: all)")
         var type: [String] = []
 
-        @Option(help: "The webhook-id of one webhook, in place of a time.")
+        @Option(help: "The webhook-id of a single webhook, in place of a time range.")
         var id: String?
 
         @concurrent
@@ -82,7 +82,7 @@ struct WebhooksCommand: AsyncParsableCommand {
                 }
                 if !type.isEmpty { body["types"] = .array(type.map { .string($0) }) }
                 try await server.replayWebhooks(body)
-                Terminal.writeLine("The webhooks are delivered again.")
+                Terminal.writeLine("The replay begins.")
             }
         }
     }
@@ -91,7 +91,7 @@ struct WebhooksCommand: AsyncParsableCommand {
 extension WebhooksCommand {
     struct CancelReplays: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "End the delivery of the webhooks of times that were to be delivered again."
+            abstract: "Cancel the replays of time ranges. Those of single webhooks continue."
         )
 
         @OptionGroup var options: ServerOptions
@@ -100,7 +100,7 @@ extension WebhooksCommand {
         func run() async throws {
             try await options.withServer { server in
                 try await server.cancelWebhookReplays()
-                Terminal.writeLine("No webhooks are delivered again.")
+                Terminal.writeLine("The replays of time ranges are canceled.")
             }
         }
     }

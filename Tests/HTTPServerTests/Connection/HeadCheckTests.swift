@@ -168,7 +168,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
             #expect(try await server.connect().exchange(get).text == "a")
             client.resetOnClose()
             _ = consume client
-            try await server.hasConnections(atMost: 0)
+            try await server.waitForConnections(atMost: 0)
             gate.open()
             #expect(try await server.connect().exchange(post("/later", 0)).text == "8 0")
             #expect(calls.withLock { $0 } == 1)
@@ -289,7 +289,7 @@ private let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
             #expect(try await checked.receive().status == 503)
             let ahead = try server.connect()
             try await ahead.send(Array((post("/wait", 1) + "1" + post("/wait", 10_000)).utf8) + Self.bytes(10_000))
-            try await server.hasReadEverything()
+            try await server.waitUntilAllIsRead()
             gate.open()
             let answer = try await ahead.receive()
             #expect(answer.text == "1")

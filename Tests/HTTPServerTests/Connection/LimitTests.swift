@@ -184,9 +184,9 @@ struct LimitTests {
             for client in exempt { #expect(try await client.exchange(kakao).text == "kakao") }
             // Ending them must not release places that they did not hold.
             exempt = []
-            try await server.hasConnections(atMost: 1)
+            try await server.waitForConnections(atMost: 1)
             try await next.send("GET /a HT")
-            try await server.hasReadEverything()
+            try await server.waitUntilAllIsRead()
             #expect((try? await server.connect().receiveToEnd()) ?? "" == "")
         }
     }
@@ -207,7 +207,7 @@ struct LimitTests {
                 #expect(try await client.exchange(get).text == "a")
                 try await client.send(begun)
             }
-            try await server.hasReadEverything()
+            try await server.waitUntilAllIsRead()
             for _ in 0..<5 { #expect((try? await server.connect().receiveToEnd()) ?? "" == "") }
             let line = await server.log.line {
                 $0.message == "Connections closed: too many from one address"
@@ -271,7 +271,7 @@ struct LimitTests {
                     break
                 }
             }
-            try await server.hasConnections(atMost: 0)
+            try await server.waitForConnections(atMost: 0)
             let client = try server.connect()
             #expect(try await client.exchange(get).text == "a")
             #expect(try ServerSocket.all(port: server.port).count == 1)

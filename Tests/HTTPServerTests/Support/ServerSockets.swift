@@ -27,14 +27,14 @@ struct ServerSocket {
 
 extension TestServer {
     /// Waits until the server has read all bytes sent to it.
-    func hasReadEverything() async throws {
+    func waitUntilAllIsRead() async throws {
         try await eventually("the server has read everything") {
             try ServerSocket.all(port: port).allSatisfy { $0.unread == 0 }
         }
     }
 
     /// Waits until at most `count` connections are open.
-    func hasConnections(atMost count: Int) async throws {
+    func waitForConnections(atMost count: Int) async throws {
         try await eventually("at most \(count) connections are open") {
             try ServerSocket.all(port: port).count <= count
         }

@@ -85,8 +85,8 @@ func withClient<Result>(
     let settings = KakaoAPISettings(
         apiURL: url,
         authURL: url + "/auth",
-        adminKey: AdminKey("admin-key"),
-        app: KakaoAppKey(key: AdminKey("native-app-key"), ka: "sdk/2.27.3 os/ios-17.0"),
+        adminKey: KakaoKey("admin-key"),
+        app: KakaoAppKey(key: KakaoKey("native-app-key"), ka: "sdk/2.27.3 os/ios-17.0"),
         pushVersion: version
     )
     do {

@@ -31,7 +31,7 @@ import Testing
                 return
             }
             #expect(cause.code == .connectionLost)
-            #expect(cause.bodyBytesLeft)
+            #expect(cause.mayHaveBeenSent)
             let refused = await refusal { try await kakao.refresh(rotated.refreshToken) }
             #expect(refused == "KOE322")
             let report = kakao.sandbox.tokenReport(of: 7)

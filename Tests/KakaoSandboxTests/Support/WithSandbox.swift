@@ -18,7 +18,7 @@ struct Fixture: Sendable {
             settings: KakaoAPISettings(
                 apiURL: sandbox.url,
                 authURL: sandbox.url,
-                adminKey: AdminKey("sandbox-admin-key")
+                adminKey: KakaoKey("sandbox-admin-key")
             ),
             client: client
         )

@@ -250,7 +250,7 @@ import Testing
         try await withSandbox { fixture in
             try fixture.sandbox.befriend(1, [2])
             var fault = Fault(.dropAfterBody)
-            fault.isDelivered = true
+            fault.isCarriedOut = true
             fault.times = 1
             fault.userIDs = [2]
             fixture.sandbox.add(fault)

@@ -17,11 +17,11 @@ import Testing
     private static func read(
         _ text: String,
         in size: Int,
-        isHead: Bool = false,
+        endsAfterHead: Bool = false,
         limit: Int = 1000,
         truncates: Bool = false
     ) -> Reading {
-        var parser = ResponseParser(isHead: isHead, maximumBodyBytes: limit, truncatesBody: truncates)
+        var parser = ResponseParser(endsAfterHead: endsAfterHead, maximumBodyBytes: limit, truncatesBody: truncates)
         let bytes = Array(text.utf8)
         var position = 0
         while position < bytes.count {
@@ -72,14 +72,14 @@ import Testing
 
     @Test("The end of the connection completes only a response without a declared length")
     func end() {
-        var parser = ResponseParser(isHead: false, maximumBodyBytes: 10)
+        var parser = ResponseParser(endsAfterHead: false, maximumBodyBytes: 10)
         _ = Array("HTTP/1.1 200 OK\r\n\r\nall".utf8).withUnsafeBytes { parser.receive($0) }
         #expect(parser.state == .bodyUntilEnd)
         #expect(!parser.keepsConnection)
         let isWhole = parser.receiveEnd()
         #expect(isWhole)
         for text in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n1"] {
-            var parser = ResponseParser(isHead: false, maximumBodyBytes: 10)
+            var parser = ResponseParser(endsAfterHead: false, maximumBodyBytes: 10)
             _ = Array(text.utf8).withUnsafeBytes { parser.receive($0) }
             let isWhole = parser.receiveEnd()
             #expect(!isWhole)

@@ -172,7 +172,7 @@ import Testing
             _ = try await service.logIn(7)
             Self.fail(service) { fault in
                 fault.kind = .dropAfterBody
-                fault.isDelivered = true
+                fault.isCarriedOut = true
                 fault.when = .rotated
             }
             try await service.expireAccessTokens()

@@ -114,7 +114,7 @@ import Testing
             #expect(try await app.get("/v1/user/access_token_info").status == 200)
             var fault = Fault(.dropAfterBody)
             fault.path = "/v1/user/unlink"
-            fault.isDelivered = true
+            fault.isCarriedOut = true
             fault.times = 1
             service.kakao.sandbox.add(fault)
             let first = try await app.post("/v1/user/unlink").status

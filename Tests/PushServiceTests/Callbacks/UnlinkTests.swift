@@ -311,7 +311,7 @@ private struct Withdrawal: UserObserver {
                 )
                 _ = try await EventStore(pool: store, webhooks: CallbackWebhooks().events).insert(
                     [event],
-                    UserLifecycle.Users([Withdrawal()])
+                    UserLifecycle.Observers([Withdrawal()])
                 )
             }
             #expect(try await [1, 2, 3].asyncMap { try await Self.active($0, service) } == [0, 1, 1])

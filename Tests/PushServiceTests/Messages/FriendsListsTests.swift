@@ -36,7 +36,7 @@ import Testing
                 let lists = FriendsLists(
                     pool: database.pool,
                     kakao: KakaoClient(
-                        settings: KakaoAPISettings(apiURL: url, adminKey: AdminKey(Keys.admin)),
+                        settings: KakaoAPISettings(apiURL: url, adminKey: KakaoKey(Keys.admin)),
                         client: HTTPClient(loop: try Shared.loop)
                     ),
                     tokens: OneToken()

@@ -218,7 +218,7 @@ struct MessageCrashPlan {
             fault(.status, 0.05) { $0.status = 503 },
             fault(.status, 0.05, path: "/v1/api/talk/friends") { $0.status = 503 },
             fault(.dropAfterBody, 0.01),
-            fault(.dropAfterBody, 0.01) { $0.isDelivered = true },
+            fault(.dropAfterBody, 0.01) { $0.isCarriedOut = true },
             fault(.receivers, 0.125) { $0.code = -530 },
             fault(.receivers, 0.125) { $0.code = -502 },
             fault(.receivers, 0.125) { $0.code = -1 },

@@ -102,7 +102,8 @@ import Testing
     @Test(
         "A lost response is uncertain, or tried again as the message says",
         arguments: [
-            KakaoError.Kind.unreachable(HTTPClientError(code: .timedOut, bodyBytesLeft: true, message: "")), .badAnswer,
+            KakaoError.Kind.unreachable(HTTPClientError(code: .timedOut, mayHaveBeenSent: true, message: "")),
+            .badAnswer,
             .refused(status: 502, code: nil, message: ""), .refused(status: 504, code: nil, message: ""),
         ]
     )
@@ -117,7 +118,7 @@ import Testing
     @Test(
         "A request that did not reach Kakao, or that Kakao could not carry out, is tried again up to ten times",
         arguments: [
-            KakaoError.Kind.unreachable(HTTPClientError(code: .cannotConnect, bodyBytesLeft: false, message: "")),
+            KakaoError.Kind.unreachable(HTTPClientError(code: .cannotConnect, mayHaveBeenSent: false, message: "")),
             .refused(status: 500, code: .internalError, message: ""), .refused(status: 503, code: nil, message: ""),
         ]
     )
@@ -133,7 +134,7 @@ import Testing
     @Test("A request that waited too long for a connection was not made")
     func notMade() {
         let error = KakaoError(
-            kind: .unreachable(HTTPClientError(code: .expired, bodyBytesLeft: false, message: "")),
+            kind: .unreachable(HTTPClientError(code: .expired, mayHaveBeenSent: false, message: "")),
             credential: .userToken
         )
         #expect(ReceiverResult(error, of: Self.claim(), Self.message(), batch: 5) == .notSent)

@@ -151,7 +151,7 @@ extension Exposition {
     @Test("Each result of a call to Kakao has its outcome")
     func outcomes() {
         func outcome(_ code: HTTPClientError.Code) -> String {
-            let error = HTTPClientError(code: code, bodyBytesLeft: true, message: "m")
+            let error = HTTPClientError(code: code, mayHaveBeenSent: true, message: "m")
             return KakaoOutcome(KakaoError(kind: .unreachable(error))).label
         }
         #expect(outcome(.timedOut) == "timeout")

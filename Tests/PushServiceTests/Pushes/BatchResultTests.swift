@@ -12,8 +12,8 @@ struct BatchResultTests {
         return KakaoError(kind: .refused(status: status, code: code, message: "words"), retryAfter: retryAfter)
     }
 
-    private static func lost(bodyBytesLeft: Bool) -> KakaoError {
-        let error = HTTPClientError(code: .connectionLost, bodyBytesLeft: bodyBytesLeft, message: "lost")
+    private static func lost(mayHaveBeenSent: Bool) -> KakaoError {
+        let error = HTTPClientError(code: .connectionLost, mayHaveBeenSent: mayHaveBeenSent, message: "lost")
         return KakaoError(kind: .unreachable(error))
     }
 
@@ -63,7 +63,7 @@ struct BatchResultTests {
     )
     func mayRepeat() {
         let cases = [
-            (Self.lost(bodyBytesLeft: true), true), (Self.lost(bodyBytesLeft: false), false),
+            (Self.lost(mayHaveBeenSent: true), true), (Self.lost(mayHaveBeenSent: false), false),
             (Self.refused(500), false), (KakaoError(kind: .badAnswer), true),
         ]
         for (error, expected) in cases {
@@ -79,11 +79,11 @@ struct BatchResultTests {
         "With at-most-once delivery, a send without a response is uncertain, and one whose body was not sent is retried"
     )
     func atMostOnce() {
-        guard case .uncertain = Self.outcome(Self.lost(bodyBytesLeft: true), delivery: .atMostOnce) else {
+        guard case .uncertain = Self.outcome(Self.lost(mayHaveBeenSent: true), delivery: .atMostOnce) else {
             Issue.record("not uncertain")
             return
         }
-        #expect(Self.delay(Self.outcome(Self.lost(bodyBytesLeft: false), delivery: .atMostOnce)) == .seconds(1))
+        #expect(Self.delay(Self.outcome(Self.lost(mayHaveBeenSent: false), delivery: .atMostOnce)) == .seconds(1))
         #expect(Self.delay(Self.outcome(Self.refused(500), delivery: .atMostOnce)) == .seconds(1))
     }
 

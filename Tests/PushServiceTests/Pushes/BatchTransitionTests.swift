@@ -161,7 +161,7 @@ private struct StoredBatch {
         case .release: try await store.record(.notSent, of: claim)
         case .fail: try await store.record(.failed(error), of: claim)
         case .loseResponse: try await store.record(.uncertain(error), of: claim)
-        case .split: try await store.split(claim, .split(error), isMessageInDoubt: false)
+        case .split: try await store.split(claim, .split(error), isRejectedRepeatedly: false)
         case .reclaim, .abandon:
             try await store.pool.write("UPDATE work_leases SET ends_at = now() WHERE id = $1", [.uuid(lease)])
             _ = try await store.reclaim(except: UUID())

@@ -279,7 +279,7 @@ import Testing
     func halvesMayRepeat() async throws {
         try await withService { service in
             try await service.database.addPhones(1...2)
-            service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isDelivered = true }
+            service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isCarriedOut = true }
             service.kakao.fail("send", status: 400, code: -2, times: 1)
             let push = try await service.api.create()
             try await service.api.waitUntilDone(push)

@@ -220,12 +220,12 @@ import Testing
             }
             let first = try #require(try await claim().first)
             let rejection = KakaoError(kind: .refused(status: 400, code: nil, message: "rejected"))
-            try await store.split(first, .split(rejection), isMessageInDoubt: false)
+            try await store.split(first, .split(rejection), isRejectedRepeatedly: false)
             let halves = try await claim()
             #expect(halves.map(\.userIDs).sorted { $0[0] < $1[0] } == [[1, 2], [3, 4]])
             // If the response to the split was lost, it is repeated. One half has the attempts, number and lease of the
             // whole batch.
-            try await store.split(first, .split(rejection), isMessageInDoubt: false)
+            try await store.split(first, .split(rejection), isRejectedRepeatedly: false)
             try await store.record(.failed(rejection), of: first)
             #expect(try await database.count("push_batches WHERE state = 'sending'") == 2)
             #expect(try await database.integer("SELECT sum(users) FROM push_batches") == 4)

@@ -139,7 +139,7 @@ import Testing
         try await withService { service in
             try await service.database.addPhones(1...250)
             service.kakao.fail("send", .dropAfterBody) {
-                $0.isDelivered = true
+                $0.isCarriedOut = true
                 $0.userIDs = [150]
             }
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])

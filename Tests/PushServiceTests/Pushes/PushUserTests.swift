@@ -228,7 +228,7 @@ import Testing
         try await withService { service in
             try await service.database.addPhones(1...250)
             service.kakao.fail("send", .dropAfterBody) {
-                $0.isDelivered = true
+                $0.isCarriedOut = true
                 $0.userIDs = [150]
             }
             let push = try await service.api.create(["everyone": true], gcm(), ["delivery": "at_most_once"])
@@ -255,7 +255,7 @@ import Testing
     func mayRepeat() async throws {
         try await withService { service in
             try await service.database.addPhones([1, 2])
-            service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isDelivered = true }
+            service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isCarriedOut = true }
             service.kakao.fail("send", status: 404, code: -404, times: 1)
             let push = try await service.api.create(uuids([1, 2]))
             try await service.api.waitUntilDone(push)

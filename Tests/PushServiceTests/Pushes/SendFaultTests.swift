@@ -36,7 +36,7 @@ import Testing
     @Test("A send that Kakao accepted without a response is sent again, and its batch is marked with may_repeat")
     func droppedAfter() async throws {
         try await withService { service in
-            service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isDelivered = true }
+            service.kakao.fail("send", .dropAfterBody, times: 1) { $0.isCarriedOut = true }
             try await service.api.waitUntilDone(service.push([1], marker: "m"))
             #expect(service.kakao.sandbox.timesReached(1, marker: "m") == 2)
             #expect(try await service.database.count("\(claimedBatches) WHERE may_repeat AND state = 'sent'") == 1)

@@ -150,7 +150,7 @@ import Testing
             try service.kakao.sandbox.befriend(7, [])
             let app = try Self.app(service)
             var fault = Fault(.dropAfterBody)
-            fault.isDelivered = true
+            fault.isCarriedOut = true
             fault.path = Self.memo
             service.kakao.sandbox.add(fault)
             let answer = try await app.post(Self.memo, form: ["template_object": Self.template])

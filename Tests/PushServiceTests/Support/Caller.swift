@@ -23,7 +23,7 @@ struct Caller: Sendable {
     var headerFields = HTTPFields()
     /// The file of certificates to trust; `nil` for those of the system.
     var caCertificateFile: String?
-    /// Whether responses are compared with the OpenAPI document: not those of the sandbox.
+    /// Whether responses are compared with the OpenAPI document; `false` for paths that only Kakao or the sandbox has.
     var checksContract = true
 
     private static let client = Result { try makeClient(caCertificateFile: nil) }

@@ -54,7 +54,7 @@ struct TestDatabase: Sendable {
     /// Creates the tables of this version in a database that is empty.
     func migrate() async throws { try await Self.migrate(url) }
 
-    /// Runs `body` with a new database, and drops it afterwards.
+    /// Runs `body` with a new database, and drops the database if `body` returns.
     static func with(_ content: Content = .schema, _ body: (TestDatabase) async throws -> Void) async throws {
         let admin = try await TestServer.admin
         let name = "push_service_test_\(getpid())_\(count.add(1, ordering: .relaxed).newValue)"
@@ -89,7 +89,8 @@ struct TestDatabase: Sendable {
         )
     }
 
-    /// Runs `body` without the limit of devices per user, as before that limit was introduced.
+    /// Runs `body` without the triggers of `devices`: neither the limit of devices per user nor the record of withdrawals
+    /// applies.
     func withoutDeviceLimit(_ body: () async throws -> Void) async throws {
         try await pool.write("ALTER TABLE devices DISABLE TRIGGER USER")
         try await body()

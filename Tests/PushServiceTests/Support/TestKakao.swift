@@ -65,7 +65,7 @@ struct TestKakao: Sendable {
         return await sandbox.share(share)
     }
 
-    /// Shares what an address that opens the picker of friends describes, as ``share(_:)`` does.
+    /// Shares the message of an address that opens KakaoTalk's friend picker, as ``share(_:)`` does.
     func share(
         at address: String?,
         _ adjust: (inout LinkShare) -> Void = { _ in }

@@ -7,7 +7,7 @@ internal import Schemas
 /// Sends a message to all devices of some users. (Kakao, "Push: REST API", "Send push".)
 ///
 /// Success means that Kakao accepted the message, not that it was delivered. Kakao accepts no idempotency key, so it
-/// cannot recognize a repeated message: see ``KakaoError/bodyBytesLeft``.
+/// cannot recognize a repeated message: see ``KakaoError/mayHaveBeenSent``.
 package struct SendPush: KakaoCall {
     package typealias Answer = Void
 

@@ -94,8 +94,8 @@ import Testing
         try await withDatabaseAndKakao { database, kakao in
             let settings = KakaoAPISettings(
                 apiURL: kakao.sandbox.url,
-                adminKey: AdminKey(Keys.admin),
-                app: KakaoAppKey(key: AdminKey("sandbox-native-app-key"), ka: "sdk/2.27.3")
+                adminKey: KakaoKey(Keys.admin),
+                app: KakaoAppKey(key: KakaoKey("sandbox-native-app-key"), ka: "sdk/2.27.3")
             )
             let client = HTTPClient(loop: try Shared.loop)
             func library(_ settings: KakaoAPISettings) throws -> ImageLibrary {
@@ -104,7 +104,7 @@ import Testing
                     kakao: KakaoClient(settings: settings, client: client),
                     loop: try Shared.loop,
                     maximumTotalBytes: 1000,
-                    uploads: UploadLimit(4),
+                    uploads: ConcurrencyLimit(4),
                     logger: quietLogger
                 )
             }

@@ -1,7 +1,7 @@
 internal import ServiceKit
 
 /// The erasure of a user from shares.
-struct ShareUsers: UserObserver {
+struct ShareUserObserver: UserObserver {
     let store: ShareStore
     /// The setting `callbacks.user_id_argument`.
     let userIDArgument: String?

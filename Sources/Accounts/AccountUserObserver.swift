@@ -2,7 +2,7 @@ internal import Postgres
 internal import ServiceKit
 
 /// Ends accounts when their users log out, leave the app or are erased.
-struct AccountUsers: UserObserver {
+struct AccountUserObserver: UserObserver {
     let pool: PostgresPool
     /// The source of webhooks about accounts.
     let webhooks: WebhookSource

@@ -5,7 +5,7 @@ internal import Locking
 
 /// A limit of concurrent requests of one expensive kind, such as uploads or dry runs. It applies to a server with all
 /// of its event loops.
-package final class UploadLimit: Sendable {
+package final class ConcurrencyLimit: Sendable {
     private let free: Locked<Int>
 
     package init(_ count: Int) {
@@ -27,7 +27,7 @@ package final class UploadLimit: Sendable {
     }
 }
 
-extension UploadLimit {
+extension ConcurrencyLimit {
     /// The time for which a request waits for its place. Its body is not read meanwhile.
     private static let wait = Duration.seconds(5)
 

@@ -4,7 +4,7 @@ internal import Postgres
 internal import ServiceKit
 
 /// Withdraws devices when their user leaves the app or is erased, or when their tokens fail.
-struct DeviceUsers: UserObserver {
+struct DeviceUserObserver: UserObserver {
     let registrar: DeviceRegistrar
     /// The setting `devices.prune_after_failures`.
     let pruneAfterFailures: Int
@@ -39,8 +39,8 @@ struct DeviceUsers: UserObserver {
     }
 
     func deleteData(ofUser userID: Int64) async throws -> Bool {
-        let isDone = try await registrar.forgetDevices(ofUser: userID)
-        try await registrar.store.forgetWithdrawals(ofUser: userID)
+        let isDone = try await registrar.withdrawDevices(ofUser: userID)
+        try await registrar.store.deleteWithdrawals(ofUser: userID)
         return isDone
     }
 }

@@ -3,12 +3,12 @@ internal import HTTPTypes
 internal import Locking
 internal import Net
 
-/// Kakao's Admin key of this service. It grants every permission that the service has.
+/// A key that Kakao has issued: the Admin key, which grants every permission that the service has, or an app key.
 ///
 /// The key always prints as `***`. Code that needs the text uses ``unmasked``.
 ///
 /// All clients of a server share the key, so that ``replace(by:)`` applies to every call that begins afterwards.
-package final class AdminKey: Sendable {
+package final class KakaoKey: Sendable {
     private struct Current {
         let text: String
         /// The header fields of a form with the key, which most calls have.
@@ -39,7 +39,7 @@ package final class AdminKey: Sendable {
     }
 }
 
-extension AdminKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension KakaoKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "***" }
     package var debugDescription: String { "***" }
     /// An empty mirror, so that `dump` and debuggers do not show the key.

@@ -4,7 +4,7 @@ internal import ServiceKit
 /// The erasure of a user from messages.
 ///
 /// Receivers that a request named by uuid stay: the uuid is Kakao's, and says nothing without Kakao.
-struct MessageUsers: UserObserver {
+struct MessageUserObserver: UserObserver {
     let pool: PostgresPool
 
     func deleteData(ofUser userID: Int64) async throws -> Bool {

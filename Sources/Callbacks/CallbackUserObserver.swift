@@ -1,7 +1,7 @@
 internal import ServiceKit
 
 /// The erasure of a user from the stored calls.
-struct CallbackUsers: UserObserver {
+struct CallbackUserObserver: UserObserver {
     /// Whether user ids are Kakao's. Events have Kakao's ids, which may be those of other users otherwise.
     let hasKakaoUserIDs: Bool
     let events: EventStore

@@ -1,7 +1,7 @@
 internal import Postgres
 
 /// Notifies all servers of users whose tokens were revoked, so that they verify the tokens again.
-struct TokenUsers: UserObserver {
+struct TokenUserObserver: UserObserver {
     func apply(_ events: [UserEvent], in transaction: PostgresTransaction) async throws -> (@Sendable () -> Void)? {
         _ = try await transaction.query(NotifyOfRevokedTokens(userIDs: events.map(\.userID)))
         return nil
