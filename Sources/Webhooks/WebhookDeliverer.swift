@@ -56,6 +56,8 @@ actor WebhookDeliverer: Service {
     /// `nil` while another server delivers.
     private var delivery: Claim?
     private var claims = 0
+    /// The number of times that the state of the endpoint was to be stored, and of those that have not ended.
+    private var records = (begun: 0, inFlight: 0)
     private var isStopping = false
     /// The workers that wait until they may send a request.
     private var waiting: Deque<CheckedContinuation<Bool, Never>> = []
@@ -286,17 +288,25 @@ actor WebhookDeliverer: Service {
                 )
             }
         }
+        records.begun += 1
+        records.inFlight += 1
         do {
             try await store.pool.write(RecordEndpoint(lease: delivery.lease, status: status, error: attempt.error))
         } catch {
             logger.debug("State of the webhook endpoint not stored", metadata: ["error": "\(error)"])
         }
+        records.inFlight -= 1
+        // A test may have succeeded meanwhile.
+        notices.signal(.endpoint).send()
     }
 
     /// Reads the stored state of the endpoint, which an operator's test may have changed.
     private func readStatus() async throws {
         guard delivery?.condition.status != .delivering else { return }
+        let begun = records.begun
         guard try await store.pool.read(ReadEndpoint()).first?.status == .delivering else { return }
+        // Otherwise it may be the state before the one that is being stored. It is read again afterwards.
+        guard records.begun == begun, records.inFlight == 0 else { return }
         delivery?.condition.restore()
         admitWaiting()
     }

@@ -202,6 +202,45 @@ import Testing
         }
     }
 
+    @Test("An endpoint that is gone stays so if its state is read before it is stored")
+    func goneBeforeStored() async throws {
+        try await withWebhooks { service in
+            let (api, kakao, database) = (service.api, service.kakao, service.database)
+            try await api.linkCallback("first")
+            _ = try await kakao.webhooks(.linkCallbackReceived, count: 1)
+            kakao.sandbox.add(Self.fault(.status) { ($0.status, $0.times) = (410, 1) })
+            let activity = "pg_stat_activity WHERE datname = current_database()"
+            try await database.pool.withTransaction { transaction in
+                // The state cannot be stored. This lock needs no transaction id, for whose end events would wait.
+                try await transaction.execute(script: "LOCK TABLE webhook_endpoint IN SHARE MODE")
+                try await api.linkCallback("second")
+                try await eventually("the state is to be stored") {
+                    try await database.count(
+                        "\(activity) AND query LIKE '%RecordEndpoint%' AND wait_event_type = 'Lock'"
+                    ) == 1
+                }
+                let now = try await database.text("SELECT clock_timestamp()::text")
+                try await eventually("the old state has been read") {
+                    try await WebhookStore(pool: database.pool).notify("endpoint")
+                    return try await database.count(
+                        "\(activity) AND query LIKE '%ReadEndpoint%' AND state = 'idle' AND query_start > '\(now)'"
+                    ) > 0
+                }
+            }
+            try await eventually("the state is stored") { try await api.endpointState() == "gone" }
+            try await api.linkCallback("third")
+            kakao.sandbox.add(Self.fault(.status) { ($0.status, $0.times) = (500, 1) })
+            #expect(try await api.post("/v1/webhooks/test").json?["status"] == 500)
+            #expect(kakao.webhooks(.linkCallbackReceived).count == 1)
+            #expect(try await api.post("/v1/webhooks/test").json?["delivered"] == true)
+            let callbacks = try await kakao.webhooks(.linkCallbackReceived, count: 3)
+            #expect(callbacks.map { $0["resource_id"] } == ["first", "second", "third"])
+            #expect(service.log.messages.count { $0 == "Webhook endpoint is gone" } == 1)
+            let metrics = try await api.metrics()
+            #expect(metrics.value("kakao_push_webhook_requests_total", ["outcome": "gone"]) == 1)
+        }
+    }
+
     @Test("A redirect is a failure and is not followed; a long response is cut off and counts by its status")
     func responses() async throws {
         try await withWebhooks { service in
