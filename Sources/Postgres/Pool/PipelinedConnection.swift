@@ -18,6 +18,9 @@ actor PipelinedConnection {
     private static let readsInFlight = 256
     /// The maximum number of writes in flight: enough to hide the network round trip behind the server's commits.
     private static let writesInFlight = 16
+    /// The time in milliseconds without a response after which a pipeline counts as stalled. A commit takes far less, so
+    /// that the statement at the front probably waits for a lock, and all others behind it.
+    private static let stallTime: UInt64 = 50
     /// The maximum number of commands that wait to be sent.
     private static let maximumWaiting = 10_000
     /// The number of attempts in which a read shares a sync group. A read is retried if another read's failure aborted
@@ -36,6 +39,8 @@ actor PipelinedConnection {
 
     private var waiting = Deque<PostgresCommand>()
     private var inFlight = 0
+    /// The time of the last response, or at which a command was sent while none was in flight.
+    private var progressedAt: UInt64 = 0
     private let connection: ReconnectingConnection
     private var lastError = PostgresError(.unavailable)
     private var hook: EndOfTickHook?
@@ -60,9 +65,11 @@ actor PipelinedConnection {
     }
 
     /// The wait that a further statement can expect, compared with other pipelines. A reconnecting pipeline is the last
-    /// choice.
-    var load: Int { unanswered + (connection.isOpen ? 0 : Self.reconnectingLoad) }
-    private static let reconnectingLoad = 1 << 30
+    /// resort, and a stalled one is next to last. A tie goes to the pipeline that responded most recently.
+    var load: (obstacle: Int, statements: Int, age: UInt64) {
+        let age = inFlight > 0 ? loop.now - progressedAt : 0
+        return (connection.isOpen ? (age < Self.stallTime ? 0 : 1) : 2, unanswered, age)
+    }
     /// Statements that wait or are in flight.
     private var unanswered: Int { waiting.count + inFlight }
 
@@ -120,6 +127,7 @@ actor PipelinedConnection {
     private func sendWaiting() {
         guard !waiting.isEmpty, let current = connection.current, connection.isOpen else { return }
         let limit = kind == .reads ? Self.readsInFlight : Self.writesInFlight
+        if inFlight == 0 { progressedAt = loop.now }
         var together: [PostgresCommand] = []
         var apart: [PostgresCommand] = []
         while inFlight < limit, let command = waiting.popFirst() {
@@ -140,6 +148,7 @@ actor PipelinedConnection {
 
     private func answered(_ command: PostgresCommand, _ outcome: Outcome<PostgresRows>) {
         inFlight -= 1
+        progressedAt = loop.now
         counts.durations.record(milliseconds: loop.now - command.sentAt)
         switch outcome {
         case .rows(let rows):

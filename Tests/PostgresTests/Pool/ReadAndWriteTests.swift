@@ -142,6 +142,26 @@ import Testing
         }
     }
 
+    @Test("While a write waits for a lock, no other write waits behind it")
+    func stalledWrite() async throws {
+        try await TestDatabase.withPool {
+            $0.statementTimeout = .seconds(60)
+        } _: { pool, database in
+            var blocked: Task<PostgresRows, any Error>?
+            try await database.whileLocked(pool) {
+                blocked = Task { try await pool.write(TestDatabase.wait, [.int64(database.lock)]) }
+                try await database.isAwaited(by: 1, pool)
+                // Takes longer than any commit, so that the first write is recognized as waiting.
+                try await pool.write("SELECT pg_sleep(0.1)")
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for _ in 0..<10 { group.addTask { _ = try await pool.write("SELECT pg_sleep(0.01)") } }
+                    try await group.waitForAll()
+                }
+            }
+            #expect(try await blocked?.value.count == 1)
+        }
+    }
+
     @Test("A prepared statement still works after its table has changed")
     func changedTable() async throws {
         try await TestDatabase.withPool { pool, _ in

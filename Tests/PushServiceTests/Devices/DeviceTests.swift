@@ -250,6 +250,8 @@ import Testing
                 );
                 PERFORM pg_sleep(0.01);
             END LOOP;
+            -- Long enough for the server to send no further statement over the connection that waits.
+            PERFORM pg_sleep(0.1);
         END
         $$
         """
