@@ -36,8 +36,7 @@ package final class CollectedLog: Sendable {
         Logger(label: "test") { _ in Handler(log: self) }
     }
 
-    /// Returns the first line that `matches`, waiting until it is written. Does not poll, because polling needs
-    /// descriptors and a test may have used them up.
+    /// Returns the first line that `matches`, waiting until it is written.
     package func line(where matches: @escaping @Sendable (Line) -> Bool) async -> Line {
         await withCheckedContinuation { continuation in
             let found = state.withLock { state in

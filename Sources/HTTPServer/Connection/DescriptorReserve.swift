@@ -1,0 +1,34 @@
+internal import EventLoop
+internal import Glibc
+
+/// The file descriptors that a server does not use for its clients' connections.
+///
+/// The process needs them for connections to PostgreSQL and Kakao, for the journal and other files, and for Dispatch:
+/// while jobs wait for a thread, Dispatch opens files in `/proc` once a second, and ends the process if it cannot
+/// (`workqueue.c`).
+///
+/// The kernel assigns the lowest free number. If it assigns one of the reserve, all others are in use.
+struct DescriptorReserve: Sendable {
+    /// The size of the reserve: enough for a connection of each event loop to each host, and some files.
+    private static let size: rlim_t = 32
+
+    /// The lowest number of the reserve.
+    let first: Int32
+
+    /// Reads the limit of the process (`ulimit -n`). Of a limit below 128, a quarter is the reserve.
+    init() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+            first = .max
+            return
+        }
+        first = Int32(clamping: limit.rlim_cur - min(Self.size, limit.rlim_cur / 4))
+    }
+
+    /// Whether the next descriptor would be one of the reserve, or there is none. Duplicates `descriptor` to find out.
+    func isNext(duplicating descriptor: Int32) -> Bool {
+        let number = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        guard number >= 0 else { return true }
+        return FileDescriptor(owning: number).rawValue >= first
+    }
+}
