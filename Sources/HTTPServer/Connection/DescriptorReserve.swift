@@ -9,20 +9,23 @@ internal import Glibc
 ///
 /// The kernel assigns the lowest free number. If it assigns one of the reserve, all others are in use.
 struct DescriptorReserve: Sendable {
-    /// The size of the reserve: enough for a connection of each event loop to each host, and some files.
+    /// Enough for libraries, and for some files and connections.
     private static let size: rlim_t = 32
 
     /// The lowest number of the reserve.
     let first: Int32
 
-    /// Reads the limit of the process (`ulimit -n`). Of a limit below 128, a quarter is the reserve.
-    init() {
+    /// Reads the limit of the process (`ulimit -n`). Of a low limit, a quarter is the reserve.
+    ///
+    /// - Parameter loopCount: The number of event loops that accept connections. Each may take one of the reserve
+    ///   before it pauses.
+    init(loopCount: Int) {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
             first = .max
             return
         }
-        first = Int32(clamping: limit.rlim_cur - min(Self.size, limit.rlim_cur / 4))
+        first = Int32(clamping: limit.rlim_cur - min(Self.size + rlim_t(loopCount), limit.rlim_cur / 4))
     }
 
     /// Whether the next descriptor would be one of the reserve, or there is none. Duplicates `descriptor` to find out.

@@ -33,6 +33,7 @@ package final class HTTPServer: Sendable {
             perAddress: settings.maximumConnectionsPerAddress,
             proxies: settings.trustedProxies
         )
+        let reserve = DescriptorReserve(loopCount: loops.loops.count)
         let budget = BodyBudget(limit: settings.bodyBudget)
         var port = settings.port
         var loopServers: [LoopServer] = []
@@ -45,6 +46,7 @@ package final class HTTPServer: Sendable {
                 settings: settings,
                 application: try makeApplication(loop),
                 limit: limit,
+                reserve: reserve,
                 budget: budget,
                 logger: logger
             )

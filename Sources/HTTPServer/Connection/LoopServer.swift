@@ -40,7 +40,7 @@ final class LoopServer: @unchecked Sendable {
     let logger: Logger
     let budget: BodyBudget
     private let limit: ConnectionLimit
-    private let reserve = DescriptorReserve()
+    private let reserve: DescriptorReserve
     /// The server's parts on its other loops.
     var others: [LoopServer] = []
 
@@ -66,6 +66,7 @@ final class LoopServer: @unchecked Sendable {
         settings: HTTPServerSettings,
         application: Application,
         limit: ConnectionLimit,
+        reserve: DescriptorReserve,
         budget: BodyBudget,
         logger: Logger
     ) {
@@ -76,6 +77,7 @@ final class LoopServer: @unchecked Sendable {
         self.application = application
         requests = RequestCounts(routes: application.routeNames)
         self.limit = limit
+        self.reserve = reserve
         self.budget = budget
         self.logger = logger
     }
