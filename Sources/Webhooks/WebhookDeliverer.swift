@@ -303,10 +303,11 @@ actor WebhookDeliverer: Service {
     /// Reads the stored state of the endpoint, which an operator's test may have changed.
     private func readStatus() async throws {
         guard delivery?.condition.status != .delivering else { return }
-        let begun = records.begun
+        // A state that is read while another is being stored may be the one before it, even if the response comes later.
+        // It is read again afterwards.
+        let settled = records.inFlight == 0 ? records.begun : nil
         guard try await store.pool.read(ReadEndpoint()).first?.status == .delivering else { return }
-        // Otherwise it may be the state before the one that is being stored. It is read again afterwards.
-        guard records.begun == begun, records.inFlight == 0 else { return }
+        guard settled == records.begun else { return }
         delivery?.condition.restore()
         admitWaiting()
     }
