@@ -109,12 +109,13 @@ struct MachineChecks {
     /// The number of descriptors that a server needs besides its clients' connections.
     private var ownDescriptors: Int {
         // Each loop has connections to Kakao for each purpose, one to Kakao's public keys, epoll, its signal and a
-        // listener for each port. The 32 are for the log, libraries and files that are read.
+        // listener for each port.
+        let loopCount = EventLoopGroup.coreCount
         let limit = settings.kakao.maximumConcurrentRequests
         let ofLoop = KakaoBudget.connectionLimits(limit).values.reduce(settings.operatorPort == nil ? 5 : 6, +)
         let database = (try? PostgresSettings(url: settings.databaseURL.revealed)).map {
             PushServer.maximumDatabaseConnections($0)
         }
-        return EventLoopGroup.coreCount * ofLoop + (database ?? 0) + 32
+        return loopCount * ofLoop + (database ?? 0) + DescriptorReserve.size(loopCount: loopCount)
     }
 }

@@ -8,10 +8,7 @@ internal import Glibc
 /// (`workqueue.c`).
 ///
 /// The kernel assigns the lowest free number. If it assigns one of the reserve, all others are in use.
-struct DescriptorReserve: Sendable {
-    /// Enough for libraries, and for some files and connections.
-    private static let size: rlim_t = 32
-
+public struct DescriptorReserve: Sendable {
     /// The lowest number of the reserve.
     let first: Int32
 
@@ -25,8 +22,12 @@ struct DescriptorReserve: Sendable {
             first = .max
             return
         }
-        first = Int32(clamping: limit.rlim_cur - min(Self.size + rlim_t(loopCount), limit.rlim_cur / 4))
+        first = Int32(clamping: limit.rlim_cur - min(rlim_t(Self.size(loopCount: loopCount)), limit.rlim_cur / 4))
     }
+
+    /// The number of descriptors in the reserve, unless the limit is low: 32 for libraries and for some files and
+    /// connections, and one for each event loop.
+    public static func size(loopCount: Int) -> Int { 32 + loopCount }
 
     /// Whether the next descriptor would be one of the reserve, or there is none. Duplicates `descriptor` to find out.
     func isNext(duplicating descriptor: Int32) -> Bool {
