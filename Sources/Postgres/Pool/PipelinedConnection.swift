@@ -18,8 +18,8 @@ actor PipelinedConnection {
     private static let readsInFlight = 256
     /// The maximum number of writes in flight: enough to hide the network round trip behind the server's commits.
     private static let writesInFlight = 16
-    /// The time in milliseconds without a response after which a pipeline counts as stalled. A commit takes far less, so
-    /// that the statement at the front probably waits for a lock, and all others behind it.
+    /// The time in milliseconds without a response after which a pipeline counts as stalled. A commit usually takes far
+    /// less, so that the statement at the front probably waits for a lock, and all others behind it.
     private static let stallTime: UInt64 = 50
     /// The maximum number of commands that wait to be sent.
     private static let maximumWaiting = 10_000
@@ -64,11 +64,16 @@ actor PipelinedConnection {
         connection = ReconnectingConnection(settings: settings, loop: loop, resolver: resolver, logger: logger)
     }
 
-    /// The wait that a further statement can expect, compared with other pipelines. A reconnecting pipeline is the last
-    /// resort, and a stalled one is next to last. A tie goes to the pipeline that responded most recently.
-    var load: (obstacle: Int, statements: Int, age: UInt64) {
+    /// The wait that a further statement can expect, compared with other pipelines.
+    ///
+    /// A pipeline that responds comes before one that is stalled, and one that reconnects is the last resort. Of several
+    /// stalled ones, the one that responded most recently comes first, whatever their statements: another may wait for a
+    /// lock. A tie of others goes to the most recent one too.
+    var load: (obstacle: Int, stalledFor: UInt64, statements: Int, age: UInt64) {
         let age = inFlight > 0 ? loop.now - progressedAt : 0
-        return (connection.isOpen ? (age < Self.stallTime ? 0 : 1) : 2, unanswered, age)
+        let stalledFor = age < Self.stallTime ? 0 : age
+        let obstacle = connection.isOpen ? (stalledFor == 0 ? 0 : 1) : 2
+        return (obstacle, stalledFor, unanswered, age)
     }
     /// Statements that wait or are in flight.
     private var unanswered: Int { waiting.count + inFlight }

@@ -154,7 +154,10 @@ import Testing
                 // Takes longer than any commit, so that the first write is recognized as waiting.
                 try await pool.write("SELECT pg_sleep(0.1)")
                 try await withThrowingTaskGroup(of: Void.self) { group in
-                    for _ in 0..<10 { group.addTask { _ = try await pool.write("SELECT pg_sleep(0.01)") } }
+                    for _ in 0..<10 { group.addTask { _ = try await pool.write("SELECT pg_sleep(0.2)") } }
+                    // Now the other connection has not responded for some time either, and has more statements.
+                    try await Task.sleep(for: .milliseconds(100))
+                    group.addTask { _ = try await pool.write("SELECT 1") }
                     try await group.waitForAll()
                 }
             }
