@@ -145,3 +145,16 @@ enum EndpointStatus: String, CaseIterable, Sendable {
     /// There is none.
     case off
 }
+
+/// What requests have shown about the endpoint.
+struct EndpointChange {
+    /// The new state; `nil` if it is the same. An operator's test may have changed the stored one meanwhile.
+    var status: EndpointStatus?
+    /// The last error; `nil` if there is no new one.
+    var error: String?
+
+    /// Returns this change together with an earlier one.
+    func after(_ earlier: EndpointChange?) -> EndpointChange {
+        EndpointChange(status: status ?? earlier?.status, error: error ?? earlier?.error)
+    }
+}

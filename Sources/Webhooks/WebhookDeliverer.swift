@@ -45,6 +45,8 @@ actor WebhookDeliverer: Service {
         let number: Int
         let lease: UUID
         var condition: EndpointCondition
+        /// What requests have shown about the endpoint and is still to be stored; `nil` for nothing.
+        var unstored: EndpointChange?
         /// How far each source is delivered.
         var positions: [String: WebhookPosition]
         /// When each source was read last, by the loop's clock in milliseconds.
@@ -56,8 +58,6 @@ actor WebhookDeliverer: Service {
     /// `nil` while another server delivers.
     private var delivery: Claim?
     private var claims = 0
-    /// The number of times that the state of the endpoint was to be stored, and of those that have not ended.
-    private var records = (begun: 0, inFlight: 0)
     private var isStopping = false
     /// The workers that wait until they may send a request.
     private var waiting: Deque<CheckedContinuation<Bool, Never>> = []
@@ -116,7 +116,12 @@ actor WebhookDeliverer: Service {
         while !isStopping {
             var wait = Duration.seconds(3600)
             do {
-                if delivery == nil { try await claim() } else { try await readStatus() }
+                if delivery == nil {
+                    try await claim()
+                } else {
+                    try await storeChange()
+                    try await readStatus()
+                }
             } catch {
                 _ = work.recordFailedPass(error)
                 wait = intervals.work.retry
@@ -178,6 +183,8 @@ actor WebhookDeliverer: Service {
 
     /// Gives the endpoint to another server.
     private func release() async throws {
+        // Otherwise the next server has to learn it from the endpoint again.
+        try? await storeChange()
         end()
         guard let lease = work.lease else { return }
         try await store.pool.write(ReleaseEndpoint(leases: [lease.id]))
@@ -268,15 +275,15 @@ actor WebhookDeliverer: Service {
         guard delivery?.number == claim, let before = delivery?.condition.status,
             let verdict = delivery?.condition.ended(attempt, attempts: number, at: loop.now)
         else { return .released }
-        await record(attempt, before)
+        record(attempt, before)
         admitWaiting()
         return .ended(attempt, verdict)
     }
 
-    /// Stores the state of the endpoint if it has changed, and its error.
-    private func record(_ attempt: WebhookAttempt, _ before: EndpointStatus) async {
-        guard let delivery, attempt.outcome != .abandoned else { return }
-        let status = delivery.condition.status
+    /// Records what a request has shown about the endpoint. ``keepDelivering()`` stores it.
+    private func record(_ attempt: WebhookAttempt, _ before: EndpointStatus) {
+        guard let claim = delivery, attempt.outcome != .abandoned else { return }
+        let status = claim.condition.status
         guard status != before || attempt.error != nil else { return }
         if status != before {
             switch status {
@@ -288,26 +295,34 @@ actor WebhookDeliverer: Service {
                 )
             }
         }
-        records.begun += 1
-        records.inFlight += 1
-        do {
-            try await store.pool.write(RecordEndpoint(lease: delivery.lease, status: status, error: attempt.error))
-        } catch {
-            logger.debug("State of the webhook endpoint not stored", metadata: ["error": "\(error)"])
-        }
-        records.inFlight -= 1
-        // A test may have succeeded meanwhile.
+        let change = EndpointChange(status: status == before ? nil : status, error: attempt.error)
+        delivery?.unstored = change.after(claim.unstored)
         notices.signal(.endpoint).send()
+    }
+
+    /// Stores what requests have shown about the endpoint.
+    private func storeChange() async throws {
+        guard let claim = delivery, let change = claim.unstored else { return }
+        delivery?.unstored = nil
+        do {
+            let record = RecordEndpoint(lease: claim.lease, change: change)
+            guard try await store.pool.write(record) == 0 else { return }
+            end()
+            work.renewLeaseNow()
+        } catch {
+            if let present = delivery, present.number == claim.number {
+                delivery?.unstored = present.unstored?.after(change) ?? change
+            }
+            throw error
+        }
     }
 
     /// Reads the stored state of the endpoint, which an operator's test may have changed.
     private func readStatus() async throws {
         guard delivery?.condition.status != .delivering else { return }
-        // A state that is read while another is being stored may be the one before it, even if the response comes later.
-        // It is read again afterwards.
-        let settled = records.inFlight == 0 ? records.begun : nil
         guard try await store.pool.read(ReadEndpoint()).first?.status == .delivering else { return }
-        guard settled == records.begun else { return }
+        // Otherwise the state may have changed since it was read. It is stored first, and read again.
+        guard delivery?.unstored == nil else { return }
         delivery?.condition.restore()
         admitWaiting()
     }

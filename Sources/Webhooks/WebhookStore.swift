@@ -291,23 +291,21 @@ struct ReadEndpoint: PostgresStatement {
     }
 }
 
-/// Stores the state of the endpoint and its last error, if a lease has it.
+/// Stores a change of the endpoint, if a lease has it.
 struct RecordEndpoint: PostgresStatement {
     static let sql: SQL = """
         UPDATE webhook_endpoint
-        SET state = $2,
-            since = CASE WHEN state = $2 THEN since ELSE now() END,
+        SET state = COALESCE($2, state),
+            since = CASE WHEN state <> $2 THEN now() ELSE since END,
             last_error = COALESCE($3, last_error),
             last_error_at = CASE WHEN $3 IS NULL THEN last_error_at ELSE now() END
         WHERE lease = $1
         """
 
     let lease: UUID
-    let status: EndpointStatus
-    /// `nil` if there is no new one.
-    let error: String?
+    let change: EndpointChange
 
-    var parameters: [PostgresValue] { [.uuid(lease), .text(status.rawValue), .text(error)] }
+    var parameters: [PostgresValue] { [.uuid(lease), .text(change.status?.rawValue), .text(change.error)] }
 }
 
 /// Stores that the endpoint accepts webhooks, as an operator's test has shown.
