@@ -1,10 +1,7 @@
 internal import Crypto
-internal import EventLoop
 internal import Glibc
 internal import HTTPServer
-internal import KakaoAPI
 internal import Net
-internal import Postgres
 internal import PushService
 internal import ServiceKit
 
@@ -81,41 +78,19 @@ struct MachineChecks {
         return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
     }
 
-    /// Checks the limit of open files of this process. A service manager may give the server another limit.
+    /// Checks the limit to which a server can raise its limit of open files. A service manager may give the server
+    /// another limit.
     private func descriptors() -> Finding {
         let subject = "http.max_connections"
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
-            return Finding(.skipped, subject, "the limit of open files is unknown")
-        }
-        // Each port has as many connections.
-        let connections = settings.http.maximumConnections * (settings.operatorPort == nil ? 1 : 2)
-        let needed = connections + ownDescriptors
-        guard limit.rlim_cur < UInt(needed) else {
-            return Finding(
-                .ok,
-                subject,
-                "\(connections), which the limit of open files allows (ulimit -n)"
-            )
+        let files = settings.openFiles(limit: OpenFileLimit.hard)
+        guard files.isShort else {
+            return Finding(.ok, subject, "\(files.connections), which the limit of open files allows (ulimit -Hn)")
         }
         return Finding(
             .warning,
             subject,
-            "\(connections) connections need \(needed) open files, and ulimit -n is \(limit.rlim_cur) here: "
-                + "raise it (LimitNOFILE=), or further connections wait"
+            "the server may need \(files.needed) open files, and ulimit -Hn is \(files.limit) here, so that clients get "
+                + "\(files.connections) connections at each port: raise it (LimitNOFILE=)"
         )
-    }
-
-    /// The number of descriptors that a server needs besides its clients' connections.
-    private var ownDescriptors: Int {
-        // Each loop has connections to Kakao for each purpose, one to Kakao's public keys, epoll, its signal and a
-        // listener for each port.
-        let loopCount = EventLoopGroup.coreCount
-        let limit = settings.kakao.maximumConcurrentRequests
-        let ofLoop = KakaoBudget.connectionLimits(limit).values.reduce(settings.operatorPort == nil ? 5 : 6, +)
-        let database = (try? PostgresSettings(url: settings.databaseURL.revealed)).map {
-            PushServer.maximumDatabaseConnections($0)
-        }
-        return loopCount * ofLoop + (database ?? 0) + DescriptorReserve.size(loopCount: loopCount)
     }
 }

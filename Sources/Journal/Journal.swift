@@ -109,6 +109,9 @@ package final class Journal: @unchecked Sendable {
     /// The file to which records are appended, or `nil` after a failure.
     private var active: JournalFile?
 
+    /// The usual size of a file. Each file is open until its records are replayed.
+    package static let defaultFileSize = 64 << 20
+
     /// Opens a journal. Blocks the caller.
     ///
     /// - Parameters:
@@ -120,7 +123,7 @@ package final class Journal: @unchecked Sendable {
     package init(
         path: String,
         maximumBytes: Int,
-        fileSize: Int = 64 << 20,
+        fileSize: Int = defaultFileSize,
         operations: FileOperations = .system,
         logger: Logger
     ) throws(SystemError) {

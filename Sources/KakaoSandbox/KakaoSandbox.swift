@@ -17,6 +17,9 @@ package final class KakaoSandbox: Sendable {
     package let url: String
     /// The port that the sandbox listens on. The kernel chooses it if the settings have 0.
     package let port: Int
+    /// The number of open files besides the connections of clients: connections for callbacks, event loops, libraries.
+    private static let otherFiles = 256
+
     /// The certificate for HTTPS as PEM; `nil` for HTTP.
     package let certificate: [UInt8]?
 
@@ -71,6 +74,11 @@ package final class KakaoSandbox: Sendable {
         var serverSettings = HTTPServerSettings()
         serverSettings.host = settings.host
         serverSettings.port = settings.port
+        OpenFileLimit.raise(to: serverSettings.maximumConnections + Self.otherFiles)
+        serverSettings.maximumConnections = min(
+            serverSettings.maximumConnections,
+            OpenFileLimit.connections(limit: OpenFileLimit.soft, others: Self.otherFiles)
+        )
         certificate = try Self.addTLS(to: &serverSettings, settings)
         var calls = KakaoCallServer(
             settings: settings,

@@ -25,7 +25,8 @@ struct HTTPServers: Sendable {
         loops: EventLoopGroup,
         logger: Logger
     ) throws {
-        let mainSettings = try settings.httpServer()
+        let mainSettings = try settings.httpServer(loopCount: loops.loops.count)
+        Self.checkOpenFileLimit(settings, loops, logger)
         let operatorSettings = settings.operatorServer(mainSettings)
         let routes = context.loops.map { loop in
             var routes = Routes(
@@ -47,6 +48,25 @@ struct HTTPServers: Sendable {
         }
         main = try server(mainSettings) { operatorSettings == nil ? $0.router : $0.publicRouter }
         operators = try operatorSettings.map { try server($0, \.router) }
+    }
+
+    /// Uses reloaded settings.
+    ///
+    /// - Parameter server: The result of ``Settings/httpServer(loopCount:)``.
+    func use(_ server: HTTPServerSettings, _ settings: Settings, loops: EventLoopGroup, logger: Logger) async {
+        Self.checkOpenFileLimit(settings, loops, logger)
+        for port in all { await port.use(server) }
+    }
+
+    private static func checkOpenFileLimit(_ settings: Settings, _ loops: EventLoopGroup, _ logger: Logger) {
+        let files = settings.openFiles(limit: OpenFileLimit.soft, loopCount: loops.loops.count)
+        guard files.isShort else { return }
+        logger.warning(
+            "The limit of open files is low: raise it (ulimit -Hn, LimitNOFILE=)",
+            metadata: [
+                "limit": "\(files.limit)", "needed": "\(files.needed)", "max_connections": "\(files.connections)",
+            ]
+        )
     }
 
     /// The servers of all ports.

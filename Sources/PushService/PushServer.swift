@@ -106,6 +106,7 @@ package final class PushServer: Service {
     /// - Parameter read: Reads the settings. It may block.
     package func reload(_ read: @escaping @Sendable () throws -> Settings) async {
         let present = settings.withLock { $0 }
+        let loopCount = loops.loops.count
         let (next, changes, httpSettings): (Settings, Settings.Changes, HTTPServerSettings)
         do {
             (next, changes, httpSettings) = try await withCheckedThrowingContinuation { continuation in
@@ -114,7 +115,7 @@ package final class PushServer: Service {
                         with: Result {
                             var next = present
                             let changes = next.adopt(try read())
-                            return (next, changes, try next.httpServer())
+                            return (next, changes, try next.httpServer(loopCount: loopCount))
                         }
                     )
                 }
@@ -127,7 +128,7 @@ package final class PushServer: Service {
         // The lines below appear if the old level or the new one allows them.
         if let logSink { logSink.level = min(logSink.level, next.logLevel) }
         defer { logSink?.level = next.logLevel }
-        for server in http.all { await server.use(httpSettings) }
+        await http.use(httpSettings, next, loops: loops, logger: logger)
         await context.use(next.kakao, next.identity)
         for (listed, feature) in zip(PushService.features, features) { listed.reload(feature, next) }
         context.returnURL.withLock { [port] in $0 = next.returnURL(port: port) }

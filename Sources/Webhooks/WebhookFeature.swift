@@ -8,6 +8,9 @@ package import ServiceLifecycle
 package struct WebhookFeature: Feature {
     package static let collections: [any RouteCollection.Type] = [WebhookRoutes.self]
 
+    /// The maximum number of connections to the endpoint.
+    package static let maximumConnections = 16
+
     /// The number of rows that one statement deletes.
     private static let cleanupRows = 1000
 

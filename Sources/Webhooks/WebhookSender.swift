@@ -49,7 +49,10 @@ struct WebhookSender: Sendable {
 
     /// The settings of the client: the system's certificates, and no more of a response than is needed.
     static var clientSettings: HTTPClientSettings {
-        var settings = HTTPClientSettings(maximumConnections: 16, maximumResponseBytes: 64 * 1024)
+        var settings = HTTPClientSettings(
+            maximumConnections: WebhookFeature.maximumConnections,
+            maximumResponseBytes: 64 * 1024
+        )
         settings.truncatesResponses = true
         return settings
     }

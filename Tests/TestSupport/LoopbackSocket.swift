@@ -53,6 +53,16 @@ package enum LoopbackSocket {
         return client
     }
 
+    /// Sets the time after which a blocking call on a socket fails.
+    ///
+    /// - Parameter options: `SO_RCVTIMEO`, `SO_SNDTIMEO`.
+    package static func setTimeout(seconds: Int, of descriptor: Int32, _ options: Int32...) {
+        var limit = timeval(tv_sec: seconds, tv_usec: 0)
+        for option in options {
+            setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+        }
+    }
+
     private static func make() throws -> Int32 {
         let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard number >= 0 else { throw SystemError(call: "socket") }

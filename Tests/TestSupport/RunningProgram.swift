@@ -39,15 +39,15 @@ package final class RunningProgram: Sendable {
     ///
     /// - Parameters:
     ///   - name: The name of the program: `push-server`.
-    ///   - descriptors: The limit of open files (`ulimit -n`), or `nil` for the limit of the tests.
+    ///   - limit: The arguments of `ulimit`; `nil` for the limits of the tests.
     /// - Throws: ``NotStarted`` when the program cannot be started.
     package static func start(
         _ name: String,
         _ arguments: [String],
         environment: [String: String],
-        descriptors: Int? = nil
+        limit: String? = nil
     ) async throws -> RunningProgram {
-        let limit = descriptors.map { "ulimit -n \($0) && " } ?? ""
+        let limit = limit.map { "ulimit \($0) && " } ?? ""
         let words = ["-c", limit + "exec \"$0\" \"$@\"", try Program.path(name)] + arguments
         // A program with a sanitizer has the suppressions of the tests.
         let sanitizers = ProcessInfo.processInfo.environment.filter {

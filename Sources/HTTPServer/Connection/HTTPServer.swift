@@ -33,7 +33,6 @@ package final class HTTPServer: Sendable {
             perAddress: settings.maximumConnectionsPerAddress,
             proxies: settings.trustedProxies
         )
-        let reserve = DescriptorReserve(loopCount: loops.loops.count)
         let budget = BodyBudget(limit: settings.bodyBudget)
         var port = settings.port
         var loopServers: [LoopServer] = []
@@ -46,7 +45,6 @@ package final class HTTPServer: Sendable {
                 settings: settings,
                 application: try makeApplication(loop),
                 limit: limit,
-                reserve: reserve,
                 budget: budget,
                 logger: logger
             )

@@ -40,7 +40,6 @@ final class LoopServer: @unchecked Sendable {
     let logger: Logger
     let budget: BodyBudget
     private let limit: ConnectionLimit
-    private let reserve: DescriptorReserve
     /// The server's parts on its other loops.
     var others: [LoopServer] = []
 
@@ -66,7 +65,6 @@ final class LoopServer: @unchecked Sendable {
         settings: HTTPServerSettings,
         application: Application,
         limit: ConnectionLimit,
-        reserve: DescriptorReserve,
         budget: BodyBudget,
         logger: Logger
     ) {
@@ -77,7 +75,6 @@ final class LoopServer: @unchecked Sendable {
         self.application = application
         requests = RequestCounts(routes: application.routeNames)
         self.limit = limit
-        self.reserve = reserve
         self.budget = budget
         self.logger = logger
     }
@@ -129,7 +126,7 @@ final class LoopServer: @unchecked Sendable {
             case EAGAIN, EINTR:
                 break
             case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-                pauseAccepting("\(error)")
+                pauseAccepting(error)
             default:
                 // The connection ended before it was accepted (`accept(2)`). The listener is not affected.
                 logger.debug("Connection not accepted", metadata: ["error": "\(error)"])
@@ -137,12 +134,8 @@ final class LoopServer: @unchecked Sendable {
             }
             return false
         }
-        take(FileDescriptor(owning: descriptor), from: SocketAddress(storage))
-        guard descriptor < reserve.first else {
-            pauseForReserve()
-            return false
-        }
         pause = Self.shortestPause
+        take(FileDescriptor(owning: descriptor), from: SocketAddress(storage))
         return true
     }
 
@@ -226,20 +219,11 @@ final class LoopServer: @unchecked Sendable {
 
     /// Stops accepting for a while, for lack of descriptors or memory. New connections wait in the kernel's queue; open
     /// ones are served.
-    private func pauseAccepting(_ cause: String) {
-        logger.warning("Accepting paused", metadata: ["error": "\(cause)", "for": "\(pause)"])
+    private func pauseAccepting(_ error: SystemError) {
+        logger.warning("Accepting paused", metadata: ["error": "\(error)", "for": "\(pause)"])
         setAccepting(false)
-        loop.schedule(after: pause) { [weak self] in self?.resumeAccepting() }
+        loop.schedule(after: pause) { [weak self] in self?.setAccepting(true) }
         pause = min(pause * 2, Self.longestPause)
-    }
-
-    private func pauseForReserve() {
-        pauseAccepting("all descriptors are in use, apart from a reserve: raise ulimit -n")
-    }
-
-    private func resumeAccepting() {
-        guard let descriptor = listener?.rawValue else { return }
-        if reserve.isNext(duplicating: descriptor) { pauseForReserve() } else { setAccepting(true) }
     }
 
     private func setAccepting(_ accepts: Bool) {

@@ -21,8 +21,7 @@ private final class KeyUpdater: @unchecked Sendable {
             // The smallest receive buffer, and a send timeout for when the server does not read.
             var size: Int32 = 4096
             setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
-            var limit = timeval(tv_sec: 2, tv_usec: 0)
-            setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+            LoopbackSocket.setTimeout(seconds: 2, of: number, SO_SNDTIMEO)
         }
         descriptor = FileDescriptor(owning: number)
         guard let context = SSL_CTX_new(TLS_client_method()), let ssl = SSL_new(context) else {

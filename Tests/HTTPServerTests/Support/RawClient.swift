@@ -40,9 +40,7 @@ final class RawClient: Sendable {
             if var size = receiveBuffer {
                 setsockopt(number, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
             }
-            var limit = timeval(tv_sec: 20, tv_usec: 0)
-            setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-            setsockopt(number, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+            LoopbackSocket.setTimeout(seconds: 20, of: number, SO_RCVTIMEO, SO_SNDTIMEO)
         }
         descriptor = FileDescriptor(owning: number)
     }

@@ -673,7 +673,7 @@ import Testing
         try await Self.with { _, _, environment in
             var environment = environment
             environment["HTTP_MAX_CONNECTIONS"] = "5000"
-            let examination = try await Examination(environment, descriptors: 1000)
+            let examination = try await Examination(environment, limit: "-n 1000")
             #expect(examination["http.max_connections"]?.state == "warning")
             #expect(examination.code == 0)
         }
@@ -695,10 +695,10 @@ private struct Examination {
     init(
         _ environment: [String: String],
         _ arguments: [String] = [],
-        descriptors: Int? = nil
+        limit: String? = nil
     ) async throws {
         let arguments = ["doctor", "--json"] + arguments
-        let process = try await RunningProgram.start(arguments, environment: environment, descriptors: descriptors)
+        let process = try await RunningProgram.start(arguments, environment: environment, limit: limit)
         var code: Int32?
         if case .exited(let status) = await process.ended() { code = status }
         self.code = code

@@ -391,6 +391,27 @@ struct SettingsTests {
         #expect(Self.error(own)?.place == "DEVICES_USER_IDS in the environment")
     }
 
+    @Test("The limit of open files leaves clients what the server does not need itself, or a quarter, at each port")
+    func openFiles() throws {
+        var settings = try Self.read(["HTTP_MAX_CONNECTIONS": "1000"])
+        let needed = settings.openFiles(limit: 0, loopCount: 2).needed
+        let others = needed - 1000
+        func allowed(_ limit: Int) -> (connections: Int, isShort: Bool) {
+            let files = settings.openFiles(limit: limit, loopCount: 2)
+            return (files.connections, files.isShort)
+        }
+        #expect(allowed(.max) == (1000, false))
+        #expect(allowed(needed) == (1000, false))
+        #expect(allowed(needed - 1) == (999, true))
+        #expect(allowed(others) == (others / 4, true))
+        #expect(allowed(0) == (1, true))
+        settings.operatorPort = 0
+        #expect(settings.openFiles(limit: 0, loopCount: 2).needed == needed + 1000 + 2)
+        #expect(allowed(needed + 1002) == (1000, false))
+        #expect(allowed(needed) == (499, true))
+        #expect(settings.openFiles(limit: 0, loopCount: 3).needed > settings.openFiles(limit: 0, loopCount: 2).needed)
+    }
+
     @Test("A certificate without its private key is rejected, and a private key without its certificate")
     func halfTLS() throws {
         #expect(Self.error(["HTTP_TLS_CERTIFICATE_FILE": "/c"])?.message.contains("private_key_file") == true)

@@ -10,13 +10,13 @@ extension RunningProgram {
     /// - Parameters:
     ///   - command: The arguments.
     ///   - environment: The environment variables.
-    ///   - descriptors: The limit of open files (`ulimit -n`); `nil` for that of the tests.
+    ///   - limit: The arguments of `ulimit`; `nil` for the limits of the tests.
     static func start(
         _ command: [String] = ["serve"],
         environment: [String: String],
-        descriptors: Int? = nil
+        limit: String? = nil
     ) async throws -> RunningProgram {
-        try await start("push-server", command, environment: environment, descriptors: descriptors)
+        try await start("push-server", command, environment: environment, limit: limit)
     }
 
     /// Waits until the server listens, and returns its address.
@@ -42,10 +42,10 @@ extension RunningProgram {
     /// Runs `body` with a server process, which has ended afterwards.
     static func with(
         environment: [String: String],
-        descriptors: Int? = nil,
+        limit: String? = nil,
         _ body: (RunningProgram, Caller) async throws -> Void
     ) async throws {
-        let process = try await start(environment: environment, descriptors: descriptors)
+        let process = try await start(environment: environment, limit: limit)
         try await process.whileRunning { try await body(process, Caller(url: process.url())) }
     }
 

@@ -1,15 +1,15 @@
-import EventLoop
-import Glibc
-import TestSupport
-import Testing
+internal import EventLoop
+internal import Glibc
 
-/// The server's end of a connection, as listed by the kernel.
-struct ServerSocket {
+/// The server's end of a connection on this machine, as listed by the kernel.
+package struct ServerSocket {
     /// The number of received bytes that the server has not read.
-    let unread: Int
+    package let unread: Int
 
     /// Returns the sockets of connections to `port` that a process holds, without the listener.
-    static func all(port: Int) throws -> [ServerSocket] {
+    ///
+    /// - Throws: ``SystemError``.
+    package static func all(port: Int) throws -> [ServerSocket] {
         let suffix = Array(String(port + 0x10000, radix: 16, uppercase: true).utf8.dropFirst())
         return try contents(of: "/proc/self/net/tcp").split(separator: UInt8(ascii: "\n")).compactMap { line in
             // Number, colon, space, local address of eight digits, colon and port. Compared as bytes, because after a
@@ -21,22 +21,6 @@ struct ServerSocket {
             // State (0A: listening), queues, and inode (0: no process holds the socket).
             guard columns.count > 9, columns[3] != "0A", columns[9] != "0" else { return nil }
             return ServerSocket(unread: columns[4].split(separator: ":").last.flatMap { Int($0, radix: 16) } ?? 0)
-        }
-    }
-}
-
-extension TestServer {
-    /// Waits until the server has read all bytes sent to it.
-    func waitUntilAllIsRead() async throws {
-        try await eventually("the server has read everything") {
-            try ServerSocket.all(port: port).allSatisfy { $0.unread == 0 }
-        }
-    }
-
-    /// Waits until at most `count` connections are open.
-    func waitForConnections(atMost count: Int) async throws {
-        try await eventually("at most \(count) connections are open") {
-            try ServerSocket.all(port: port).count <= count
         }
     }
 }
