@@ -1,4 +1,3 @@
-internal import Crypto
 internal import Glibc
 internal import HTTPServer
 internal import Net

@@ -17,13 +17,19 @@ package final class EventLoopGroup: Sendable {
     ///
     /// - Throws: ``SystemError`` when the process has no descriptors left.
     package init(count: Int = EventLoopGroup.coreCount) throws {
-        _ = signal(SIGPIPE, SIG_IGN)
-        // Setting the default value fixes it. Otherwise the C library raises the threshold and keeps buffers as large
-        // as the largest that was freed once.
-        _ = mallopt(M_MMAP_THRESHOLD, 128 * 1024)
+        Self.prepareProcess
         loops = try (0..<count).map { try EventLoop(label: "loop-\($0)") }
         for loop in loops { loop.start() }
     }
+
+    /// Runs once: if two threads call `mallopt` at the same time, and the C library's `malloc` has not been used before
+    /// (ThreadSanitizer has its own), the C library ends the process when they end.
+    private static let prepareProcess: Void = {
+        signal(SIGPIPE, SIG_IGN)
+        // Setting the default value fixes it. Otherwise the C library raises the threshold and keeps buffers as large
+        // as the largest that was freed once.
+        _ = mallopt(M_MMAP_THRESHOLD, 128 * 1024)
+    }()
 
     /// Ends the loops and blocks until they have ended. Stop everything that lives on them first. Must not be called on
     /// a loop.
