@@ -81,15 +81,17 @@ struct MachineChecks {
     /// another limit.
     private func descriptors() -> Finding {
         let subject = "http.max_connections"
-        let files = settings.openFiles(limit: OpenFileLimit.hard)
-        guard files.isShort else {
-            return Finding(.ok, subject, "\(files.connections), which the limit of open files allows (ulimit -Hn)")
+        let files = settings.openFiles()
+        let limit = OpenFiles.hardLimit
+        let connections = files.connections(limit: limit)
+        guard limit < files.needed else {
+            return Finding(.ok, subject, "\(connections), which the limit of open files allows (ulimit -Hn)")
         }
         return Finding(
             .warning,
             subject,
-            "the server may need \(files.needed) open files, and ulimit -Hn is \(files.limit) here, so that clients get "
-                + "\(files.connections) connections at each port: raise it (LimitNOFILE=)"
+            "the server may need \(files.needed) open files, and ulimit -Hn is \(limit) here, so that clients get "
+                + "\(connections) connections at each port: raise it (LimitNOFILE=)"
         )
     }
 }

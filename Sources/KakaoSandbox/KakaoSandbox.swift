@@ -74,11 +74,8 @@ package final class KakaoSandbox: Sendable {
         var serverSettings = HTTPServerSettings()
         serverSettings.host = settings.host
         serverSettings.port = settings.port
-        OpenFileLimit.raise(to: serverSettings.maximumConnections + Self.otherFiles)
-        serverSettings.maximumConnections = min(
-            serverSettings.maximumConnections,
-            OpenFileLimit.connections(limit: OpenFileLimit.soft, others: Self.otherFiles)
-        )
+        let files = OpenFiles(connections: serverSettings.maximumConnections, others: Self.otherFiles)
+        serverSettings.maximumConnections = files.connections(limit: files.raiseLimit())
         certificate = try Self.addTLS(to: &serverSettings, settings)
         var calls = KakaoCallServer(
             settings: settings,

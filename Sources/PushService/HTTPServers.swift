@@ -14,6 +14,7 @@ struct HTTPServers: Sendable {
     let main: HTTPServer
     /// The server that operators call; `nil` if they call the other one.
     let operators: HTTPServer?
+    private let loopCount: Int
 
     /// Binds the ports. Connections are accepted after ``start()``.
     ///
@@ -25,8 +26,9 @@ struct HTTPServers: Sendable {
         loops: EventLoopGroup,
         logger: Logger
     ) throws {
-        let mainSettings = try settings.httpServer(loopCount: loops.loops.count)
-        Self.checkOpenFileLimit(settings, loops, logger)
+        var mainSettings = try settings.httpServer()
+        loopCount = loops.loops.count
+        Self.limitConnections(&mainSettings, settings, loopCount: loopCount, logger)
         let operatorSettings = settings.operatorServer(mainSettings)
         let routes = context.loops.map { loop in
             var routes = Routes(
@@ -52,19 +54,28 @@ struct HTTPServers: Sendable {
 
     /// Uses reloaded settings.
     ///
-    /// - Parameter server: The result of ``Settings/httpServer(loopCount:)``.
-    func use(_ server: HTTPServerSettings, _ settings: Settings, loops: EventLoopGroup, logger: Logger) async {
-        Self.checkOpenFileLimit(settings, loops, logger)
+    /// - Parameter server: The result of ``Settings/httpServer()``.
+    func use(_ server: HTTPServerSettings, _ settings: Settings, logger: Logger) async {
+        var server = server
+        Self.limitConnections(&server, settings, loopCount: loopCount, logger)
         for port in all { await port.use(server) }
     }
 
-    private static func checkOpenFileLimit(_ settings: Settings, _ loops: EventLoopGroup, _ logger: Logger) {
-        let files = settings.openFiles(limit: OpenFileLimit.soft, loopCount: loops.loops.count)
-        guard files.isShort else { return }
+    /// Lowers the number of connections to what the limit of open files allows, which is raised as far as necessary.
+    private static func limitConnections(
+        _ server: inout HTTPServerSettings,
+        _ settings: Settings,
+        loopCount: Int,
+        _ logger: Logger
+    ) {
+        let files = settings.openFiles(loopCount: loopCount)
+        let limit = files.raiseLimit()
+        server.maximumConnections = files.connections(limit: limit)
+        guard limit < files.needed else { return }
         logger.warning(
             "The limit of open files is low: raise it (ulimit -Hn, LimitNOFILE=)",
             metadata: [
-                "limit": "\(files.limit)", "needed": "\(files.needed)", "max_connections": "\(files.connections)",
+                "limit": "\(limit)", "needed": "\(files.needed)", "max_connections": "\(server.maximumConnections)",
             ]
         )
     }

@@ -106,7 +106,6 @@ package final class PushServer: Service {
     /// - Parameter read: Reads the settings. It may block.
     package func reload(_ read: @escaping @Sendable () throws -> Settings) async {
         let present = settings.withLock { $0 }
-        let loopCount = loops.loops.count
         let (next, changes, httpSettings): (Settings, Settings.Changes, HTTPServerSettings)
         do {
             (next, changes, httpSettings) = try await withCheckedThrowingContinuation { continuation in
@@ -115,7 +114,7 @@ package final class PushServer: Service {
                         with: Result {
                             var next = present
                             let changes = next.adopt(try read())
-                            return (next, changes, try next.httpServer(loopCount: loopCount))
+                            return (next, changes, try next.httpServer())
                         }
                     )
                 }
@@ -128,7 +127,7 @@ package final class PushServer: Service {
         // The lines below appear if the old level or the new one allows them.
         if let logSink { logSink.level = min(logSink.level, next.logLevel) }
         defer { logSink?.level = next.logLevel }
-        await http.use(httpSettings, next, loops: loops, logger: logger)
+        await http.use(httpSettings, next, logger: logger)
         await context.use(next.kakao, next.identity)
         for (listed, feature) in zip(PushService.features, features) { listed.reload(feature, next) }
         context.returnURL.withLock { [port] in $0 = next.returnURL(port: port) }

@@ -146,7 +146,7 @@ enum EndpointStatus: String, CaseIterable, Sendable {
     case off
 }
 
-/// What requests have shown about the endpoint.
+/// A new state and a new error of the endpoint, as its responses show.
 struct EndpointChange {
     /// The new state; `nil` if it is the same. An operator's test may have changed the stored one meanwhile.
     var status: EndpointStatus?

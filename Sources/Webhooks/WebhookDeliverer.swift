@@ -45,7 +45,7 @@ actor WebhookDeliverer: Service {
         let number: Int
         let lease: UUID
         var condition: EndpointCondition
-        /// What requests have shown about the endpoint and is still to be stored; `nil` for nothing.
+        /// The new state and error that are still to be stored; `nil` if there are none.
         var unstored: EndpointChange?
         /// How far each source is delivered.
         var positions: [String: WebhookPosition]
@@ -280,7 +280,7 @@ actor WebhookDeliverer: Service {
         return .ended(attempt, verdict)
     }
 
-    /// Records what a request has shown about the endpoint. ``keepDelivering()`` stores it.
+    /// Notes the endpoint's new state and error after a request. ``keepDelivering()`` stores them.
     private func record(_ attempt: WebhookAttempt, _ before: EndpointStatus) {
         guard let claim = delivery, attempt.outcome != .abandoned else { return }
         let status = claim.condition.status
@@ -300,7 +300,7 @@ actor WebhookDeliverer: Service {
         notices.signal(.endpoint).send()
     }
 
-    /// Stores what requests have shown about the endpoint.
+    /// Stores the endpoint's new state and error, if there are any.
     private func storeChange() async throws {
         guard let claim = delivery, let change = claim.unstored else { return }
         delivery?.unstored = nil

@@ -69,11 +69,9 @@ actor PipelinedConnection {
     /// A pipeline that responds comes before one that is stalled, and one that reconnects is the last resort. Of several
     /// stalled ones, the one that responded most recently comes first, whatever their statements: another may wait for a
     /// lock. A tie of others goes to the most recent one too.
-    var load: (obstacle: Int, stalledFor: UInt64, statements: Int, age: UInt64) {
+    var load: (reconnecting: Int, stalledFor: UInt64, statements: Int, age: UInt64) {
         let age = inFlight > 0 ? loop.now - progressedAt : 0
-        let stalledFor = age < Self.stallTime ? 0 : age
-        let obstacle = connection.isOpen ? (stalledFor == 0 ? 0 : 1) : 2
-        return (obstacle, stalledFor, unanswered, age)
+        return (connection.isOpen ? 0 : 1, age < Self.stallTime ? 0 : age, unanswered, age)
     }
     /// Statements that wait or are in flight.
     private var unanswered: Int { waiting.count + inFlight }

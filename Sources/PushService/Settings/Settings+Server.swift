@@ -20,12 +20,10 @@ extension Settings {
         return publicURL + CallbackFeature.feedbackPath + feedbackSecret.revealed
     }
 
-    /// Returns the HTTP settings of a port, with the certificate read, and with as many connections as the limit of open
-    /// files allows, which is raised if necessary.
-    func httpServer(loopCount: Int) throws -> HTTPServerSettings {
+    /// Returns the HTTP settings, with the certificate read.
+    func httpServer() throws -> HTTPServerSettings {
         var http = http
         http.tls = try tlsContext()
-        http.maximumConnections = raiseOpenFileLimit(loopCount: loopCount).connections
         return http
     }
 

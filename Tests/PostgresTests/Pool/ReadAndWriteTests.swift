@@ -155,8 +155,15 @@ import Testing
                 try await pool.write("SELECT pg_sleep(0.1)")
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     for _ in 0..<10 { group.addTask { _ = try await pool.write("SELECT pg_sleep(0.2)") } }
-                    // Now the other connection has not responded for some time either, and has more statements.
-                    try await Task.sleep(for: .milliseconds(100))
+                    try await eventually("the other connection has not responded for some time, with more statements") {
+                        try await pool.read(
+                            """
+                            SELECT 1 FROM pg_stat_activity
+                            WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()
+                            AND query LIKE '%pg_sleep(0.2)%' AND clock_timestamp() - query_start > interval '100 ms'
+                            """
+                        ).count == 1
+                    }
                     group.addTask { _ = try await pool.write("SELECT 1") }
                     try await group.waitForAll()
                 }

@@ -134,7 +134,7 @@ import Testing
     func descriptors() async throws {
         try await withDatabaseAndKakao { database, kakao in
             let environment = RunningProgram.environment(database, kakao)
-            // Of a limit as low as this, clients get a quarter. The server's work needs the more, the more cores there are.
+            // Clients get a quarter of a limit that is this low. With more cores, the server itself opens more files.
             let allowed = max(64, 16 * EventLoopGroup.coreCount)
             try await RunningProgram.with(environment: environment, limit: "-n \(allowed * 4)") { process, api in
                 let warning = try #require(process.lines.first { $0.contains("limit of open files") })
