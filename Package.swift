@@ -14,29 +14,6 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
-/// Returns a target of this package with the settings above. `docs/architecture.md` shows the dependencies.
-func target(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .target(name: name, dependencies: dependencies, swiftSettings: settings)
-}
-
-/// Returns a target of a feature: it depends on the engine and on `ServiceKit`, but never on another feature.
-func feature(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    let common: [Target.Dependency] = [
-        "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net", "Postgres", "Schemas",
-        "ServiceKit",
-        httpTypes, logging, serviceLifecycle,
-    ]
-    return target(name, common + dependencies)
-}
-
-func executable(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .executableTarget(name: name, dependencies: dependencies, swiftSettings: settings)
-}
-
-func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
-    .testTarget(name: name, dependencies: dependencies + ["TestSupport"], exclude: exclude, swiftSettings: settings)
-}
-
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
@@ -46,6 +23,44 @@ let serviceLifecycle = Target.Dependency.product(name: "ServiceLifecycle", packa
 let subprocess = Target.Dependency.product(name: "Subprocess", package: "swift-subprocess")
 let systemPackage = Target.Dependency.product(name: "SystemPackage", package: "swift-system")
 let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
+
+/// Returns a library target in a folder of `Sources`, whose last part is its name. `docs/architecture.md` shows the floors.
+func target(_ path: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name(path), dependencies: dependencies, path: "Sources/\(path)", swiftSettings: settings)
+}
+
+/// Returns a target of a C library, or of the few C lines that Swift cannot express.
+func system(_ path: String, pkgConfig: String? = nil, package: String? = nil) -> Target {
+    .systemLibrary(
+        name: name(path),
+        path: "Sources/\(path)",
+        pkgConfig: pkgConfig,
+        providers: package.map { [.apt([$0])] }
+    )
+}
+
+/// Returns the target of a program.
+func executable(_ path: String, _ dependencies: [Target.Dependency]) -> Target {
+    .executableTarget(name: name(path), dependencies: dependencies, path: "Sources/\(path)", swiftSettings: settings)
+}
+
+/// Returns a target of tests, in a folder of `Tests`.
+func tests(_ path: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+    .testTarget(
+        name: name(path),
+        dependencies: dependencies,
+        path: "Tests/\(path)",
+        exclude: exclude,
+        swiftSettings: settings
+    )
+}
+
+/// Returns a target with helpers of several test targets.
+func testSupport(_ path: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name(path), dependencies: dependencies, path: "Tests/\(path)", swiftSettings: settings)
+}
+
+func name(_ path: String) -> String { String(path.split(separator: "/").last ?? "") }
 
 let package = Package(
     name: "kakao-push-server",
@@ -66,133 +81,194 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess.git", from: "1.0.2", traits: []),
     ],
     targets: [
-        // System libraries and the few C lines that Swift cannot express.
-        .systemLibrary(name: "CLinux"),
-        .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
-        .systemLibrary(name: "CLibssl", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CLibyaml", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
+        // Engine: independent of Kakao.
+        system("Engine/CLinux"),
+        system("Engine/CLibpq", pkgConfig: "libpq", package: "libpq-dev"),
+        system("Engine/CLibssl", pkgConfig: "openssl", package: "libssl-dev"),
+        system("Engine/CLibyaml", pkgConfig: "yaml-0.1", package: "libyaml-dev"),
+        target("Engine/Locking", []),
+        target("Engine/EventLoop", ["CLinux", "Locking", deque]),
+        target("Engine/JSON", []),
+        target("Engine/Journal", ["EventLoop", "Locking", logging]),
+        target("Engine/LogOutput", ["Locking", logging]),
+        target("Engine/PrometheusMetrics", ["Locking", coreMetrics]),
+        target("Engine/Crypto", ["CLibssl"]),
+        target("Engine/Net", ["CLibssl", "CLinux", "EventLoop", "Locking", httpTypes]),
+        target("Engine/HTTPServer", ["CLinux", "EventLoop", "JSON", "Locking", "Net", httpTypes, logging]),
+        target("Engine/HTTPClient", ["EventLoop", "Net", httpTypes]),
+        target("Engine/Postgres", ["CLibpq", "EventLoop", "Net", deque, logging]),
 
-        // The engine, independent of Kakao.
-        target("Locking", []),
-        target("EventLoop", ["CLinux", "Locking", deque]),
-        target("JSON", []),
-        target("Journal", ["EventLoop", "Locking", logging]),
-        target("LogOutput", ["Locking", logging]),
-        target("PrometheusMetrics", ["Locking", coreMetrics]),
-        target("Crypto", ["CLibssl"]),
-        target("Net", ["EventLoop", "CLinux", "CLibssl", "Locking", httpTypes]),
-        target("HTTPServer", ["EventLoop", "Net", "CLinux", "JSON", "Locking", httpTypes, logging]),
-        target("HTTPClient", ["EventLoop", "Net", httpTypes]),
-        target("Postgres", ["EventLoop", "Net", "CLibpq", deque, logging]),
-
-        // The service.
-        target("Templates", ["JSON"]),
-        target("Schemas", ["JSON"]),
-        target("KakaoAPI", ["Crypto", "EventLoop", "HTTPClient", "JSON", "Locking", "Net", "Schemas", httpTypes]),
+        // Kakao: its calls, its templates, and a simulation of it.
+        target("Kakao/Templates", ["JSON"]),
+        target("Kakao/Schemas", ["JSON"]),
         target(
-            "ServiceKit",
-            [
-                "CLibyaml", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "Journal", "KakaoAPI",
-                "Locking", "Net", "Postgres", "PrometheusMetrics", "Schemas", "Templates", coreMetrics, httpTypes,
-                logging, serviceLifecycle,
-            ]
-        ),
-        // The features, which do not know each other.
-        feature("Accounts", ["Crypto"]),
-        feature("Devices", []),
-        feature("Pushes", ["Crypto", deque]),
-        feature("Callbacks", ["Journal"]),
-        feature("Messages", ["Templates", deque]),
-        feature("Relay", ["Templates"]),
-        feature("Sharing", ["Crypto", "Templates"]),
-        feature("Operations", ["Journal", "PrometheusMetrics"]),
-        feature("Webhooks", ["Crypto", deque]),
-        target(
-            "PushService",
-            [
-                "Accounts", "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal",
-                "Locking", "LogOutput", "Messages", "Net", "Operations", "Postgres", "Pushes", "Relay", "ServiceKit",
-                "Sharing", "Webhooks", logging, serviceLifecycle,
-            ]
+            "Kakao/KakaoAPI",
+            ["Crypto", "EventLoop", "HTTPClient", "JSON", "Locking", "Net", "Schemas", httpTypes]
         ),
         target(
-            "Doctor",
-            [
-                "Accounts", "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
-                "Messages", "Net", "Postgres", "PushService", "ServiceKit", httpTypes, logging,
-            ]
-        ),
-        target(
-            "KakaoSandbox",
+            "Kakao/KakaoSandbox",
             [
                 "CLibssl", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net",
                 "Schemas", "Templates", httpTypes, logging, serviceLifecycle, unixSignals,
             ]
         ),
-        target("PrivatePostgres", [subprocess, systemPackage]),
-        executable(
-            "push-server",
+
+        // Service: the parts that features are made of.
+        target(
+            "Service/ServiceKit",
             [
-                "Accounts", "Crypto", "Doctor", "EventLoop", "HTTPClient", "JSON", "LogOutput", "Net", "Postgres",
-                "PrivatePostgres", "Pushes", "PushService", "Schemas", "ServiceKit", "Templates", argumentParser,
-                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
-            ]
-        ),
-        executable("kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
-        // Used by scripts/bench.
-        executable(
-            "http-benchmark",
-            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", "Net", argumentParser, httpTypes, logging, unixSignals]
-        ),
-        // Used by scripts/delivery.
-        executable(
-            "delivery-proof",
-            [
-                "Accounts", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput",
-                "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "PushService", "ServiceKit",
-                argumentParser, deque, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+                "CLibyaml", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "Journal", "JSON", "KakaoAPI", "Locking",
+                "Net", "Postgres", "PrometheusMetrics", "Schemas", "Templates", coreMetrics, httpTypes, logging,
+                serviceLifecycle,
             ]
         ),
 
-        // Helpers shared by several test targets.
-        .target(
-            name: "TestSupport",
-            dependencies: ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging, subprocess, systemPackage],
-            path: "Tests/TestSupport",
-            swiftSettings: settings
+        // Features.
+        target(
+            "Features/Accounts",
+            [
+                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net", "Postgres",
+                "Schemas", "ServiceKit", httpTypes, logging, serviceLifecycle,
+            ]
         ),
-        tests("EventLoopTests", ["EventLoop", "Locking"]),
-        tests("DeliveryProofTests", ["delivery-proof"]),
-        tests("JSONTests", ["JSON"]),
-        tests("JournalTests", ["EventLoop", "Journal", "Locking", logging]),
-        tests("HTTPServerTests", ["CLibssl", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", httpTypes, logging]),
-        tests("HTTPClientTests", ["CLibssl", "EventLoop", "HTTPClient", "Locking", "Net", httpTypes]),
-        tests("NetTests", ["CLibssl", "EventLoop", "Locking", "Net", httpTypes]),
-        tests("PostgresTests", ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging]),
+        target(
+            "Features/Devices",
+            [
+                "EventLoop", "HTTPServer", "JSON", "KakaoAPI", "Postgres", "Schemas", "ServiceKit", httpTypes, logging,
+                serviceLifecycle,
+            ]
+        ),
+        target(
+            "Features/Pushes",
+            [
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas",
+                "ServiceKit", deque, httpTypes, logging, serviceLifecycle,
+            ]
+        ),
+        target(
+            "Features/Callbacks",
+            [
+                "EventLoop", "HTTPClient", "HTTPServer", "Journal", "JSON", "Postgres", "Schemas", "ServiceKit",
+                httpTypes, logging, serviceLifecycle,
+            ]
+        ),
+        target(
+            "Features/Messages",
+            [
+                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas",
+                "ServiceKit", "Templates", deque, httpTypes, logging, serviceLifecycle,
+            ]
+        ),
+        target(
+            "Features/KakaoRelay",
+            [
+                "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Schemas", "ServiceKit", "Templates",
+                httpTypes,
+            ]
+        ),
+        target(
+            "Features/Sharing",
+            [
+                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net", "Postgres",
+                "Schemas", "ServiceKit", "Templates", httpTypes, logging, serviceLifecycle,
+            ]
+        ),
+        target(
+            "Features/Status",
+            [
+                "EventLoop", "HTTPServer", "Journal", "JSON", "Postgres", "PrometheusMetrics", "Schemas", "ServiceKit",
+                httpTypes, logging, serviceLifecycle,
+            ]
+        ),
+        target(
+            "Features/Webhooks",
+            [
+                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas",
+                "ServiceKit", deque, httpTypes, logging, serviceLifecycle,
+            ]
+        ),
+
+        // Server: the list of features, and their life.
+        target(
+            "Server",
+            [
+                "Accounts", "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal",
+                "KakaoAPI", "KakaoRelay", "Locking", "LogOutput", "Messages", "Net", "Postgres", "Pushes", "ServiceKit",
+                "Sharing", "Status", "Webhooks", logging, serviceLifecycle,
+            ]
+        ),
+
+        // Programs.
+        executable(
+            "Programs/push-server",
+            [
+                "Accounts", "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
+                "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Schemas", "Server",
+                "ServiceKit", "Templates", argumentParser, httpTypes, logging, serviceLifecycle, subprocess,
+                systemPackage, unixSignals,
+            ]
+        ),
+        executable("Programs/kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
+
+        // Tools, which are not deployed, except for PrivatePostgres in `push-server dev`.
+        target("Tools/PrivatePostgres", [subprocess, systemPackage]),
+        // Used by scripts/delivery.
+        executable(
+            "Tools/delivery-proof",
+            [
+                "Accounts", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput",
+                "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Server", "ServiceKit", argumentParser,
+                deque, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+            ]
+        ),
+        // Used by scripts/bench.
+        executable(
+            "Tools/http-benchmark",
+            ["EventLoop", "HTTPClient", "HTTPServer", "JSON", "Net", argumentParser, httpTypes, logging, unixSignals]
+        ),
+
+        // Tests.
+        testSupport(
+            "TestSupport",
+            ["EventLoop", "Locking", "Postgres", "PrivatePostgres", logging, subprocess, systemPackage]
+        ),
+        tests("Engine/EventLoopTests", ["EventLoop", "Locking", "TestSupport"]),
+        tests("Engine/JSONTests", ["JSON", "TestSupport"]),
+        tests("Engine/JournalTests", ["EventLoop", "Journal", "Locking", "TestSupport", logging]),
+        tests("Engine/NetTests", ["CLinux", "EventLoop", "Locking", "Net", "TestSupport", httpTypes]),
         tests(
-            "KakaoAPITests",
-            ["EventLoop", "HTTPClient", "JSON", "KakaoAPI", "Locking", "Net", "Schemas", httpTypes],
+            "Engine/HTTPServerTests",
+            ["CLibssl", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", "TestSupport", httpTypes, logging]
+        ),
+        tests(
+            "Engine/HTTPClientTests",
+            ["CLibssl", "EventLoop", "HTTPClient", "Locking", "Net", "TestSupport", httpTypes]
+        ),
+        tests("Engine/PostgresTests", ["EventLoop", "Locking", "Postgres", "PrivatePostgres", "TestSupport", logging]),
+        tests("Kakao/SchemasTests", ["JSON", "Schemas"]),
+        tests("Kakao/TemplatesTests", ["JSON", "Templates"]),
+        tests(
+            "Kakao/KakaoAPITests",
+            ["EventLoop", "HTTPClient", "JSON", "KakaoAPI", "Locking", "Net", "Schemas", "TestSupport", httpTypes],
             exclude: ["Fixtures"]
         ),
-        tests("SchemasTests", ["JSON", "Schemas"]),
-        tests("TemplatesTests", ["JSON", "Templates"]),
-        // The tests of the library targets also start the programs.
         tests(
-            "KakaoSandboxTests",
+            "Kakao/KakaoSandboxTests",
             [
-                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox",
-                "kakao-sandbox", "Net", httpTypes, logging,
+                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoSandbox",
+                "Net", "TestSupport", httpTypes, logging,
             ]
         ),
         tests(
             "PushServiceTests",
             [
-                "Accounts", "Callbacks", "CLibssl", "Crypto", "Devices", "Doctor", "EventLoop", "HTTPClient",
-                "HTTPServer", "JSON", "Journal", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Messages",
-                "Net", "Operations", "Postgres", "PrivatePostgres", "PrometheusMetrics", "Pushes", "PushService",
-                "Relay", "Schemas", "ServiceKit", "Sharing", "Templates", "Webhooks", "push-server", argumentParser,
-                coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
+                "Accounts", "Callbacks", "CLibssl", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer",
+                "Journal", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Locking", "LogOutput",
+                "Messages", "Net", "Postgres", "PrivatePostgres", "PrometheusMetrics", "push-server", "Pushes",
+                "Schemas", "Server", "ServiceKit", "Sharing", "Status", "Templates", "TestSupport", "Webhooks",
+                argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]
         ),
+        tests("Tools/DeliveryProofTests", ["delivery-proof"]),
     ]
 )

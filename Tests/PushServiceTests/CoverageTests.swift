@@ -1,6 +1,6 @@
 import FoundationEssentials
 import JSON
-import PushService
+import Server
 import ServiceKit
 import Testing
 

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Testing
 
-@testable import PushService
+@testable import Server
 @testable import ServiceKit
 
 /// Tests of the files for the container image and compose.

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSON
 import KakaoSandbox
-import PushService
+import Server
 import ServiceKit
 import Subprocess
 import SystemPackage

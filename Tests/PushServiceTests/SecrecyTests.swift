@@ -3,7 +3,7 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoSandbox
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

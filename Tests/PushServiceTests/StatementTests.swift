@@ -8,13 +8,13 @@ import Testing
 @testable import Accounts
 @testable import Callbacks
 @testable import Devices
-@testable import Doctor
 @testable import Messages
-@testable import Operations
 @testable import Pushes
 @testable import ServiceKit
 @testable import Sharing
+@testable import Status
 @testable import Webhooks
+@testable import push_server
 
 /// Every statement of the service, prepared against the migrated schema.
 @Suite struct StatementTests {

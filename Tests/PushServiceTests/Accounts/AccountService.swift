@@ -7,7 +7,7 @@ import JSON
 import KakaoAPI
 import KakaoSandbox
 import Net
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

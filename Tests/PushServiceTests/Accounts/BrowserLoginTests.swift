@@ -4,7 +4,7 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

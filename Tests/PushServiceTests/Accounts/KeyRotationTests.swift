@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 
 @testable import Accounts
-@testable import PushService
+@testable import Server
 
 /// Tests of `push-server accounts rotate-key` as a process, while a server uses the tokens.
 @Suite(.timeLimit(.minutes(5))) struct KeyRotationTests {

@@ -4,7 +4,7 @@ import JSON
 import KakaoAPI
 import KakaoSandbox
 import Postgres
-import PushService
+import Server
 import TestSupport
 import Testing
 

@@ -6,7 +6,7 @@ import JSON
 import KakaoAPI
 import KakaoSandbox
 import Postgres
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -4,7 +4,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

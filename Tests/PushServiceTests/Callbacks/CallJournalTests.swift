@@ -10,7 +10,7 @@ import Locking
 import Logging
 import Postgres
 import PrivatePostgres
-import PushService
+import Server
 import ServiceKit
 import Subprocess
 import TestSupport

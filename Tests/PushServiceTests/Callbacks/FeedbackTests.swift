@@ -2,7 +2,7 @@ import Devices
 import HTTPClient
 import JSON
 import KakaoSandbox
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

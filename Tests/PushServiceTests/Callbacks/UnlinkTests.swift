@@ -10,7 +10,7 @@ import Testing
 
 @testable import Callbacks
 @testable import Devices
-@testable import PushService
+@testable import Server
 
 /// The effect of a departure on devices, without the calls to Kakao.
 private struct Withdrawal: UserObserver {

@@ -2,7 +2,7 @@ import Accounts
 import Crypto
 import JSON
 import Postgres
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -1,8 +1,8 @@
 import ArgumentParser
 import JSON
-import PushService
 import Pushes
 import Schemas
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -4,8 +4,8 @@ import HTTPServer
 import JSON
 import KakaoSandbox
 import Net
-import PushService
 import Pushes
+import Server
 import ServiceKit
 import Subprocess
 import SystemPackage

@@ -2,7 +2,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
-import PushService
+import Server
 import TestSupport
 import Testing
 

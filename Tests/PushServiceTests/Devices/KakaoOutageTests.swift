@@ -3,7 +3,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Logging
-import PushService
+import Server
 import TestSupport
 import Testing
 

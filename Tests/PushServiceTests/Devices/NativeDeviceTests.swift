@@ -5,7 +5,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Net
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -12,8 +12,8 @@ import Subprocess
 import TestSupport
 import Testing
 
-@testable import Doctor
-@testable import PushService
+@testable import Server
+@testable import push_server
 
 /// Tests of `push-server doctor` as a process, against a real database and the sandbox as Kakao.
 @Suite(.timeLimit(.minutes(5))) struct DoctorTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Doctor
+@testable import push_server
 
 /// Tests that addresses which Kakao can call are distinguished from others.
 @Suite struct WebAddressTests {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 @testable import ServiceKit
 
 /// Tests that the alert rules, their tests, the dashboard and the runbook agree with each other and with the server.

@@ -5,13 +5,13 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoAPI
+import KakaoRelay
 import KakaoSandbox
-import Operations
 import Postgres
-import PushService
 import Pushes
-import Relay
+import Server
 import ServiceKit
+import Status
 import TestSupport
 import Testing
 

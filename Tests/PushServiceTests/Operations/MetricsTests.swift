@@ -9,7 +9,7 @@ import PrivatePostgres
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 @testable import ServiceKit
 
 extension Caller {

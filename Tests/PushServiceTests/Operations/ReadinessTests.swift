@@ -7,7 +7,7 @@ import ServiceKit
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 
 /// Tests of `/readyz`, which is for load balancers, and of `GET /v1/status`, which is for operators.
 @Suite(.timeLimit(.minutes(5))) struct ReadinessTests {

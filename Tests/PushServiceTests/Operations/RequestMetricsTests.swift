@@ -9,7 +9,7 @@ import KakaoSandbox
 import LogOutput
 import Net
 import Postgres
-import PushService
+import Server
 import Subprocess
 import TestSupport
 import Testing

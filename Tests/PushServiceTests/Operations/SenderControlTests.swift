@@ -4,8 +4,8 @@ import JSON
 import KakaoSandbox
 import Messages
 import Postgres
-import PushService
 import Pushes
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import JSON
 import KakaoSandbox
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -4,7 +4,7 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoSandbox
-import PushService
+import Server
 import TestSupport
 import Testing
 

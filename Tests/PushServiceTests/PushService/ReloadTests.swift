@@ -11,7 +11,7 @@ import Pushes
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 @testable import ServiceKit
 
 /// Tests of settings that change while the server runs, by `SIGHUP`.

@@ -6,7 +6,7 @@ import KakaoAPI
 import LogOutput
 import Logging
 import Net
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -7,7 +7,7 @@ import ServiceKit
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 
 /// Tests of batches that Kakao rejects as invalid, which are split until the invalid user or message is found.
 @Suite(.timeLimit(.minutes(5))) struct BisectionTests {

@@ -1,6 +1,6 @@
 import HTTPClient
 import JSON
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -9,8 +9,8 @@ import PrivatePostgres
 import TestSupport
 import Testing
 
-@testable import PushService
 @testable import Pushes
+@testable import Server
 @testable import ServiceKit
 
 /// Tests of a lease's guarantees when responses are lost, servers stall or the database is unavailable.

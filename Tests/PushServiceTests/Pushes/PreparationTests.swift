@@ -9,8 +9,8 @@ import Subprocess
 import TestSupport
 import Testing
 
-@testable import PushService
 @testable import Pushes
+@testable import Server
 
 /// Tests of the expansion of audiences of any size into batches, by several servers, and after a server is killed.
 @Suite(.timeLimit(.minutes(5))) struct PreparationTests {

@@ -7,8 +7,8 @@ import ServiceKit
 import TestSupport
 import Testing
 
-@testable import PushService
 @testable import Pushes
+@testable import Server
 
 /// Tests of pause, resume, cancel and retry, and of the lists of pushes and batches.
 @Suite(.timeLimit(.minutes(5))) struct PushControlTests {

@@ -9,8 +9,8 @@ import ServiceKit
 import TestSupport
 import Testing
 
-@testable import PushService
 @testable import Pushes
+@testable import Server
 
 /// Tests of `POST /v1/pushes`: valid and invalid requests, and their responses.
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {

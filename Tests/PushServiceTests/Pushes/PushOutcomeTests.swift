@@ -10,7 +10,7 @@ import Subprocess
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 
 /// Tests of the results of batches by Kakao's responses, and without a response.
 @Suite(.timeLimit(.minutes(5))) struct PushOutcomeTests {

@@ -3,7 +3,7 @@ import HTTPTypes
 import JSON
 import KakaoAPI
 import KakaoSandbox
-import PushService
+import Server
 import ServiceKit
 import Testing
 

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Webhooks
 
-@testable import PushService
+@testable import Server
 
 /// Tests of concurrent pushes, concurrent servers, and idle servers.
 @Suite(.timeLimit(.minutes(5))) struct SharedWorkTests {

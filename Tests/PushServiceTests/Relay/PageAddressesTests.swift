@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Relay
+@testable import KakaoRelay
 
 /// The addresses of other pages in Kakao's responses.
 @Suite struct PageAddressesTests {

@@ -4,11 +4,11 @@ import HTTPClient
 import HTTPServer
 import HTTPTypes
 import JSON
+import KakaoRelay
 import KakaoSandbox
 import Locking
 import Postgres
-import PushService
-import Relay
+import Server
 import ServiceKit
 import TestSupport
 import Testing

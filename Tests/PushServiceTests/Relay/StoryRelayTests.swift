@@ -2,9 +2,9 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoAPI
+import KakaoRelay
 import KakaoSandbox
-import PushService
-import Relay
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -6,7 +6,7 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Net
-import PushService
+import Server
 import ServiceKit
 import Sharing
 import TestSupport

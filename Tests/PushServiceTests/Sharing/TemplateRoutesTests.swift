@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
-import PushService
+import Server
 import ServiceKit
 import Sharing
 import Templates

@@ -1,8 +1,8 @@
 import HTTPClient
 import HTTPTypes
 import JSON
-import PushService
 import Schemas
+import Server
 import ServiceKit
 import Testing
 

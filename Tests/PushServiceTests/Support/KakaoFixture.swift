@@ -18,7 +18,7 @@ struct KakaoFixture {
     /// Returns the requests that are relayed to Kakao.
     static func relayed() throws -> [KakaoFixture] {
         let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(
-            path: "../../KakaoAPITests/Fixtures"
+            path: "../../Kakao/KakaoAPITests/Fixtures"
         )
         return try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted().compactMap { file in
             let json = try JSONValue(parsing: Array(Data(contentsOf: folder.appending(path: file))))

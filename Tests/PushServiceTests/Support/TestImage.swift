@@ -1,4 +1,4 @@
-import PushService
+import Server
 import ServiceKit
 
 /// Files whose beginning is that of an image.

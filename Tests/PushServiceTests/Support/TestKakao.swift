@@ -2,8 +2,8 @@ import EventLoop
 import HTTPClient
 import JSON
 import KakaoSandbox
-import PushService
 import Schemas
+import Server
 import TestSupport
 
 /// A sandbox for a single test, with its log.

@@ -5,8 +5,8 @@ import HTTPServer
 import KakaoSandbox
 import LogOutput
 import Logging
-import PushService
 import Pushes
+import Server
 import ServiceKit
 import ServiceLifecycle
 import TestSupport

@@ -4,7 +4,7 @@ import JSON
 import KakaoSandbox
 import Logging
 import Postgres
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

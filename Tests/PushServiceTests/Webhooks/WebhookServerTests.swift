@@ -3,7 +3,7 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

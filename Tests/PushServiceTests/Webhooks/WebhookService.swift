@@ -5,8 +5,8 @@ import HTTPServer
 import HTTPTypes
 import JSON
 import KakaoSandbox
-import PushService
 import Pushes
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -2,7 +2,7 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 @testable import ServiceKit
 @testable import Webhooks
 

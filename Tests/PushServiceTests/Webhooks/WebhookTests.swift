@@ -3,8 +3,8 @@ import FoundationEssentials
 import HTTPClient
 import JSON
 import KakaoSandbox
-import PushService
 import Pushes
+import Server
 import ServiceKit
 import TestSupport
 import Testing

@@ -8,7 +8,7 @@ import ServiceKit
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 
 /// The checks of a request's head before its body is sent: credential, scopes and limits.
 @Suite(.timeLimit(.minutes(5))) struct AccessTests {

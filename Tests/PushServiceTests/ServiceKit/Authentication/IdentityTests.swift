@@ -3,7 +3,7 @@ import HTTPClient
 import HTTPServer
 import HTTPTypes
 import JSON
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

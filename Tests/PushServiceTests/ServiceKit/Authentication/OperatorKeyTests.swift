@@ -11,7 +11,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 @testable import ServiceKit
 
 /// Operators' keys: revocation, expiry, last use, and delays after invalid keys.

@@ -1,7 +1,7 @@
 import HTTPClient
 import HTTPTypes
 import KakaoSandbox
-import PushService
+import Server
 import ServiceKit
 import TestSupport
 import Testing

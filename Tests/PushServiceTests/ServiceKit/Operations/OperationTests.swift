@@ -2,13 +2,13 @@ import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
+import KakaoRelay
 import Net
-import Relay
 import Schemas
 import TestSupport
 import Testing
 
-@testable import PushService
+@testable import Server
 @testable import ServiceKit
 
 /// Tests of what follows from the declarations of operations: the OpenAPI document, and the checks of fields.

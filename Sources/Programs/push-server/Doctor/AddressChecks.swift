@@ -1,0 +1,144 @@
+internal import Accounts
+internal import Crypto
+internal import Dispatch
+internal import EventLoop
+internal import HTTPClient
+internal import HTTPServer
+internal import HTTPTypes
+internal import JSON
+internal import Net
+internal import Postgres
+internal import Server
+internal import ServiceKit
+
+/// Checks that Kakao can call this service: its address is public, and this server responds there over HTTPS.
+struct AddressChecks: Sendable {
+    /// A path that Kakao calls. A request without the Admin key is refused and stores nothing, so the check may send
+    /// one.
+    private static let callbackPath = "/kakao/link/callback"
+
+    let settings: Settings
+    /// A client that trusts the system's certificates, as Kakao's servers do.
+    let client: HTTPClient
+
+    private var url: String? {
+        guard case .given(let url) = settings.publicURL else { return nil }
+        return url
+    }
+
+    /// Checks that `http.public_url` is an HTTPS address whose host resolves to public addresses only.
+    func publicURL() async -> Finding {
+        guard let url else {
+            return finding(.skipped, "not set: the address that Kakao calls is unknown")
+        }
+        let address = WebAddress(url)
+        guard !address.host.isEmpty else {
+            return finding(.wrong, "\(url) is not a URL such as https://push.example.com")
+        }
+        guard address.isHTTPS else {
+            return finding(.wrong, "Kakao calls https:// only: install a certificate and use an https:// URL")
+        }
+        guard !address.isPrivateName else {
+            return finding(.wrong, "Kakao cannot resolve the private name \(address.host): use a public name")
+        }
+        let numbers = await Self.lookUp(address.host)
+        guard !numbers.isEmpty else {
+            return finding(.wrong, "\(address.host) does not resolve: add it to your domain's DNS records")
+        }
+        if let number = numbers.first(where: { !WebAddress.isPublic($0) }) {
+            return finding(
+                .wrong,
+                "Kakao cannot reach \(address.host), which resolves to \(number) here: use a public address, or run doctor "
+                    + "where the name resolves to it"
+            )
+        }
+        return finding(.ok, "\(numbers.joined(separator: ", ")); enter in Kakao's console: \(consoleAddresses(url))")
+    }
+
+    private func finding(_ state: Finding.State, _ text: String) -> Finding {
+        Finding(state, "http.public_url", text)
+    }
+
+    /// Returns the callback addresses to enter in Kakao's console, for the features that are configured.
+    private func consoleAddresses(_ url: String) -> String {
+        var addresses = ["\(url)\(Self.callbackPath) (KakaoTalk Share)"]
+        if settings.kakao.appID != nil { addresses.append("\(url)/kakao/unlink (unlink)") }
+        if settings.kakao.restAPIKey != nil { addresses.append("\(url)/kakao/account-events (account status)") }
+        if !settings.accounts.returnURLs.isEmpty {
+            addresses.append("\(url)\(AccountFeature.redirectPath) (redirect URI of Kakao Login)")
+        }
+        return addresses.joined(separator: ", ")
+    }
+
+    private static func lookUp(_ host: String) async -> [String] {
+        (try? await NameResolver.system.addresses(of: host).get())?.map(\.host) ?? []
+    }
+
+    /// Checks that this server responds at `http.public_url`, and not another one.
+    func callbacks() async -> Finding {
+        let subject = "callbacks"
+        guard let url else { return Finding(.skipped, subject, "http.public_url is not set") }
+        // Only this server echoes the request's id and responds with a numeric `code`.
+        let id = RandomKey.hexadecimal(words: 1)
+        let request = HTTPClientRequest(url: url + Self.callbackPath, headerFields: [.requestID: id])
+        let start = MonotonicTime.now
+        do throws(HTTPClientError) {
+            let response = try await client.send(request)
+            let time = (MonotonicTime.now - start).inMilliseconds
+            let isOurs =
+                response.headerFields[.requestID] == id
+                && (try? JSONValue(parsing: response.body, maximumDepth: 8))?["code"]?.integer != nil
+            let (state, text) = Self.verdict(response.status, isOurs: isOurs)
+            return Finding(state, subject, isOurs ? "\(text) (\(time))" : text)
+        } catch {
+            switch error.code {
+            case .cannotConnect, .timedOut, .connectionLost:
+                return Finding(
+                    .warning,
+                    subject,
+                    "\(error.message): start push-server and its proxy, or open port 443, then run doctor again"
+                )
+            default:
+                let remedy = "install a publicly trusted certificate with its chain"
+                return Finding(.wrong, subject, error.remedy(certificate: remedy))
+            }
+        }
+    }
+
+    /// Checks that `http.public_url` does not lead to the port for operators.
+    func operatorPort() async -> Finding {
+        let subject = "http.operator_port"
+        guard settings.operatorPort != nil else {
+            return Finding(.skipped, subject, "not set: operators use the port that Kakao and apps call")
+        }
+        guard let url else { return Finding(.skipped, subject, "http.public_url is not set") }
+        do throws(HTTPClientError) {
+            let response = try await client.send(HTTPClientRequest(url: url + OpenAPIRoutes.path))
+            guard response.status != 200 else {
+                return Finding(
+                    .wrong,
+                    subject,
+                    "http.public_url leads to the port for operators: forward it to http.port instead"
+                )
+            }
+            return Finding(.ok, subject, "http.public_url does not lead to it")
+        } catch {
+            return Finding(.skipped, subject, "http.public_url does not respond: see callbacks")
+        }
+    }
+
+    private static func verdict(_ status: Int, isOurs: Bool) -> (Finding.State, String) {
+        switch (status, isOurs) {
+        case (401, true): (.ok, "push-server responds at http.public_url")
+        case (429, true), (500..., true): (.warning, "push-server responds with status \(status): check its /readyz")
+        case (502, _), (503, _), (504, _):
+            (.warning, "the proxy of push-server responds with status \(status): start push-server, then try again")
+        case (300..<400, _): (.wrong, "it redirects, which Kakao does not follow: set http.public_url to the target")
+        default:
+            (
+                .wrong,
+                "another server responds with status \(status): forward \(callbackPath) and the other paths of Kakao to push-server"
+            )
+        }
+    }
+}

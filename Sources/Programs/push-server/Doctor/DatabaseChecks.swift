@@ -1,0 +1,423 @@
+internal import Accounts
+internal import Crypto
+internal import EventLoop
+internal import FoundationEssentials
+internal import Logging
+internal import Messages
+internal import Postgres
+internal import Server
+internal import ServiceKit
+
+/// The doctor's checks of the database: whether it is reachable, up to date, and grants the server what it needs.
+struct DatabaseChecks: Sendable {
+    /// The oldest supported version of PostgreSQL: 14.
+    private static let oldestVersion = 140_000
+    /// The SQLSTATE of a statement on a table that does not exist.
+    private static let undefinedTable = "42P01"
+    /// The SQLSTATE of an unknown time zone.
+    private static let invalidParameterValue = "22023"
+
+    let settings: Settings
+    let migrations: Result<String, any Error>
+    let loop: EventLoop
+
+    func findings() async -> [Finding] {
+        var postgres: PostgresSettings
+        do {
+            postgres = try PostgresSettings(url: settings.databaseURL.revealed)
+        } catch {
+            return unreachable("\(Self.words(error)): correct database.url")
+        }
+        postgres.statementTimeout = .seconds(3)
+        postgres.applicationName = "push-server doctor"
+        let logger = Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() }
+        let pool = PostgresPool(settings: postgres, loop: loop, logger: logger)
+        pool.start()
+        let findings = await findings(pool, postgres)
+        await pool.shutdown(within: .seconds(1))
+        return findings
+    }
+
+    private func findings(_ pool: PostgresPool, _ postgres: PostgresSettings) async -> [Finding] {
+        let server: Finding
+        do {
+            server = try await self.server(pool)
+        } catch {
+            return unreachable(
+                "\(Self.words(error)): start PostgreSQL, allow connections from this machine, or correct database.url"
+            )
+        }
+        let others: [@Sendable () async -> Finding] = [
+            { await self.check("clock.database") { try await self.clock(pool) } },
+            { await self.check("database.migrations") { try await self.pending(pool) } },
+            { await self.check("database.role") { try await self.role(pool) } },
+            { await self.check("database.tls") { Self.tls(postgres) } },
+            { await self.check("database.connections") { try await self.connections(pool, postgres) } },
+            { await self.check("database.durability") { try await self.durability(pool) } },
+            { await self.check("database.autovacuum") { try await self.autovacuum(pool) } },
+            { await self.check("database.accounts") { try await self.accounts(pool) } },
+            { await self.check("talk.quota_time_zone") { try await self.quotaTimeZone(pool) } },
+        ]
+        return await [server] + concurrently(others)
+    }
+
+    private func unreachable(_ text: String) -> [Finding] {
+        let others = ["migrations", "role", "tls", "connections", "durability", "autovacuum", "accounts"].map {
+            "database.\($0)"
+        }
+        let subjects = ["clock.database"] + others + ["talk.quota_time_zone"]
+        return [Finding(.wrong, "database", text)]
+            + subjects.map { Finding(.skipped, $0, "the database is unreachable") }
+    }
+
+    private func check(_ subject: String, _ body: () async throws -> (Finding.State, String)) async -> Finding {
+        do {
+            let (state, text) = try await body()
+            return Finding(state, subject, text)
+        } catch {
+            return Finding(.wrong, subject, Self.words(error))
+        }
+    }
+
+    /// Returns the message of the server or libpq, which contains no password.
+    private static func words(_ error: any Error) -> String {
+        guard let error = error as? PostgresError else { return "\(error)" }
+        let words = error.code == .migration ? error.message : error.detail ?? error.message
+        let line = words.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        return line.hasSuffix(".") ? String(line.dropLast()) : line
+    }
+
+    // MARK: Checks
+
+    private func server(_ pool: PostgresPool) async throws -> Finding {
+        guard let (version, number, encoding) = try await pool.read(ReadServerVersion()).first else {
+            throw PostgresError(.decoding)
+        }
+        guard number >= Self.oldestVersion else {
+            return Finding(.wrong, "database", "PostgreSQL \(version) is too old: upgrade to 14 or newer")
+        }
+        guard encoding == "UTF8" else {
+            return Finding(
+                .wrong,
+                "database",
+                "the encoding \(encoding) cannot store every text: create the database with ENCODING 'UTF8' TEMPLATE template0"
+            )
+        }
+        let start = MonotonicTime.now
+        _ = try await pool.read(PingDatabase())
+        let time = (MonotonicTime.now - start).inMilliseconds
+        return Finding(.ok, "database", "PostgreSQL \(version), a round trip takes \(time)")
+    }
+
+    private func clock(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let begin = Date()
+        let time = try await pool.read(ReadDatabaseClock()).first
+        let end = Date()
+        guard let time else { throw PostgresError(.decoding) }
+        let finding = ClockCheck(subject: "clock.database", other: "the database's clock")
+            .finding(time...time, askedAt: begin, answeredAt: end)
+        return (finding.state, finding.text)
+    }
+
+    private func pending(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let pending = try await Migrator(directory: migrations.get()).pending(pool)
+        guard let first = pending.first else { return (.ok, "all have been applied") }
+        let text = "\(pending.count) are pending, from \(first.fileName) on"
+        return settings.migratesOnStart
+            ? (.ok, "\(text); serve applies them when it starts") : (.wrong, "\(text): run push-server migrate")
+    }
+
+    /// Checks whether the role has the privileges that the server needs.
+    private func role(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        // On a connection for writes: those for reads are always read-only.
+        guard let (isStandby, isReadOnly) = try await pool.write(ReadWritability()).first, !isStandby else {
+            return (.wrong, "this is a standby, which accepts no writes: name the primary in database.url")
+        }
+        guard !isReadOnly else {
+            return (
+                .wrong,
+                "the database is read-only: turn default_transaction_read_only off for the role and the database"
+            )
+        }
+        guard
+            let (role, schema, mayCreate, mayUseTemporary, mayAlter, denied) =
+                try await pool.read(ReadRolePrivileges()).first
+        else { throw PostgresError(.decoding) }
+        guard let schema else {
+            return (.wrong, "\(role) has no schema: GRANT USAGE ON SCHEMA public TO it, or correct its search_path")
+        }
+        guard denied.isEmpty else {
+            return (
+                .wrong,
+                "\(role) lacks privileges on \(denied.joined(separator: ", ")): GRANT SELECT, INSERT, UPDATE, DELETE ON them"
+            )
+        }
+        guard mayUseTemporary else {
+            return (.wrong, "\(role) may not create temporary tables, which uploads need: GRANT TEMPORARY ON DATABASE")
+        }
+        // Otherwise a vulnerability of this server would expose all of PostgreSQL, and its machine.
+        guard try await pool.read(CheckSuperuser()).first != true else {
+            return (.warning, "\(role) is a superuser: use an ordinary role that owns the database")
+        }
+        // A server that does not migrate needs no more than that.
+        guard settings.migratesOnStart else { return (.ok, "\(role) may read and write the tables of \(schema)") }
+        guard mayCreate else {
+            return (
+                .wrong,
+                "\(role) may not create tables: GRANT CREATE ON SCHEMA \(schema), or set database.migrate to false"
+            )
+        }
+        guard mayAlter else {
+            return (.wrong, "\(role) does not own the tables and so cannot alter them: set database.migrate to false")
+        }
+        return (.ok, "\(role) may migrate, read and write in \(schema)")
+    }
+
+    /// Checks whether TLS makes sure that the password and the tokens go to the database, and nowhere else.
+    static func tls(_ postgres: PostgresSettings) -> (Finding.State, String) {
+        guard postgres.isRemote else { return (.ok, "the database is on this machine") }
+        guard ["verify-ca", "verify-full"].contains(postgres.tlsMode) else {
+            return (
+                .warning,
+                "the database is on another machine, and sslmode=\(postgres.tlsMode) does not verify its identity: "
+                    + "add sslmode=verify-full and sslrootcert to database.url"
+            )
+        }
+        return (.ok, "encrypted, and the database's certificate is verified (\(postgres.tlsMode))")
+    }
+
+    private func connections(_ pool: PostgresPool, _ postgres: PostgresSettings) async throws -> (Finding.State, String)
+    {
+        guard let (allowed, used) = try await pool.read(ReadConnectionLimit()).first else {
+            throw PostgresError(.decoding)
+        }
+        let needed = PushServer.maximumDatabaseConnections(postgres)
+        guard needed <= allowed else {
+            return (
+                .wrong,
+                "a server on this machine needs up to \(needed) connections, but only \(allowed) are allowed: "
+                    + "raise max_connections, or the limit of the role or the database"
+            )
+        }
+        return (.ok, "a server on this machine needs up to \(needed) of \(allowed) connections; \(used) are open now")
+    }
+
+    private func durability(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let off = try await pool.read(ListDisabledDurabilitySettings())
+        guard off.isEmpty else {
+            return (
+                .warning, "\(off.joined(separator: ", ")) is off: acknowledged requests can be lost; turn it on"
+            )
+        }
+        return (.ok, "acknowledged requests are on disk")
+    }
+
+    private func autovacuum(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let off = try await pool.read(ListDisabledVacuumSettings())
+        guard off.isEmpty else {
+            return (
+                .warning, "\(off.joined(separator: ", ")) is off: the tables of pushes grow without limit; turn it on"
+            )
+        }
+        return (.ok, "on")
+    }
+
+    /// Checks that the configured keys decrypt the tokens of users.
+    private func accounts(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        guard settings.accounts.encryptionKey != nil else { return (.skipped, "accounts.encryption_key is not set") }
+        let keys: [StoredKey]
+        do {
+            keys = try await StoredKey.all(pool: pool, settings.accounts, appID: settings.kakao.appID)
+        } catch let error as PostgresError where error.sqlState == Self.undefinedTable {
+            return (.skipped, "the migration of accounts is pending")
+        } catch let error as PostgresError where error.code == .timedOut {
+            return (
+                .skipped,
+                "too many accounts for a check: push-server accounts rotate-key reports tokens that cannot be decrypted"
+            )
+        }
+        for key in keys {
+            switch key.use {
+            case .current, .decryption: break
+            case .missing:
+                return (
+                    .wrong,
+                    "tokens are encrypted with key \(key.id), which is not set: add it to accounts.decryption_keys"
+                )
+            case .unreadable(let userID):
+                return (
+                    .wrong,
+                    "the tokens of user \(userID) cannot be decrypted: restore kakao.app_id if it was changed, otherwise the row was altered"
+                )
+            }
+        }
+        guard !keys.contains(where: { $0.use == .decryption }) else {
+            return (
+                .ok,
+                "all keys of stored tokens are set; run push-server accounts rotate-key before you remove one from accounts.decryption_keys"
+            )
+        }
+        return (.ok, "all stored tokens are encrypted with accounts.encryption_key")
+    }
+
+    /// Checks that PostgreSQL knows the time zone with which each message is sent.
+    private func quotaTimeZone(_ pool: PostgresPool) async throws -> (Finding.State, String) {
+        let name = settings.messages.quotaTimeZone
+        do {
+            let time = try await pool.read(ReadTime(timeZone: name)).first ?? ""
+            return (.ok, "PostgreSQL knows \(name), where it is \(time)")
+        } catch let error as PostgresError where error.sqlState == Self.invalidParameterValue {
+            return (
+                .wrong,
+                "PostgreSQL does not know the time zone \(name), so no KakaoTalk message is sent: use a name such as Asia/Seoul"
+            )
+        }
+    }
+}
+
+// MARK: Statements
+
+/// Reads the version of PostgreSQL, as a text and as a number, and the database's encoding.
+struct ReadServerVersion: PostgresStatement {
+    static let sql: SQL = """
+        SELECT split_part(current_setting('server_version'), ' ', 1),
+            current_setting('server_version_num')::integer,
+            current_setting('server_encoding')
+        """
+
+    static func decode(_ row: PostgresRow) throws -> (version: String, number: Int32, encoding: String) {
+        try row.decode(String.self, Int32.self, String.self)
+    }
+}
+
+/// Returns one row, to measure a round trip.
+struct PingDatabase: PostgresStatement {
+    static let sql: SQL = """
+        SELECT 1
+        """
+
+    static func decode(_ row: PostgresRow) throws -> Int32 { try row.decode(Int32.self) }
+}
+
+/// Reads the time in a time zone, as hours and minutes.
+struct ReadTime: PostgresStatement {
+    static let sql: SQL = """
+        SELECT to_char(now() AT TIME ZONE $1, 'HH24:MI')
+        """
+
+    let timeZone: String
+
+    var parameters: [PostgresValue] { [.text(timeZone)] }
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+}
+
+/// Reads the database's clock.
+struct ReadDatabaseClock: PostgresStatement {
+    static let sql: SQL = """
+        SELECT clock_timestamp()
+        """
+
+    static func decode(_ row: PostgresRow) throws -> Date { try row.decode(Date.self) }
+}
+
+/// Reads whether the server is a standby, and whether this transaction is read-only.
+struct ReadWritability: PostgresStatement {
+    static let sql: SQL = """
+        SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean
+        """
+
+    static func decode(_ row: PostgresRow) throws -> (isStandby: Bool, isReadOnly: Bool) {
+        try row.decode(Bool.self, Bool.self)
+    }
+}
+
+/// Reads the current role and schema, the role's privileges, and the tables that the role may not read and write.
+///
+/// The tables are those in the schema of `schema_migrations` that have the same owner as `schema_migrations`.
+struct ReadRolePrivileges: PostgresStatement {
+    static let sql: SQL = """
+        WITH own AS (
+            SELECT relation.oid, relation.relname, relation.relowner, relation.oid = migrations.oid AS is_migrations
+            FROM pg_class AS migrations
+            JOIN pg_class AS relation USING (relnamespace, relowner)
+            WHERE migrations.oid = to_regclass('schema_migrations')
+                AND relation.relkind = 'r'
+        )
+        SELECT current_user::text,
+            current_schema()::text,
+            coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
+            has_database_privilege(current_database(), 'TEMPORARY'),
+            (SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), true) FROM own),
+            ARRAY(
+                SELECT relname::text
+                FROM own
+                WHERE NOT has_table_privilege(oid, 'SELECT')
+                    OR NOT is_migrations
+                    AND NOT (
+                        has_table_privilege(oid, 'INSERT')
+                        AND has_table_privilege(oid, 'UPDATE')
+                        AND has_table_privilege(oid, 'DELETE')
+                    )
+                ORDER BY relname
+            )
+        """
+
+    static func decode(
+        _ row: PostgresRow
+    ) throws -> (
+        role: String, schema: String?, mayCreate: Bool, mayUseTemporary: Bool, mayAlter: Bool, denied: [String]
+    ) {
+        try row.decode(String.self, String?.self, Bool.self, Bool.self, Bool.self, [String].self)
+    }
+}
+
+/// Checks whether the current role is a superuser or a member of one.
+struct CheckSuperuser: PostgresStatement {
+    static let sql: SQL = """
+        SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolsuper AND pg_has_role(current_user, oid, 'MEMBER'))
+        """
+
+    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
+}
+
+/// Reads how many connections the current role may open, and how many connections are open.
+///
+/// Some of `max_connections` are reserved for administrators. A limit of -1 means none.
+struct ReadConnectionLimit: PostgresStatement {
+    static let sql: SQL = """
+        SELECT least(
+                current_setting('max_connections')::integer
+                    - current_setting('superuser_reserved_connections')::integer
+                    - coalesce(current_setting('reserved_connections', true)::integer, 0),
+                (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
+                (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())
+            ),
+            (SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database)
+        """
+
+    static func decode(_ row: PostgresRow) throws -> (allowed: Int32, used: Int64) {
+        try row.decode(Int32.self, Int64.self)
+    }
+}
+
+/// Lists the settings for durability that are off.
+struct ListDisabledDurabilitySettings: PostgresStatement {
+    static let sql: SQL = """
+        SELECT name
+        FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) AS name
+        WHERE current_setting(name) = 'off'
+        """
+
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+}
+
+/// Lists the settings that autovacuum needs and that are off.
+struct ListDisabledVacuumSettings: PostgresStatement {
+    static let sql: SQL = """
+        SELECT name
+        FROM unnest(ARRAY['autovacuum', 'track_counts']) AS name
+        WHERE current_setting(name) = 'off'
+        """
+
+    static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
+}

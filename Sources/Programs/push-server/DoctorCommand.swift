@@ -1,0 +1,88 @@
+internal import ArgumentParser
+internal import Crypto
+internal import EventLoop
+internal import FoundationEssentials
+internal import JSON
+internal import Schemas
+internal import Server
+internal import ServiceKit
+
+struct DoctorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor",
+        abstract: "Check the settings against Kakao, the database, and the addresses that Kakao calls.",
+        discussion: """
+            Prints a line for each check, with the remedy for a problem. Exit code 1 if a check is wrong, else 0. Changes nothing \
+            and sends no push. Run it on the server's machine as the server's user, before the first start and after every change.
+
+            kakao.app_id can be checked only with an access token, which an app gets when a user logs in. Set KAKAO_ACCESS_TOKEN \
+            to one, or name a file that contains one.
+            """
+    )
+
+    @OptionGroup var options: SettingsOptions
+
+    @Option(help: "A file that contains an access token of Kakao Login. (default: the token in KAKAO_ACCESS_TOKEN)")
+    var accessTokenFile: String?
+
+    @Flag(help: "Print JSON, one check per line.")
+    var json = false
+
+    @concurrent
+    func run() async throws {
+        try await reportingFailures {
+            let findings = try await findings()
+            if json {
+                for finding in findings { Terminal.writeLine(finding.json) }
+            } else {
+                let rows = findings.map { [$0.state.rawValue, $0.subject, Text.printable($0.text)] }
+                for line in Text.table(rows) { Terminal.writeLine(line) }
+            }
+            guard !findings.contains(where: { $0.state == .wrong }) else { throw ExitCode.failure }
+        }
+    }
+
+    private func findings() async throws -> [Finding] {
+        let settings: Settings
+        do {
+            settings = try options.load()
+        } catch let error as SettingsError {
+            // Without valid settings there is nothing else to check.
+            return [Finding(.wrong, "settings", "\(error)")]
+        }
+        let loops = try EventLoopGroup(count: 1)
+        defer { loops.shutdown() }
+        let doctor = Doctor(
+            settings: settings,
+            migrations: Result { try options.migrationsFolder() },
+            accessToken: try accessToken(),
+            loop: loops.loops[0]
+        )
+        return [Finding(.ok, "settings", "read from \(options.source)")] + (await doctor.findings())
+    }
+
+    /// Returns the access token from the file or the environment. An argument would be visible to every user of the
+    /// machine.
+    private func accessToken() throws -> Secret? {
+        guard let accessTokenFile else {
+            let token = ProcessInfo.processInfo.environment["KAKAO_ACCESS_TOKEN"] ?? ""
+            return token.isEmpty ? nil : Secret(token)
+        }
+        guard let contents = FileContents.read(accessTokenFile) else {
+            throw SettingsError(place: accessTokenFile, message: "The file cannot be read.")
+        }
+        return Secret(String(decoding: contents, as: UTF8.self).filter { !$0.isWhitespace })
+    }
+}
+
+extension Finding {
+    fileprivate var json: String {
+        var json = JSONWriter()
+        json.object {
+            $0.member("state", state.rawValue)
+            $0.member("subject", subject)
+            $0.member("text", text)
+        }
+        return String(decoding: json.bytes, as: UTF8.self)
+    }
+}

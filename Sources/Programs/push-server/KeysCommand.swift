@@ -1,0 +1,124 @@
+internal import ArgumentParser
+internal import Crypto
+internal import FoundationEssentials
+internal import Schemas
+internal import Server
+internal import ServiceKit
+
+struct KeysCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "keys",
+        abstract: "Create, list and revoke operator keys.",
+        subcommands: [Create.self, List.self, Revoke.self]
+    )
+
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Create an operator key. It is shown only once.",
+            discussion: "The key itself is not stored. If it is lost, revoke it and create another one."
+        )
+
+        @OptionGroup var options: SettingsOptions
+
+        @Option(help: "The name of the key, such as its owner's.")
+        var name: String
+
+        @Option(help: "A scope: \(scopeNames). Repeat the option for several.", transform: parseScope)
+        var scope: [Scope]
+
+        @Option(help: "The number of days until the key expires. (default: it never expires)")
+        var days: UInt16?
+
+        func validate() throws {
+            guard !scope.isEmpty else { throw ValidationError("A key needs at least one --scope.") }
+            guard (1...100).contains(name.count) else { throw ValidationError("--name must have 1 to 100 characters.") }
+            guard days != 0 else { throw ValidationError("--days must be at least 1.") }
+        }
+
+        @concurrent
+        func run() async throws {
+            try await withKeyStore(options) { store in
+                let expiresAt = days.map { Date() + Double($0) * 86_400 }
+                print(try await store.create(name: name, scopes: Set(scope), expiresAt: expiresAt))
+            }
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the keys, without the keys themselves.")
+
+        @OptionGroup var options: SettingsOptions
+
+        @concurrent
+        func run() async throws {
+            try await withKeyStore(options) { store in
+                let head = ["id", "name", "scopes", "created", "last used", "validity"]
+                let rows = [head] + (try await store.list()).map(Self.row)
+                for line in Text.table(rows) { Terminal.writeLine(line) }
+            }
+        }
+
+        private static func row(_ key: OperatorKey) -> [String] {
+            let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
+            let made = key.createdAt.ISO8601Format()
+            let lastUsed = key.lastUsedAt?.ISO8601Format() ?? "never"
+            return [key.id.lowercased, Text.printable(key.name), scopes, made, lastUsed, standing(key)]
+        }
+
+        private static func standing(_ key: OperatorKey) -> String {
+            if let revokedAt = key.revokedAt { return "revoked \(revokedAt.ISO8601Format())" }
+            guard let expiresAt = key.expiresAt else { return "until revoked" }
+            return "\(expiresAt > Date() ? "until" : "expired") \(expiresAt.ISO8601Format())"
+        }
+    }
+
+    struct Revoke: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Revoke a key, or all keys of a name. Every server rejects them within a second."
+        )
+
+        @OptionGroup var options: SettingsOptions
+
+        @Option(help: "The id of the key to revoke, as push-server keys list shows it.", transform: parseID)
+        var id: UUID?
+
+        @Option(help: "The name of the keys to revoke.")
+        var name: String?
+
+        func validate() throws {
+            guard (id == nil) != (name == nil) else { throw ValidationError("Give either --id or --name.") }
+        }
+
+        @concurrent
+        func run() async throws {
+            try await withKeyStore(options) { store in
+                var count = 0
+                if let id { count = try await store.revoke(id: id) ? 1 : 0 }
+                if let name { count = try await store.revoke(name: name) }
+                guard count > 0 else {
+                    throw ValidationError("There is no unrevoked key with this \(id == nil ? "name" : "id").")
+                }
+                print("revoked \(count)")
+            }
+        }
+    }
+}
+
+private let scopeNames = Scope.allCases.map(\.rawValue).joined(separator: ", ")
+
+private func parseScope(_ text: String) throws -> Scope {
+    guard let scope = Scope(rawValue: text) else {
+        throw ValidationError("Unknown scope \(text). Allowed: \(scopeNames).")
+    }
+    return scope
+}
+
+private func parseID(_ text: String) throws -> UUID {
+    guard let id = UUID(uuidString: text) else { throw ValidationError("\(text) is not the id of a key.") }
+    return id
+}
+
+/// Runs `body` with the store of operator keys, over a connection to the database for this command.
+private func withKeyStore(_ options: SettingsOptions, _ body: (OperatorKeyStore) async throws -> Void) async throws {
+    try await options.withDatabase { _, pool in try await body(OperatorKeyStore(pool: pool)) }
+}

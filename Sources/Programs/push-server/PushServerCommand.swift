@@ -1,0 +1,22 @@
+internal import ArgumentParser
+internal import Server
+internal import ServiceKit
+
+@main
+struct PushServerCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "push-server",
+        abstract: "A backend between your apps and Kakao, for device tokens, pushes and Kakao's callbacks.",
+        discussion: """
+            Settings come from config/push-server.yaml and from the environment, which overrides it: http.port is HTTP_PORT. \
+            docs/settings.md lists all of them. To try the server without configuration, run push-server dev.
+            """,
+        version: ServerVersion.current,
+        subcommands: [
+            ServeCommand.self, DevCommand.self, MigrateCommand.self, KeysCommand.self, PushesCommand.self,
+            UsersCommand.self, AccountsCommand.self, MessagesCommand.self, TemplatesCommand.self, StatusCommand.self,
+            SenderCommand.self, WebhooksCommand.self,
+            HealthCommand.self, DoctorCommand.self, SettingsCommand.self, OpenAPICommand.self,
+        ]
+    )
+}

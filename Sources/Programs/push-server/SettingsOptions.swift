@@ -1,0 +1,132 @@
+internal import ArgumentParser
+internal import Crypto
+internal import EventLoop
+internal import FoundationEssentials
+internal import Glibc
+internal import LogOutput
+internal import Logging
+internal import Postgres
+internal import Server
+internal import ServiceKit
+
+/// The options for the settings file and the migrations, shared by all commands that need them.
+struct SettingsOptions: ParsableArguments {
+    /// The settings file that is read without `--config`.
+    private static let defaultFile = "config/push-server.yaml"
+
+    @Option(name: .customLong("config"), help: "The settings file. (default: config/push-server.yaml, if it exists)")
+    var file: String?
+
+    @Option(help: "The folder of the migrations. (default: migrations, here or in a parent folder of the program)")
+    var migrations: String?
+
+    /// Reads the settings from the file and the environment.
+    ///
+    /// - Throws: ``SettingsError`` if the file cannot be read or a setting is missing, unknown or invalid.
+    func load(environment: [String: String] = ProcessInfo.processInfo.environment) throws -> Settings {
+        let path = file ?? Self.defaultFile
+        let contents = FileContents.read(path)
+        guard contents != nil || file == nil else {
+            throw SettingsError(place: path, message: "The file cannot be read.")
+        }
+        return try Settings(
+            environment: environment,
+            yaml: contents.map { String(decoding: $0, as: UTF8.self) },
+            path: path,
+            readFile: { path in
+                guard let contents = FileContents.read(path) else { throw CocoaError(.fileReadNoSuchFile) }
+                return String(decoding: contents, as: UTF8.self)
+            }
+        )
+    }
+
+    /// The sources that ``load(environment:)`` reads, in words.
+    var source: String {
+        let path = file ?? Self.defaultFile
+        return FileContents.read(path) == nil ? "the environment" : "\(path) and the environment"
+    }
+
+    /// Runs `body` with the settings, and with connections to their database for this command. Reports a thrown error as
+    /// one line and an exit code.
+    func withDatabase(_ body: (Settings, PostgresPool) async throws -> Void) async throws {
+        try await reportingFailures {
+            let settings = try load()
+            let sink = LogSink()
+            defer { sink.flush() }
+            let loops = try EventLoopGroup(count: 1)
+            defer { loops.shutdown() }
+            let pool = PostgresPool(
+                settings: try PostgresSettings(url: settings.databaseURL.revealed),
+                loop: loops.loops[0],
+                logger: settings.logger(sink)
+            )
+            pool.start()
+            do {
+                try await body(settings, pool)
+            } catch {
+                await pool.shutdown()
+                throw error
+            }
+            await pool.shutdown()
+        }
+    }
+
+    /// Returns the folder of the migrations: that of `--migrations`, or one in the working directory or in a parent
+    /// folder of the program, as in a clone or an image.
+    ///
+    /// - Throws: ``SettingsError`` if there is none.
+    func migrationsFolder() throws -> String {
+        if let migrations { return migrations }
+        var folders = [FileManager.default.currentDirectoryPath]
+        var folder = Executable.path
+        while let slash = folder.lastIndex(of: "/"), slash > folder.startIndex {
+            folder = String(folder[..<slash])
+            folders.append(folder)
+        }
+        for folder in folders where FileManager.default.fileExists(atPath: "\(folder)/migrations/0001_devices.sql") {
+            return "\(folder)/migrations"
+        }
+        throw SettingsError(
+            place: "--migrations",
+            message: "Found no migrations folder here or in a parent folder of the program."
+        )
+    }
+}
+
+/// The paths of this program and of others beside it.
+enum Executable {
+    static var path: String {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink("/proc/self/exe", &buffer, buffer.count)
+        return count > 0 ? String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self) : ""
+    }
+
+    /// Returns the path of another program of this package, which is in the same folder.
+    static func sibling(_ name: String) -> String {
+        let folder = path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/")
+        return "\(folder)/\(name)"
+    }
+}
+
+extension Settings {
+    /// Returns a logger with the format of the settings, and sets the level of the sink.
+    func logger(_ sink: LogSink) -> Logger {
+        sink.level = logLevel
+        return Logger(label: "push-server") { _ in LineLogHandler(sink: sink, format: logFormat) }
+    }
+}
+
+/// Runs a command's work. Reports a thrown error as one line on standard error and an exit code.
+func reportingFailures(_ body: () async throws -> Void) async throws {
+    do {
+        try await body()
+    } catch let error as SettingsError {
+        Terminal.writeError("push-server: \(error)")
+        throw ExitCode(EX_CONFIG)
+    } catch let exit as ExitCode {
+        throw exit
+    } catch {
+        Terminal.writeError("push-server: \(error)")
+        throw ExitCode.failure
+    }
+}

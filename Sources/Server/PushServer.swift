@@ -1,0 +1,188 @@
+internal import Callbacks
+internal import Crypto
+internal import Devices
+internal import Dispatch
+internal import EventLoop
+internal import HTTPServer
+internal import Journal
+internal import Locking
+package import LogOutput
+package import Logging
+package import Postgres
+internal import ServiceKit
+internal import ServiceLifecycle
+internal import Status
+
+/// The complete server: the features, and the order of startup and shutdown.
+package final class PushServer: Service {
+    /// The settings in use, some of which a reload replaces.
+    private let settings: Locked<Settings>
+    private let database: PostgresSettings
+    private let logger: Logger
+    private let logSink: LogSink?
+    private let loops: EventLoopGroup
+    private let context: ServerContext
+    private let features: [any Feature]
+    private let http: HTTPServers
+    private let startsStopped: Bool
+    private let onReady: @Sendable (PushServer) throws -> Void
+
+    /// Creates all services and binds the ports. No request is served before ``run()``.
+    ///
+    /// - Parameters:
+    ///   - migrations: The folder of the SQL files.
+    ///   - logSink: The sink of `logger`, whose dropped lines are counted and whose level a reload sets; `nil` for a
+    ///     logger without one.
+    ///   - loopCount: The number of event loops, each with connections of its own.
+    ///   - startsStopped: Whether the sender is stopped before anything is sent.
+    ///   - onReady: Called once, when the server is ready.
+    /// - Throws: ``SettingsError`` for unusable files; ``PostgresError`` for an invalid `database.url`; ``SystemError`` when the server
+    ///   cannot listen on an address.
+    package init(
+        settings: Settings,
+        migrations: String,
+        logger: Logger,
+        logSink: LogSink? = nil,
+        loopCount: Int = EventLoopGroup.coreCount,
+        startsStopped: Bool = false,
+        onReady: @escaping @Sendable (PushServer) throws -> Void = { _ in }
+    ) throws {
+        self.logger = logger
+        self.startsStopped = startsStopped
+        self.logSink = logSink
+        self.onReady = onReady
+        loops = try EventLoopGroup(count: loopCount)
+        let database = try PostgresSettings(url: settings.databaseURL.revealed)
+        let context = try ServerContext(
+            kakao: settings.kakao,
+            identity: settings.identity,
+            shares: settings.shares,
+            images: settings.images,
+            document: .service,
+            migrator: Migrator(directory: migrations),
+            database: database,
+            journal: Journal(settings.journal, logger: logger),
+            loops: loops.loops,
+            secretPaths: [CallbackFeature.feedbackPath, DeviceFeature.devicePath],
+            openPaths: OperationsFeature.openPaths,
+            logger: logger,
+            droppedLogLines: { logSink?.droppedLines }
+        )
+        self.context = context
+        self.settings = Locked(settings)
+        self.database = database
+        let features = Server.features.map { $0.make(context, settings) }
+        self.features = features
+        http = try HTTPServers(settings, context, features, loops: loops, logger: logger)
+        // Weak, since the handlers of the HTTP servers refer to the monitoring.
+        context.monitoring.register { [weak main = http.main, weak operators = http.operators] in
+            guard let main else { return Monitoring.Report(metrics: []) }
+            return await HTTPMonitoring([main] + [operators].compactMap(\.self)).report()
+        }
+        context.publicURL.withLock { [port] in $0 = settings.publicURL(port: port) }
+        context.returnURL.withLock { [port] in $0 = settings.returnURL(port: port) }
+    }
+
+    /// The port that Kakao and apps call.
+    package var port: Int { http.main.port }
+
+    /// The port that operators call; `nil` if they call the other one.
+    package var operatorPort: Int? { http.operators?.port }
+
+    /// Returns the maximum number of connections to PostgreSQL that a server opens: those of each event loop, and the
+    /// listener's.
+    package static func maximumDatabaseConnections(
+        _ settings: PostgresSettings,
+        loopCount: Int = EventLoopGroup.coreCount
+    ) -> Int {
+        loopCount * settings.maximumConnections + 1
+    }
+
+    /// Reads the settings and the certificate again, and uses what can change without a restart. The log names the changed
+    /// settings. If anything is invalid, nothing changes, and the log says why.
+    ///
+    /// Called by one task at a time.
+    ///
+    /// - Parameter read: Reads the settings. It may block.
+    package func reload(_ read: @escaping @Sendable () throws -> Settings) async {
+        let present = settings.withLock { $0 }
+        let (next, changes, httpSettings): (Settings, Settings.Changes, HTTPServerSettings)
+        do {
+            (next, changes, httpSettings) = try await withCheckedThrowingContinuation { continuation in
+                EventLoop.blocking.async {
+                    continuation.resume(
+                        with: Result {
+                            var next = present
+                            let changes = next.adopt(try read())
+                            return (next, changes, try next.httpServer())
+                        }
+                    )
+                }
+            }
+        } catch {
+            logger.error("Settings not reloaded: nothing was changed", metadata: ["error": "\(error)"])
+            return
+        }
+        settings.withLock { $0 = next }
+        // The lines below appear if the old level or the new one allows them.
+        if let logSink { logSink.level = min(logSink.level, next.logLevel) }
+        defer { logSink?.level = next.logLevel }
+        await http.use(httpSettings, next, logger: logger)
+        await context.use(next.kakao, next.identity)
+        for (listed, feature) in zip(Server.features, features) { listed.reload(feature, next) }
+        context.returnURL.withLock { [port] in $0 = next.returnURL(port: port) }
+        var metadata: Logger.Metadata = [
+            "changed": "\(changes.applied.isEmpty ? "none" : changes.applied.joined(separator: ", "))"
+        ]
+        if httpSettings.tls != nil { metadata["certificate"] = "reloaded" }
+        logger.notice("Settings reloaded", metadata: metadata)
+        guard !changes.pending.isEmpty else { return }
+        logger.warning(
+            "Changed settings need a restart",
+            metadata: ["settings": "\(changes.pending.joined(separator: ", "))"]
+        )
+    }
+
+    /// Serves until the process is asked to shut down, then finishes the requests in flight.
+    ///
+    /// Waits for an unavailable database without a limit. Meanwhile the response to requests is 503.
+    ///
+    /// - Throws: ``PostgresError`` when the migrations do not match the database; ``SettingsError`` when migrations are
+    ///   pending that the server is not to apply.
+    package func run() async throws {
+        let keyUses = context.identity.keyUseWriter(context.background, logger: logger)
+        let serving = ServingService(
+            context: context,
+            settings: settings.withLock { $0 },
+            database: database,
+            features: features,
+            http: http,
+            startsStopped: startsStopped
+        ) { [self] in
+            try onReady(self)
+        }
+        // They stop in the reverse order: each when the next one has ended.
+        let phases: [any Service] = [ConnectionService(context: context), keyUses, serving]
+        var groupLogger = logger
+        groupLogger.logLevel = max(.warning, logger.logLevel)
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: phases.map {
+                    ServiceGroupConfiguration.ServiceConfiguration(
+                        service: $0,
+                        successTerminationBehavior: .gracefullyShutdownGroup,
+                        failureTerminationBehavior: .gracefullyShutdownGroup,
+                        // By default it is the service's description, with all that it refers to.
+                        serviceName: "\(type(of: $0))"
+                    )
+                },
+                logger: groupLogger
+            )
+        )
+        defer {
+            loops.shutdown()
+            logger.notice("Stopped")
+        }
+        try await group.run()
+    }
+}
