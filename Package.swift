@@ -115,76 +115,99 @@ let package = Package(
 
         // Service: the parts that features are made of.
         target(
+            "Service/Endpoints",
+            ["Crypto", "EventLoop", "HTTPServer", "JSON", "Locking", "Net", "Postgres", "Schemas", httpTypes, logging]
+        ),
+        target("Service/Settings", ["CLibyaml", "Crypto", "HTTPClient", "HTTPServer", "KakaoAPI", "Schemas"]),
+        target(
+            "Service/Runtime",
+            [
+                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
+                "PrometheusMetrics", "Schemas", coreMetrics, httpTypes, logging, serviceLifecycle,
+            ]
+        ),
+        target(
+            "Service/Identity",
+            [
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net",
+                "Postgres", "Runtime", "Schemas", "Settings", httpTypes, logging,
+            ]
+        ),
+        target(
             "Service/ServiceKit",
             [
-                "CLibyaml", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "Journal", "JSON", "KakaoAPI", "Locking",
-                "Net", "Postgres", "PrometheusMetrics", "Schemas", "Templates", coreMetrics, httpTypes, logging,
-                serviceLifecycle,
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal", "JSON",
+                "KakaoAPI", "Locking", "Net", "Postgres", "Runtime", "Schemas", "Settings", "Templates", httpTypes,
+                logging, serviceLifecycle,
             ]
         ),
 
         // Features.
+        target("Features/Keys", ["Endpoints", "Identity", "Postgres", "Runtime", "ServiceKit"]),
         target(
             "Features/Accounts",
             [
-                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net", "Postgres",
-                "Schemas", "ServiceKit", httpTypes, logging, serviceLifecycle,
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI",
+                "Locking", "Net", "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", httpTypes, logging,
+                serviceLifecycle,
             ]
         ),
         target(
             "Features/Devices",
             [
-                "EventLoop", "HTTPServer", "JSON", "KakaoAPI", "Postgres", "Schemas", "ServiceKit", httpTypes, logging,
-                serviceLifecycle,
+                "Endpoints", "EventLoop", "HTTPServer", "Identity", "JSON", "KakaoAPI", "Postgres", "Runtime",
+                "Schemas", "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
             "Features/Pushes",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas",
-                "ServiceKit", deque, httpTypes, logging, serviceLifecycle,
+                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
+                "Runtime", "Schemas", "ServiceKit", "Settings", deque, httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
             "Features/Callbacks",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "Journal", "JSON", "Postgres", "Schemas", "ServiceKit",
-                httpTypes, logging, serviceLifecycle,
+                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal", "JSON", "Postgres",
+                "Runtime", "Schemas", "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
             "Features/Messages",
             [
-                "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas",
-                "ServiceKit", "Templates", deque, httpTypes, logging, serviceLifecycle,
+                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
+                "Runtime", "Schemas", "ServiceKit", "Settings", "Templates", deque, httpTypes, logging,
+                serviceLifecycle,
             ]
         ),
         target(
             "Features/KakaoRelay",
             [
-                "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Schemas", "ServiceKit", "Templates",
-                httpTypes,
+                "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "Locking", "Runtime",
+                "Schemas", "ServiceKit", "Settings", "Templates", httpTypes,
             ]
         ),
         target(
             "Features/Sharing",
             [
-                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net", "Postgres",
-                "Schemas", "ServiceKit", "Templates", httpTypes, logging, serviceLifecycle,
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Net",
+                "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", "Templates", httpTypes, logging,
+                serviceLifecycle,
             ]
         ),
         target(
             "Features/Status",
             [
-                "EventLoop", "HTTPServer", "Journal", "JSON", "Postgres", "PrometheusMetrics", "Schemas", "ServiceKit",
-                httpTypes, logging, serviceLifecycle,
+                "Endpoints", "EventLoop", "HTTPServer", "Journal", "JSON", "Postgres", "PrometheusMetrics", "Runtime",
+                "Schemas", "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
             "Features/Webhooks",
             [
-                "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres", "Schemas",
-                "ServiceKit", deque, httpTypes, logging, serviceLifecycle,
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", deque, httpTypes, logging, serviceLifecycle,
             ]
         ),
 
@@ -192,9 +215,10 @@ let package = Package(
         target(
             "Server",
             [
-                "Accounts", "Callbacks", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer", "Journal",
-                "KakaoAPI", "KakaoRelay", "Locking", "LogOutput", "Messages", "Net", "Postgres", "Pushes", "ServiceKit",
-                "Sharing", "Status", "Webhooks", logging, serviceLifecycle,
+                "Accounts", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
+                "Identity", "Journal", "KakaoAPI", "KakaoRelay", "Keys", "Locking", "LogOutput", "Messages", "Net",
+                "Postgres", "Pushes", "Runtime", "ServiceKit", "Settings", "Sharing", "Status", "Webhooks", logging,
+                serviceLifecycle,
             ]
         ),
 
@@ -202,10 +226,10 @@ let package = Package(
         executable(
             "Programs/push-server",
             [
-                "Accounts", "Callbacks", "Crypto", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
-                "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Schemas", "Server",
-                "ServiceKit", "Templates", argumentParser, httpTypes, logging, serviceLifecycle, subprocess,
-                systemPackage, unixSignals,
+                "Accounts", "Callbacks", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "JSON", "KakaoAPI", "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime",
+                "Schemas", "Server", "Settings", "Templates", argumentParser, httpTypes, logging, serviceLifecycle,
+                subprocess, systemPackage, unixSignals,
             ]
         ),
         executable("Programs/kakao-sandbox", ["EventLoop", "KakaoSandbox", argumentParser, logging]),
@@ -217,8 +241,8 @@ let package = Package(
             "Tools/delivery-proof",
             [
                 "Accounts", "CLinux", "EventLoop", "HTTPClient", "JSON", "KakaoSandbox", "Locking", "LogOutput",
-                "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Server", "ServiceKit", argumentParser,
-                deque, httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
+                "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes", "Runtime", "Server", argumentParser, deque,
+                httpTypes, logging, serviceLifecycle, subprocess, systemPackage, unixSignals,
             ]
         ),
         // Used by scripts/bench.
@@ -262,11 +286,12 @@ let package = Package(
         tests(
             "PushServiceTests",
             [
-                "Accounts", "Callbacks", "CLibssl", "Crypto", "Devices", "EventLoop", "HTTPClient", "HTTPServer",
-                "Journal", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Locking", "LogOutput",
-                "Messages", "Net", "Postgres", "PrivatePostgres", "PrometheusMetrics", "push-server", "Pushes",
-                "Schemas", "Server", "ServiceKit", "Sharing", "Status", "Templates", "TestSupport", "Webhooks",
-                argumentParser, coreMetrics, httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
+                "Accounts", "Callbacks", "CLibssl", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
+                "HTTPServer", "Identity", "Journal", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox",
+                "Keys", "Locking", "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "PrometheusMetrics",
+                "push-server", "Pushes", "Runtime", "Schemas", "Server", "ServiceKit", "Settings", "Sharing", "Status",
+                "Templates", "TestSupport", "Webhooks", argumentParser, coreMetrics, httpTypes, logging,
+                serviceLifecycle, subprocess, systemPackage,
             ]
         ),
         tests("Tools/DeliveryProofTests", ["delivery-proof"]),

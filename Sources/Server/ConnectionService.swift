@@ -1,8 +1,9 @@
-internal import HTTPClient
-internal import Journal
-internal import Postgres
-internal import ServiceKit
-internal import ServiceLifecycle
+import HTTPClient
+import Journal
+import Postgres
+import Runtime
+import ServiceKit
+import ServiceLifecycle
 
 /// The connections to PostgreSQL and Kakao, and the files of the journal. They close last, since the rest needs them.
 struct ConnectionService: Service {

@@ -1,13 +1,16 @@
-internal import Accounts
-internal import Callbacks
-internal import Devices
-internal import KakaoRelay
-internal import Messages
-internal import Pushes
-internal import ServiceKit
-internal import Sharing
-internal import Status
-internal import Webhooks
+import Accounts
+import Callbacks
+import Devices
+import Endpoints
+import KakaoRelay
+import Keys
+import Messages
+import Pushes
+import ServiceKit
+import Settings
+import Sharing
+import Status
+import Webhooks
 
 /// All features, in the order of the OpenAPI document.
 let features = [

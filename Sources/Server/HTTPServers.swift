@@ -1,8 +1,11 @@
-internal import EventLoop
-internal import HTTPServer
-internal import Logging
-internal import ServiceKit
-internal import Status
+import Endpoints
+import EventLoop
+import HTTPServer
+import Identity
+import Logging
+import Runtime
+import ServiceKit
+import Status
 
 /// The HTTP servers, one for each port.
 ///

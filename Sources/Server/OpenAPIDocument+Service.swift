@@ -1,4 +1,5 @@
-package import ServiceKit
+package import Endpoints
+import Runtime
 
 extension OpenAPIDocument {
     /// The document of all operations of the service, whatever a server's settings are.

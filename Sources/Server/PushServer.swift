@@ -1,17 +1,19 @@
-internal import Callbacks
-internal import Crypto
-internal import Devices
-internal import Dispatch
-internal import EventLoop
-internal import HTTPServer
-internal import Journal
-internal import Locking
+import Callbacks
+import Crypto
+import Devices
+import Dispatch
+import EventLoop
+import HTTPServer
+import Identity
+import Journal
+import Locking
 package import LogOutput
 package import Logging
 package import Postgres
-internal import ServiceKit
-internal import ServiceLifecycle
-internal import Status
+import Runtime
+import ServiceKit
+import ServiceLifecycle
+import Status
 
 /// The complete server: the features, and the order of startup and shutdown.
 package final class PushServer: Service {

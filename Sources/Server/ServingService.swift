@@ -1,10 +1,13 @@
-internal import EventLoop
-internal import HTTPClient
-internal import HTTPServer
-internal import Logging
-internal import Postgres
-internal import ServiceKit
-internal import ServiceLifecycle
+import Endpoints
+import EventLoop
+import HTTPClient
+import HTTPServer
+import Logging
+import Postgres
+import Runtime
+import ServiceKit
+import ServiceLifecycle
+import Settings
 
 /// The HTTP servers and the work in the background: they begin when the database is ready, and stop together.
 struct ServingService: Service {

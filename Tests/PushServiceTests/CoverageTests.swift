@@ -1,7 +1,7 @@
+import Endpoints
 import FoundationEssentials
 import JSON
 import Server
-import ServiceKit
 import Testing
 
 /// `docs/kakao-coverage.md`, compared with the OpenAPI document.

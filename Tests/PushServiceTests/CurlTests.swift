@@ -1,8 +1,9 @@
+import Endpoints
 import HTTPClient
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
+import Settings
 import Subprocess
 import SystemPackage
 import TestSupport

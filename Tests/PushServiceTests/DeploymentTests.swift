@@ -2,7 +2,7 @@ import FoundationEssentials
 import Testing
 
 @testable import Server
-@testable import ServiceKit
+@testable import Settings
 
 /// Tests of the files for the container image and compose.
 @Suite(.timeLimit(.minutes(5))) struct DeploymentTests {

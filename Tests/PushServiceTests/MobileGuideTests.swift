@@ -2,11 +2,12 @@ import FoundationEssentials
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import Subprocess
 import SystemPackage
 import TestSupport
 import Testing
+@testable import Settings
+@testable import Identity
 
 /// Tests of the Swift file for phone apps in `docs/mobile.md`, compiled unchanged and run against a server.
 @Suite(.timeLimit(.minutes(5))) struct MobileGuideTests {

@@ -1,12 +1,13 @@
 import HTTPClient
 import HTTPServer
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Endpoints
 
 /// Tests that logs and metrics contain no secrets.
 @Suite(.timeLimit(.minutes(5))) struct SecrecyTests {

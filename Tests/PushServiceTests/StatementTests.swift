@@ -8,8 +8,12 @@ import Testing
 @testable import Accounts
 @testable import Callbacks
 @testable import Devices
+@testable import Endpoints
+@testable import Identity
+@testable import Keys
 @testable import Messages
 @testable import Pushes
+@testable import Runtime
 @testable import ServiceKit
 @testable import Sharing
 @testable import Status

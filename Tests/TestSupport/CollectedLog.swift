@@ -1,4 +1,4 @@
-internal import Locking
+import Locking
 package import Logging
 
 /// An in-memory log of all levels.

@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Glibc
+import EventLoop
+import Glibc
 
 /// Blocking TCP sockets on the loopback address. The caller closes them. Programs that are started meanwhile do not
 /// inherit them.

@@ -1,6 +1,6 @@
-internal import Glibc
-internal import Subprocess
-internal import SystemPackage
+import Glibc
+import Subprocess
+import SystemPackage
 
 /// Programs of the system or of this package that a test runs to their end: `curl`, `openssl`.
 package enum Program {

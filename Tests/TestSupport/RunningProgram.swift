@@ -1,8 +1,8 @@
-internal import FoundationEssentials
-internal import Glibc
-internal import Locking
-internal import Subprocess
-internal import SystemPackage
+import FoundationEssentials
+import Glibc
+import Locking
+import Subprocess
+import SystemPackage
 
 /// A program of this package that runs beside the test, with exactly the given environment.
 package final class RunningProgram: Sendable {

@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Glibc
+import EventLoop
+import Glibc
 
 /// The server's end of a connection on this machine, as listed by the kernel.
 package struct ServerSocket {

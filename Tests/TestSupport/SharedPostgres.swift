@@ -1,5 +1,5 @@
-internal import Glibc
-internal import PrivatePostgres
+import Glibc
+import PrivatePostgres
 
 /// The PostgreSQL server that the tests of a process share. It is the server of `TEST_POSTGRES_URL`, or a private one
 /// that is started on first use and ends with the process.

@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Glibc
+import EventLoop
+import Glibc
 
 /// A listening socket whose queue is full, so that the kernel answers no further connection.
 package final class SilentListener {

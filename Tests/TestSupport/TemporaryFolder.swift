@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import FoundationEssentials
+import EventLoop
+import FoundationEssentials
 package import Glibc
-internal import Locking
+import Locking
 
 /// Temporary folders that are removed when the process ends.
 package enum TemporaryFolder {

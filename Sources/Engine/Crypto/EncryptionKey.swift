@@ -1,4 +1,4 @@
-internal import CLibssl
+import CLibssl
 
 /// A key of AES-256-GCM (NIST SP 800-38D), which encrypts and authenticates. It prints as `***`.
 ///

@@ -1,4 +1,4 @@
-internal import CLibssl
+import CLibssl
 
 /// Message authentication codes by HMAC with SHA-256 (RFC 2104).
 package enum HMACSHA256 {

@@ -1,4 +1,4 @@
-internal import CLibssl
+import CLibssl
 
 /// SHA-256 as OpenSSL computes it.
 package enum SHA256Digest {

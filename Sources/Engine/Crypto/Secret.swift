@@ -1,4 +1,4 @@
-internal import CLibssl
+import CLibssl
 
 /// A secret text, which prints as `***` and is compared in constant time.
 package struct Secret: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

@@ -1,4 +1,4 @@
-internal import CLibssl
+import CLibssl
 
 /// A signature algorithm of tokens (RFC 7518 §3.1). `none` is not supported.
 package enum SignatureAlgorithm: String, Sendable {

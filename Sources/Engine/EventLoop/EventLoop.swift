@@ -1,9 +1,9 @@
-internal import CLinux
-internal import DequeModule
+import CLinux
+import DequeModule
 package import Dispatch
-internal import Glibc
-internal import Locking
-internal import Synchronization
+import Glibc
+import Locking
+import Synchronization
 
 /// A loop that waits for sockets, timers and jobs, and runs all of them on one thread.
 ///

@@ -1,5 +1,5 @@
-internal import CLinux
-internal import Glibc
+import CLinux
+import Glibc
 
 /// The event loops of a process, one per core.
 package final class EventLoopGroup: Sendable {

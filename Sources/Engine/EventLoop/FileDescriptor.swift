@@ -1,5 +1,5 @@
-internal import CLinux
-internal import Glibc
+import CLinux
+import Glibc
 
 /// A file descriptor with one owner, closed exactly once, when its owner releases it.
 ///

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// A point in time on a clock that never steps back and includes the time for which the machine was suspended
 /// (`CLOCK_BOOTTIME`).

@@ -1,4 +1,4 @@
-internal import CLinux
+import CLinux
 
 /// The events that a loop waits for on a descriptor.
 package struct Interest: OptionSet, Sendable {

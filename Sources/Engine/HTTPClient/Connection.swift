@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import HTTPTypes
-internal import Net
+import EventLoop
+import HTTPTypes
+import Net
 
 /// A connection to one origin. It carries at most one request at a time.
 final class Connection {

@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import Glibc
-internal import Net
+import EventLoop
+import Glibc
+import Net
 
 /// Establishes connections: looks up the host, connects, asks the proxy if there is one, and performs the TLS handshake.
 final class Connector: @unchecked Sendable {

@@ -1,4 +1,4 @@
-internal import HTTPTypes
+import HTTPTypes
 
 extension HTTPClientRequest {
     /// The header fields that say where a message ends. Only the client writes them: two parties that disagree about a

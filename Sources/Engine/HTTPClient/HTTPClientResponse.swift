@@ -1,5 +1,5 @@
 package import HTTPTypes
-internal import Net
+import Net
 
 /// A complete response.
 package struct HTTPClientResponse: Sendable {

@@ -1,4 +1,4 @@
-internal import EventLoop
+import EventLoop
 package import HTTPTypes
 
 /// A response whose body is read while it arrives: ``HTTPClient/stream(_:_:)``.

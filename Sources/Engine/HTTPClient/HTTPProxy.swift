@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Net
+import FoundationEssentials
+import Net
 
 /// An HTTP proxy that is asked for a tunnel to the host of each connection (`CONNECT`, RFC 9110 §9.3.6).
 package struct HTTPProxy: Sendable, Equatable, CustomStringConvertible {

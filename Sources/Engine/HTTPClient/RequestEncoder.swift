@@ -1,4 +1,4 @@
-internal import HTTPTypes
+import HTTPTypes
 
 /// Serializes requests (RFC 9112 §2.1).
 struct RequestEncoder {

@@ -1,4 +1,4 @@
-internal import Net
+import Net
 
 /// What the TLS connections of a client share: the context, and the latest session with each origin.
 ///

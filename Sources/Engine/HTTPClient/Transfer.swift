@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import HTTPTypes
+import EventLoop
+import HTTPTypes
 
 /// A request in flight and the continuation of its caller.
 ///

@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import HTTPTypes
-internal import Net
+import EventLoop
+import HTTPTypes
+import Net
 
 /// The requests of a client: those in flight, those that wait for a connection, and their timeouts.
 final class TransferQueue: @unchecked Sendable {

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// The open files that a server needs. Each connection is one.
 package struct OpenFiles: Sendable {

@@ -1,6 +1,6 @@
 package import HTTPTypes
 package import JSON
-internal import Net
+import Net
 
 /// An error that is shown to the caller as `application/problem+json` (RFC 9457), with Kakao's members `code` and `msg`
 /// added.

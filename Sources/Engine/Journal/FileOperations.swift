@@ -1,5 +1,5 @@
 package import EventLoop
-internal import Glibc
+import Glibc
 
 /// The system calls of a journal that can fail or hang because of the disk. Tests replace them.
 package struct FileOperations: Sendable {

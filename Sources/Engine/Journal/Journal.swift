@@ -1,8 +1,8 @@
-internal import Dispatch
+import Dispatch
 package import EventLoop
 package import FoundationEssentials
-internal import Glibc
-internal import Locking
+import Glibc
+import Locking
 package import Logging
 
 /// A queue of opaque records on disk that wait to be stored elsewhere.

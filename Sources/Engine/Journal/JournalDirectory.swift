@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Glibc
+import EventLoop
+import Glibc
 
 /// A journal's directory, with the names, sizes and owners of its files.
 ///

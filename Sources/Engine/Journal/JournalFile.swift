@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Glibc
+import EventLoop
+import Glibc
 
 /// A file of records. It stays locked for the lifetime of this object.
 final class JournalFile: Sendable {

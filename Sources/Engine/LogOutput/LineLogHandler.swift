@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 package import Logging
 
 /// The format of a log line.

@@ -1,8 +1,8 @@
-internal import Dispatch
-internal import Glibc
-internal import Locking
+import Dispatch
+import Glibc
+import Locking
 package import Logging
-internal import Synchronization
+import Synchronization
 
 /// A bounded buffer of log lines that a background queue writes out, so that logging never waits for a disk or a
 /// terminal.

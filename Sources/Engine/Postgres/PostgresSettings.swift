@@ -1,5 +1,5 @@
-internal import CLibpq
-internal import Glibc
+import CLibpq
+import Glibc
 
 /// The connection settings of a database.
 ///

@@ -1,5 +1,5 @@
-internal import DequeModule
-internal import EventLoop
+import DequeModule
+import EventLoop
 
 /// A statement over arrays, by which a ``StatementCoalescer`` serves many callers at once:
 /// `INSERT … SELECT … FROM unnest($1, $2)`.

@@ -1,5 +1,5 @@
 package import CoreMetrics
-internal import Locking
+import Locking
 
 /// A swift-metrics factory that keeps metrics for Prometheus to scrape.
 ///

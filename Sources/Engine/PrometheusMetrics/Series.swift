@@ -1,6 +1,6 @@
-internal import CoreMetrics
-internal import Locking
-internal import Synchronization
+import CoreMetrics
+import Locking
+import Synchronization
 
 /// A metric with one set of labels that records values and writes them on request.
 protocol Series: AnyObject, Sendable {

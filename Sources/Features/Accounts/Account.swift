@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
+import Schemas
 
 /// The state of an account.
 enum AccountState: String, CaseIterable, Sendable, StoredChoice {

@@ -1,14 +1,18 @@
-internal import Crypto
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPServer
-internal import KakaoAPI
-internal import Locking
-internal import Logging
-internal import Net
-internal import Postgres
+import Crypto
+package import Endpoints
+import FoundationEssentials
+import HTTPClient
+import HTTPServer
+import Identity
+import KakaoAPI
+import Locking
+import Logging
+import Net
+import Postgres
+package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
+import Settings
 
 /// The users whose Kakao tokens the server keeps: logins, refreshes, access tokens for other backends, unlinks.
 package struct AccountFeature: Feature {

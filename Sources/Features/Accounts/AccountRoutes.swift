@@ -1,13 +1,15 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Logging
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Logging
+import Postgres
+import Runtime
+import Schemas
+import ServiceKit
 
 /// `/v1/accounts`: the accounts, without their tokens, and access tokens for other backends.
 struct AccountRoutes: RouteCollection {

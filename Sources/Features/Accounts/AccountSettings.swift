@@ -1,5 +1,5 @@
 package import Crypto
-package import ServiceKit
+package import Settings
 
 /// The settings of accounts: the keys that encrypt users' tokens, and the addresses that users return to after a login.
 package struct AccountSettings: SettingsGroup {

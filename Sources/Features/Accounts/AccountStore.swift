@@ -1,7 +1,6 @@
-internal import Crypto
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Crypto
+import FoundationEssentials
+import Postgres
 
 /// The accounts in PostgreSQL. The statements that change them are in `Transitions`.
 final class AccountStore: Sendable {

@@ -1,5 +1,6 @@
-internal import Postgres
-internal import ServiceKit
+import Postgres
+import Runtime
+import ServiceKit
 
 /// Ends accounts when their users log out, leave the app or are erased.
 struct AccountUserObserver: UserObserver {

@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import FoundationEssentials
+import Postgres
+import Runtime
+import Schemas
 
 /// The webhooks about accounts whose users must log in again.
 enum AccountWebhooks {

@@ -1,6 +1,6 @@
-internal import Crypto
-internal import KakaoAPI
-internal import ServiceKit
+import Crypto
+import KakaoAPI
+import Settings
 
 /// The app keys at Kakao that tokens are issued for.
 struct LoginApp: Sendable {

@@ -1,7 +1,9 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import JSON
+import Runtime
+import ServiceKit
 
 // The problems of operations on accounts.
 extension ProblemKind {

@@ -1,9 +1,11 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import Identity
+import JSON
+import KakaoAPI
+import Runtime
+import Schemas
 
 /// `POST /v1/user/logout` and `POST /v1/user/unlink`, as in Kakao's API, with their consequences here: the tokens of the
 /// account are deleted, and an unlink withdraws the user's devices.

@@ -1,8 +1,8 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import EventLoop
+import FoundationEssentials
+import Logging
+import Postgres
+import Runtime
 
 /// Deletes old link callbacks and events in the background, in steps that are too small to delay other work.
 struct CallHousekeeper: Sendable {

@@ -1,10 +1,12 @@
-internal import EventLoop
-internal import HTTPServer
-internal import HTTPTypes
-internal import Journal
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import Journal
+import Logging
+import Postgres
+import Runtime
+import ServiceKit
 
 /// The intake of calls from Kakao, which waits 3 seconds and does not call again. Each call is stored, or appended to
 /// the journal while PostgreSQL is unavailable.

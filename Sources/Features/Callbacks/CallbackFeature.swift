@@ -1,5 +1,9 @@
+package import Endpoints
+import Identity
+package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
+import Settings
 
 /// Calls from Kakao: shared messages, failed tokens, unlinked users, account events.
 package struct CallbackFeature: Feature {

@@ -1,4 +1,5 @@
-internal import ServiceKit
+import Runtime
+import ServiceKit
 
 /// A kind of call from Kakao: the label `kind`.
 enum NoticeKind: String, CaseIterable, Sendable {

@@ -1,4 +1,4 @@
-package import ServiceKit
+package import Settings
 
 /// The settings of calls from Kakao.
 package struct CallbackSettings: SettingsGroup {

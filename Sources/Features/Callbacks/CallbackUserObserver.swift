@@ -1,4 +1,4 @@
-internal import ServiceKit
+import ServiceKit
 
 /// The erasure of a user from the stored calls.
 struct CallbackUserObserver: UserObserver {

@@ -1,7 +1,8 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
+import Runtime
+import Schemas
 
 /// The webhooks about calls from Kakao.
 struct CallbackWebhooks: Sendable {

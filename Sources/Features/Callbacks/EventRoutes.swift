@@ -1,10 +1,11 @@
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import Identity
+import JSON
+import Schemas
 
 /// `/kakao/unlink` and `/kakao/account-events`, which Kakao calls, and `/v1/events`, where operators read the events.
 struct EventRoutes: RouteCollection {

@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import FoundationEssentials
+import Postgres
+import Runtime
+import ServiceKit
 
 /// The events in PostgreSQL.
 struct EventStore: Sendable {

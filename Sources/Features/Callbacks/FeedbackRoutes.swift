@@ -1,6 +1,7 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import ServiceKit
 
 /// `/kakao/push/feedback/{secret}`, where Kakao reports push tokens that it could not deliver to (`return_url`, Kakao
 /// Push).

@@ -1,8 +1,9 @@
-internal import EventLoop
-internal import Journal
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import Journal
+import Logging
+import Postgres
+import Runtime
 
 /// A background worker that stores the calls in the journal as soon as PostgreSQL is available.
 actor JournalReplayer {

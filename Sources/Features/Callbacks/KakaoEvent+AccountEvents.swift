@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import JSON
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Identity
+import JSON
 
 extension KakaoEvent {
     /// How far in the future a token may have been issued, in seconds. Kakao sends an event only once, so a slightly

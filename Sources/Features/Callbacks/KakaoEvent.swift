@@ -1,8 +1,9 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import Schemas
+import ServiceKit
 
 /// An event that Kakao reported about a user.
 struct KakaoEvent: Sendable {

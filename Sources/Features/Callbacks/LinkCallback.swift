@@ -1,7 +1,8 @@
-internal import FoundationEssentials
-internal import JSON
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import Schemas
+import ServiceKit
 
 /// A callback of Kakao for one Kakao Link message that reached a chat room.
 struct LinkCallback: Sendable {

@@ -1,8 +1,9 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import JSON
+import Schemas
+import ServiceKit
 
 /// An export of link callbacks, as fast as the client reads it.
 struct LinkCallbackExport: Sendable {

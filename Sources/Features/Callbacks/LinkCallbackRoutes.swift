@@ -1,9 +1,11 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import Runtime
+import Schemas
+import ServiceKit
 
 /// `/kakao/link/callback`, which Kakao calls, and `/v1/link/callbacks`, where operators read the callbacks.
 struct LinkCallbackRoutes: RouteCollection {

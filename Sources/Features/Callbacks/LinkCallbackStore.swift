@@ -1,6 +1,8 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
+import Runtime
+import ServiceKit
 
 /// The link callbacks in PostgreSQL.
 final class LinkCallbackStore: Sendable {

@@ -1,8 +1,9 @@
-internal import FoundationEssentials
-internal import JSON
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import Postgres
+import Schemas
+import ServiceKit
 
 /// A call from Kakao, parsed and authenticated, with all data that is needed to store it.
 ///

@@ -1,4 +1,4 @@
-internal import ServiceKit
+import ServiceKit
 
 /// A store of calls from Kakao, which also carries out what follows from them. Live calls and calls of the journal use
 /// the same statements.

@@ -1,7 +1,7 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import Schemas
-internal import ServiceKit
+import HTTPServer
+import HTTPTypes
+import Identity
+import Schemas
 
 /// The rejection of a security event token, as reported to its sender (RFC 8935 §2.3).
 struct SecurityEventRefusal: Error {

@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Schemas
+import ServiceKit
 
 extension TokenFailure {
     /// The fields of a report (Kakao Push, `return_url`).

@@ -1,10 +1,10 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
 package import KakaoAPI
 package import Postgres
-internal import Schemas
-internal import ServiceKit
+import Schemas
 
 /// The key of a device, here and at Kakao.
 struct DeviceKey: Hashable, Sendable {

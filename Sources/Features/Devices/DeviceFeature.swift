@@ -1,6 +1,9 @@
-internal import EventLoop
-internal import KakaoAPI
-internal import Postgres
+package import Endpoints
+import EventLoop
+import Identity
+import KakaoAPI
+import Postgres
+package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
 

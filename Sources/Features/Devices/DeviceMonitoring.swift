@@ -1,5 +1,5 @@
-internal import Postgres
-internal import ServiceKit
+import Postgres
+import Runtime
 
 /// The report on devices for operators.
 struct DeviceMonitoring: Sendable {

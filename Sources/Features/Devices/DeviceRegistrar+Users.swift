@@ -1,8 +1,9 @@
-internal import EventLoop
-internal import HTTPServer
-internal import HTTPTypes
-internal import KakaoAPI
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import KakaoAPI
+import Runtime
 
 /// Operations on all devices of one user.
 extension DeviceRegistrar {

@@ -1,10 +1,11 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import KakaoAPI
+import Postgres
+import Runtime
 
 /// Registers and withdraws devices: stores a change, calls Kakao, stores Kakao's response.
 ///

@@ -1,10 +1,11 @@
-internal import EventLoop
-internal import HTTPServer
-internal import JSON
-internal import KakaoAPI
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import HTTPServer
+import Identity
+import JSON
+import KakaoAPI
+import Postgres
+import Schemas
 
 /// A device as its app describes it.
 struct DeviceRegistration: Sendable {

@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import Logging
-internal import ServiceKit
+import EventLoop
+import Logging
+import Runtime
 
 extension DeviceRegistrar {
     /// Returns the worker that schedules renewals of push tokens before the tokens expire at Kakao. It only makes the

@@ -1,8 +1,10 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import Identity
+import KakaoAPI
+import Runtime
+import Schemas
 
 /// The operations below `/v1/devices`: the devices of the user of an access token or, with an operator key, of the user
 /// in `uuid`.

@@ -1,4 +1,4 @@
-package import ServiceKit
+package import Settings
 
 /// The settings of devices. Those of `devices.*` that concern credentials and users are in ``IdentitySettings``.
 package struct DeviceSettings: SettingsGroup {

@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 /// Reads of registered devices, whether Kakao has confirmed them or not. Withdrawn devices are not returned.
 extension DeviceStore {

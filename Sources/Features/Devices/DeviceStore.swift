@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Postgres
+import EventLoop
+import Postgres
 
 /// The devices in PostgreSQL.
 ///

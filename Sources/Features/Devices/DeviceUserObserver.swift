@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import EventLoop
+import Logging
+import Postgres
+import ServiceKit
 
 /// Withdraws devices when their user leaves the app or is erased, or when their tokens fail.
 struct DeviceUserObserver: UserObserver {

@@ -1,9 +1,10 @@
-internal import FoundationEssentials
-internal import JSON
-internal import KakaoAPI
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import KakaoAPI
+import Postgres
+import Runtime
+import Schemas
 
 /// The webhooks about withdrawn devices.
 enum DeviceWebhooks {

@@ -1,9 +1,11 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import Identity
+import JSON
+import KakaoAPI
+import Runtime
+import Schemas
 
 /// The operations `/v1/push/register`, `/tokens` and `/deregister` in the format of Kakao's API, and the same under
 /// `/v2/push`.

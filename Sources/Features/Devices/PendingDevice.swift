@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+import FoundationEssentials
 
 /// A device with a change that Kakao has not confirmed, leased by the server that calls Kakao about it.
 struct PendingDevice: Sendable {

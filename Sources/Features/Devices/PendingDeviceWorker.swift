@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import Logging
-internal import ServiceKit
+import EventLoop
+import Logging
+import Runtime
 
 /// Calls Kakao in the background about pending devices, for example those whose calls failed while the app waited.
 struct PendingDeviceWorker: Sendable {

@@ -1,4 +1,4 @@
-internal import KakaoAPI
+import KakaoAPI
 
 /// A device with its push token, as stored here or at Kakao.
 struct PushToken: Sendable, Hashable {

@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+import FoundationEssentials
 
 /// The schedule by which push tokens are renewed before they expire at Kakao.
 struct RenewalTime: Sendable {

@@ -1,8 +1,10 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import KakaoAPI
+import Runtime
+import Schemas
+import ServiceKit
 
 /// The operators' operations for one user: `GET /v1/users/{uuid}/devices`, `POST /v1/users/{uuid}/sync`, `DELETE
 /// /v1/users/{uuid}`.

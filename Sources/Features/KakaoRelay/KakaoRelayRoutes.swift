@@ -1,12 +1,15 @@
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
-internal import Templates
+import Endpoints
+import FoundationEssentials
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import Identity
+import JSON
+import KakaoAPI
+import Runtime
+import Schemas
+import ServiceKit
+import Templates
 
 /// Kakao's calls on behalf of users, with Kakao's paths, parameters and responses, so that clients written for Kakao's
 /// API work after a change of their host. The server adds the credential, which no client has to keep.

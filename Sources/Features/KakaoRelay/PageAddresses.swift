@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// The addresses of other pages in Kakao's responses. They lead to Kakao, where the callers of this server have no
 /// credential.

@@ -1,5 +1,7 @@
-internal import KakaoAPI
-internal import Locking
+package import Endpoints
+import KakaoAPI
+import Locking
+package import Runtime
 package import ServiceKit
 
 /// Kakao's calls on behalf of users.

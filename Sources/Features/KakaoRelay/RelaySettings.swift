@@ -1,5 +1,7 @@
-internal import KakaoAPI
-package import ServiceKit
+package import Endpoints
+import KakaoAPI
+import ServiceKit
+package import Settings
 
 /// The settings of relayed calls.
 package struct RelaySettings: SettingsGroup {

@@ -1,10 +1,11 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import KakaoAPI
-internal import Locking
-internal import Postgres
-internal import ServiceKit
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import KakaoAPI
+import Locking
+import Postgres
+import Runtime
+import ServiceKit
 
 /// The friends lists of senders, in which Kakao names friends by uuid. A list is read when a message needs it, and kept for
 /// ten minutes.

@@ -1,6 +1,8 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import KakaoAPI
+import Runtime
+import ServiceKit
 
 /// How a request names the receivers of a message.
 enum Addressing: String, Sendable {

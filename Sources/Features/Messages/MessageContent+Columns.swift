@@ -1,6 +1,6 @@
-internal import JSON
-internal import Schemas
-internal import ServiceKit
+import JSON
+import Schemas
+import ServiceKit
 
 // The columns of a message's content.
 extension MessageContent {

@@ -1,8 +1,10 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Runtime
+import ServiceKit
 
 /// Makes the requests that send messages, with the tokens of their senders.
 struct MessageCourier: Sendable {

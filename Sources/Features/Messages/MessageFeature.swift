@@ -1,7 +1,9 @@
-internal import EventLoop
-internal import KakaoAPI
-internal import Locking
+package import Endpoints
+import EventLoop
+import KakaoAPI
+import Locking
 package import Postgres
+package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
 

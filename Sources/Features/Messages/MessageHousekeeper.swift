@@ -1,8 +1,8 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import EventLoop
+import FoundationEssentials
+import Logging
+import Postgres
+import Runtime
 
 /// Ends messages that no server has ended, and deletes old messages and the quotas of past days.
 struct MessageHousekeeper: Sendable {

@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import Locking
-internal import Postgres
-internal import ServiceKit
+import EventLoop
+import Locking
+import Postgres
+import Runtime
 
 /// The notifications of this server and of others that there are messages to send.
 final class MessageNotices: Sendable {

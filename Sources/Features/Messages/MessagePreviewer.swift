@@ -1,8 +1,10 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import KakaoAPI
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import KakaoAPI
+import Runtime
+import ServiceKit
 
 /// Says for each receiver of a message whether it would be sent, without sending anything.
 struct MessagePreviewer: Sendable {

@@ -1,5 +1,4 @@
-internal import Postgres
-internal import ServiceKit
+import Postgres
 
 /// A quota of messages for a day.
 enum MessageQuota: String, Sendable, CaseIterable {

@@ -1,11 +1,13 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
-internal import Templates
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import Postgres
+import Runtime
+import Schemas
+import ServiceKit
+import Templates
 
 /// `/v1/messages`: KakaoTalk messages in the name of users, to themselves or to their friends.
 struct MessageRoutes: RouteCollection {

@@ -1,12 +1,13 @@
-internal import DequeModule
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import KakaoAPI
-internal import Logging
-internal import Postgres
-internal import ServiceKit
-internal import ServiceLifecycle
+import DequeModule
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import KakaoAPI
+import Logging
+import Postgres
+import Runtime
+import ServiceLifecycle
 
 /// Sends stored messages: claims receivers that are due, makes a bounded number of requests at a time, and stores what
 /// became of each receiver.

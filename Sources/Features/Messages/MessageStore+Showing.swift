@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
+import Runtime
 
 // Messages for operators.
 extension MessageStore {

@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
+import Runtime
 
 /// The messages in PostgreSQL, for the sender. The statements that change them are in `Transitions`.
 final class MessageStore: Sendable {

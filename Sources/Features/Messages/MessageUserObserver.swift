@@ -1,5 +1,5 @@
-internal import Postgres
-internal import ServiceKit
+import Postgres
+import ServiceKit
 
 /// The erasure of a user from messages.
 ///

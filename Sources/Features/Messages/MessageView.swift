@@ -1,10 +1,12 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
-internal import Templates
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import JSON
+import KakaoAPI
+import Runtime
+import Schemas
+import ServiceKit
+import Templates
 
 // The parsing of messages from requests, and their JSON in responses.
 

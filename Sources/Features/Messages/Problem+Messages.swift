@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import ServiceKit
+import Endpoints
+import HTTPTypes
 
 extension ProblemKind {
     static let messageEnded = ProblemKind(.conflict, "message-ended", "The message has ended.")

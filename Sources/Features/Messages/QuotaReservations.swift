@@ -1,9 +1,10 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import Postgres
+import ServiceKit
 
 /// Counts messages that other features send against the same quotas.
 struct QuotaReservations: MessageReservationSource {

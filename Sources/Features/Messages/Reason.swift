@@ -1,5 +1,5 @@
-internal import KakaoAPI
-internal import Schemas
+import KakaoAPI
+import Schemas
 
 /// Why a receiver was not reached, or is not reached yet.
 enum Reason: String, Sendable, CaseIterable {

@@ -1,7 +1,8 @@
-internal import HTTPClient
-internal import HTTPServer
-internal import KakaoAPI
-internal import ServiceKit
+import Endpoints
+import HTTPClient
+import HTTPServer
+import KakaoAPI
+import Runtime
 
 /// What became of a claimed receiver: the values of its columns. `docs/messages.md` has the whole table.
 struct ReceiverResult: Sendable, Equatable {

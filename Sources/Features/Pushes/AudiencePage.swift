@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 /// A page of an audience: the users that one step of the preparation reads.
 struct AudiencePage: Sendable {

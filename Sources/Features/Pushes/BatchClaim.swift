@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import ServiceKit
+import FoundationEssentials
+import Runtime
 
 /// A batch that a server has claimed.
 struct BatchClaim: Sendable {

@@ -1,6 +1,6 @@
-internal import HTTPClient
-internal import KakaoAPI
-internal import ServiceKit
+import HTTPClient
+import KakaoAPI
+import Runtime
 
 /// The result of an attempt to send a batch. `docs/delivery.md` has the whole table.
 enum BatchResult: Sendable {

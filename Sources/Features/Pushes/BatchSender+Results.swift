@@ -1,7 +1,8 @@
-internal import EventLoop
-internal import KakaoAPI
-internal import Logging
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import KakaoAPI
+import Logging
+import Runtime
 
 // The results of batches, which ``WorkQueue/persist(pending:_:)`` keeps until they are stored.
 extension BatchSender {

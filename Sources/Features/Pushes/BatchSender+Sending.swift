@@ -1,8 +1,8 @@
-internal import DequeModule
-internal import EventLoop
-internal import KakaoAPI
-internal import Logging
-internal import ServiceKit
+import DequeModule
+import EventLoop
+import KakaoAPI
+import Logging
+import Runtime
 
 // Requests to Kakao, and the sender's reactions to their results.
 extension BatchSender {

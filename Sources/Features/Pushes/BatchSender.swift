@@ -1,10 +1,10 @@
-internal import DequeModule
-internal import EventLoop
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Logging
-internal import ServiceKit
-internal import ServiceLifecycle
+import DequeModule
+import EventLoop
+import FoundationEssentials
+import KakaoAPI
+import Logging
+import Runtime
+import ServiceLifecycle
 
 /// Sends batches to Kakao: claims batches that are due, keeps a bounded number of requests in flight, and stores the
 /// result of each.

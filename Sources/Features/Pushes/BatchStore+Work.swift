@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
+import Runtime
 
 // The batches as the work of a queue.
 extension BatchStore: WorkStore {

@@ -1,13 +1,16 @@
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Locking
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Locking
+import Postgres
+import Runtime
+import Schemas
+import ServiceKit
+import Settings
 
 /// Performs dry runs: finds out what a push would send, and stores and sends nothing.
 struct DryRuns: Sendable {

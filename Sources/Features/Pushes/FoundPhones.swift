@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 // The statements that read the pages of an audience (``AudiencePage``). A phone is a stored device that is not withdrawn.
 //

@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 /// Removes pushes from PostgreSQL after their retention time.
 ///

@@ -1,5 +1,5 @@
-internal import DequeModule
-internal import KakaoAPI
+import DequeModule
+import KakaoAPI
 
 /// The state of a push that this server sends.
 final class OutgoingPush {

@@ -1,7 +1,8 @@
-internal import FoundationEssentials
+import Endpoints
+import FoundationEssentials
 package import JSON
-internal import KakaoAPI
-internal import ServiceKit
+import KakaoAPI
+import Runtime
 
 /// The audience of a push.
 package enum PushAudience: Sendable {

@@ -1,11 +1,10 @@
-internal import EventLoop
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Locking
-internal import Schemas
-internal import ServiceKit
-internal import ServiceLifecycle
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import JSON
+import Locking
+import Schemas
+import ServiceLifecycle
 
 /// The route `GET /v1/pushes/{id}/events`: the progress of a push as server-sent events (WHATWG HTML §9.2).
 ///

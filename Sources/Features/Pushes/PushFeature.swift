@@ -1,8 +1,11 @@
-internal import KakaoAPI
-internal import Locking
+package import Endpoints
+import KakaoAPI
+import Locking
 package import Postgres
+package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
+import Settings
 
 /// Pushes and the audiences that they are sent to.
 package struct PushFeature: Feature {

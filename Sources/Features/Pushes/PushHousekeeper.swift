@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import Logging
-internal import ServiceKit
+import EventLoop
+import FoundationEssentials
+import Logging
+import Runtime
 
 /// Removes old pushes and unused parts of audiences in the background, in steps that are too small to delay other work, and
 /// ends pushes that were not approved in time.

@@ -1,5 +1,5 @@
-internal import JSON
-internal import KakaoAPI
+import JSON
+import KakaoAPI
 
 /// Kakao's `push_message`: a JSON object in the format of one version of the Push API, forwarded as the operator wrote
 /// it.

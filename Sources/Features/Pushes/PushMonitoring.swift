@@ -1,5 +1,6 @@
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import Postgres
+import Runtime
 
 /// The numbers of unfinished pushes and of their batches in the database, for all servers together.
 struct PushQueue: Sendable {

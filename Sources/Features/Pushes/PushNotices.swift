@@ -1,8 +1,8 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import Locking
-internal import Postgres
-internal import ServiceKit
+import EventLoop
+import FoundationEssentials
+import Locking
+import Postgres
+import Runtime
 
 /// The notifications of this server and of others that there is work on pushes.
 final class PushNotices: Sendable {

@@ -1,7 +1,8 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import Logging
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import Logging
+import Runtime
 
 /// Expands audiences into batches in the background, step by step, round-robin over pushes.
 struct PushPreparer: Sendable {

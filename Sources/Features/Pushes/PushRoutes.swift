@@ -1,12 +1,13 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Postgres
+import Runtime
+import Schemas
 
 /// The operations `/v1/push/send` and `/v2/push/send` in the format of Kakao's API, and `/v1/pushes`, where operators
 /// send to any number of users and follow the progress.

@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import FoundationEssentials
+import KakaoAPI
+import Postgres
+import Runtime
 
 // Reads of pushes and batches to show them.
 extension PushStore {

@@ -1,8 +1,8 @@
-internal import FoundationEssentials
-internal import JSON
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import KakaoAPI
+import Postgres
 
 /// Creates, controls and shows pushes in PostgreSQL.
 struct PushStore: Sendable {

@@ -1,10 +1,11 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Runtime
+import Schemas
 
 // The parsing of pushes from requests, and their JSON in responses.
 

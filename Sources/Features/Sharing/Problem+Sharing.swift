@@ -1,6 +1,7 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import Runtime
 
 extension Problem {
     /// The problem of an operation that needs settings, which the message names.

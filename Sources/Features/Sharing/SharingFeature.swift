@@ -1,8 +1,11 @@
-internal import KakaoAPI
-internal import Locking
+package import Endpoints
+import KakaoAPI
+import Locking
+package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
-internal import Templates
+import Settings
+import Templates
 
 /// Sharing with KakaoTalk: templates of messages and their images, shares, and what shares lead to.
 package struct SharingFeature: Feature {

@@ -1,4 +1,4 @@
-package import ServiceKit
+package import Settings
 
 /// The settings of sharing.
 package struct SharingSettings: SettingsGroup {

@@ -1,9 +1,10 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
-internal import ServiceKit
-internal import Templates
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import JSON
+import Schemas
+import ServiceKit
+import Templates
 
 /// `POST /v1/templates/lint` and `/preview`, which take a template as the body, as it would be sent to Kakao.
 struct TemplateRoutes: RouteCollection {

@@ -1,10 +1,10 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import Postgres
+import Schemas
 
 /// `/v1/audit`: what operators have changed, downloaded and looked up.
 struct AuditRoutes: RouteCollection {

@@ -1,4 +1,4 @@
-package import ServiceKit
+package import Settings
 
 /// The settings of the audit log.
 package struct AuditSettings: SettingsGroup {

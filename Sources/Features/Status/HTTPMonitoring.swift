@@ -1,6 +1,6 @@
-internal import FoundationEssentials
+import FoundationEssentials
 package import HTTPServer
-package import ServiceKit
+package import Runtime
 
 /// The report on requests to this server.
 package struct HTTPMonitoring: Sendable {

@@ -1,6 +1,6 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
 
 /// `/healthz`, which responds while the process is alive, and `/readyz`, which shows whether requests may be sent to
 /// this server.

@@ -1,9 +1,11 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import Journal
-internal import Postgres
-internal import PrometheusMetrics
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import Journal
+import Postgres
+import PrometheusMetrics
+import Runtime
+import ServiceKit
 
 /// `/metrics` for Prometheus, with a key that has the scope `read`.
 struct MetricsRoutes: RouteCollection {

@@ -1,4 +1,6 @@
-internal import Postgres
+package import Endpoints
+import Postgres
+package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
 

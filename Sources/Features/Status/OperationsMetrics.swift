@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import Journal
-internal import Postgres
-internal import ServiceKit
+import EventLoop
+import Journal
+import Postgres
+import Runtime
 
 /// The metrics of the process and of what it depends on. Metrics of the process have their conventional names.
 enum OperationsMetrics {

@@ -1,8 +1,8 @@
-internal import Dispatch
-internal import EventLoop
-internal import FoundationEssentials
-internal import Glibc
-internal import ServiceKit
+import Dispatch
+import EventLoop
+import FoundationEssentials
+import Glibc
+import Settings
 
 /// The kernel's statistics of this process (`proc(5)`).
 struct ProcessStatistics: Sendable {

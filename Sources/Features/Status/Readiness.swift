@@ -1,10 +1,11 @@
-internal import EventLoop
-internal import HTTPServer
-internal import HTTPTypes
-internal import Journal
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import Journal
+import Postgres
+import Runtime
+import Schemas
+import ServiceKit
 
 /// Whether requests may be sent to this server. It must not be shutting down, and the database must be ready. With an open
 /// journal, the database may also be unreachable, or reject a server that was ready before.

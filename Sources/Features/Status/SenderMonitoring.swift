@@ -1,4 +1,4 @@
-internal import ServiceKit
+import Runtime
 
 /// The report on the sender for operators.
 struct SenderMonitoring: Sendable {

@@ -1,8 +1,10 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import Logging
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import Logging
+import Runtime
+import Schemas
+import ServiceKit
 
 /// The switch that stops all pushes and KakaoTalk messages.
 struct SenderRoutes: RouteCollection {

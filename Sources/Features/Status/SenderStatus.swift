@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Runtime
+import Schemas
 
 /// Whether pushes and KakaoTalk messages are sent, and if not, why.
 struct SenderStatus: Sendable {

@@ -1,10 +1,12 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import Journal
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import Journal
+import Postgres
+import Runtime
+import Schemas
+import ServiceKit
 
 /// `GET /v1/status`: the state of the servers and of what they depend on, for operators.
 ///

@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import ServiceKit
+import EventLoop
+import Runtime
 
 /// Whether the endpoint accepts webhooks, as the server that delivers knows it. Nothing here waits or sends.
 ///

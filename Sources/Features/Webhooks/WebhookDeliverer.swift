@@ -1,11 +1,11 @@
-internal import DequeModule
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPClient
-internal import Logging
-internal import Postgres
-internal import ServiceKit
-internal import ServiceLifecycle
+import DequeModule
+import EventLoop
+import FoundationEssentials
+import HTTPClient
+import Logging
+import Postgres
+import Runtime
+import ServiceLifecycle
 
 /// Delivers the events of all sources to the endpoint, each source in the order of its transactions, one request at a time.
 ///

@@ -1,6 +1,8 @@
-internal import HTTPClient
-internal import Locking
+package import Endpoints
+import HTTPClient
+import Locking
 package import Postgres
+package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
 

@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import JSON
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import Runtime
 
 /// A webhook: an event with the id by which the receiver recognizes it.
 struct WebhookMessage: Sendable {

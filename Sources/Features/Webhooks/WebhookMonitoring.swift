@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import FoundationEssentials
+import Postgres
+import Runtime
 
 /// The report on webhooks for operators.
 struct WebhookMonitoring: Sendable {

@@ -1,9 +1,9 @@
-internal import EventLoop
-internal import Locking
-internal import Logging
-internal import Postgres
-internal import ServiceKit
-internal import Synchronization
+import EventLoop
+import Locking
+import Logging
+import Postgres
+import Runtime
+import Synchronization
 
 /// The notifications that there is something to deliver: within this server if it delivers, otherwise, by `NOTIFY`, to the one that
 /// does.

@@ -1,11 +1,12 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import Logging
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import Logging
+import Postgres
+import Runtime
+import Schemas
 
 /// `/v1/webhooks`: the state of the endpoint, its test, and the repetition of webhooks.
 struct WebhookRoutes: RouteCollection {

@@ -1,5 +1,5 @@
-internal import Crypto
-internal import FoundationEssentials
+import Crypto
+import FoundationEssentials
 
 /// A secret that signs webhooks: `whsec_` and the Base64 of its key (Standard Webhooks, "Signature scheme"). It prints as `***`.
 package struct WebhookSecret: Sendable, Equatable, CustomStringConvertible, CustomReflectable {

@@ -1,10 +1,9 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPServer
-internal import HTTPTypes
-internal import KakaoAPI
-internal import ServiceKit
+import EventLoop
+import FoundationEssentials
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import KakaoAPI
 
 /// The outcome of a request to the endpoint: the label `outcome`.
 enum WebhookOutcome: String, CaseIterable, Sendable {

@@ -1,4 +1,5 @@
-package import ServiceKit
+package import Runtime
+package import Settings
 
 /// The settings of outgoing webhooks.
 package struct WebhookSettings: SettingsGroup {

@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
+import Runtime
 
 /// A part of what an operator wants to be delivered again: the events of one source.
 struct WebhookReplay: Sendable {

@@ -1,6 +1,7 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
+import Runtime
 
 /// The endpoint and the cursors in PostgreSQL.
 ///

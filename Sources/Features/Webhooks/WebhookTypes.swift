@@ -1,4 +1,4 @@
-internal import ServiceKit
+import Runtime
 
 /// The types of webhooks that the endpoint gets.
 package struct WebhookTypes: Sendable, Equatable {

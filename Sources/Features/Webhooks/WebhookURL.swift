@@ -1,4 +1,4 @@
-internal import Crypto
+import Crypto
 
 /// The address of the endpoint: `https`, or `http` on this machine.
 package struct WebhookURL: Sendable, Equatable {

@@ -1,5 +1,5 @@
-internal import ServiceLifecycle
-internal import UnixSignals
+import ServiceLifecycle
+import UnixSignals
 
 extension KakaoSandbox {
     /// Serves until the process receives SIGTERM or SIGINT.

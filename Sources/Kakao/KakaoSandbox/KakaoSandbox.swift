@@ -1,11 +1,11 @@
 package import EventLoop
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPServer
-internal import KakaoAPI
-internal import Locking
+import FoundationEssentials
+import HTTPClient
+import HTTPServer
+import KakaoAPI
+import Locking
 package import Logging
-internal import Net
+import Net
 
 /// A server that behaves like Kakao's documented APIs, with injectable faults. It runs on a laptop.
 ///

@@ -1,6 +1,6 @@
-internal import Glibc
-internal import HTTPServer
-internal import Net
+import Glibc
+import HTTPServer
+import Net
 
 /// The wall-clock time, for the timestamps in Kakao's responses.
 enum WallClock {

@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// The members of a JSON object in a response: listed once, they are written and described from the same list.
 package struct Shape<Value: Sendable>: Sendable {

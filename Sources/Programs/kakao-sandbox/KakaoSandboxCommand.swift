@@ -1,9 +1,9 @@
-internal import ArgumentParser
-internal import EventLoop
-internal import FoundationEssentials
-internal import Glibc
-internal import KakaoSandbox
-internal import Logging
+import ArgumentParser
+import EventLoop
+import FoundationEssentials
+import Glibc
+import KakaoSandbox
+import Logging
 
 @main
 struct KakaoSandboxCommand: AsyncParsableCommand {

@@ -1,13 +1,13 @@
-internal import ArgumentParser
-internal import Crypto
-internal import FoundationEssentials
-internal import Glibc
-internal import LogOutput
-internal import Logging
-internal import Postgres
-internal import PrivatePostgres
-internal import Server
-internal import ServiceKit
+import ArgumentParser
+import Crypto
+import FoundationEssentials
+import Glibc
+import LogOutput
+import Logging
+import Postgres
+import PrivatePostgres
+import Server
+import Settings
 
 struct DevCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,11 +1,11 @@
-internal import ArgumentParser
-internal import Crypto
-internal import EventLoop
-internal import FoundationEssentials
-internal import JSON
-internal import Schemas
-internal import Server
-internal import ServiceKit
+import ArgumentParser
+import Crypto
+import EventLoop
+import FoundationEssentials
+import JSON
+import Schemas
+import Server
+import Settings
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

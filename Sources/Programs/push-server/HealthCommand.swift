@@ -1,8 +1,8 @@
-internal import ArgumentParser
-internal import EventLoop
-internal import HTTPClient
-internal import HTTPTypes
-internal import Server
+import ArgumentParser
+import EventLoop
+import HTTPClient
+import HTTPTypes
+import Server
 
 struct HealthCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

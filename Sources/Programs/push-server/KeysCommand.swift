@@ -1,9 +1,10 @@
-internal import ArgumentParser
-internal import Crypto
-internal import FoundationEssentials
-internal import Schemas
-internal import Server
-internal import ServiceKit
+import ArgumentParser
+import Crypto
+import Endpoints
+import FoundationEssentials
+import Identity
+import Schemas
+import Server
 
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,4 +1,4 @@
-internal import ArgumentParser
+import ArgumentParser
 
 /// The options of a command that prints a list.
 struct ListOptions: ParsableArguments {

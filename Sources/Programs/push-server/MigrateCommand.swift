@@ -1,10 +1,10 @@
-internal import ArgumentParser
-internal import Crypto
-internal import EventLoop
-internal import LogOutput
-internal import Logging
-internal import Postgres
-internal import Server
+import ArgumentParser
+import Crypto
+import EventLoop
+import LogOutput
+import Logging
+import Postgres
+import Server
 
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

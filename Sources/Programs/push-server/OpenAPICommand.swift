@@ -1,7 +1,7 @@
-internal import ArgumentParser
-internal import JSON
-internal import Server
-internal import ServiceKit
+import ArgumentParser
+import Endpoints
+import JSON
+import Server
 
 struct OpenAPICommand: ParsableCommand {
     static let configuration = CommandConfiguration(

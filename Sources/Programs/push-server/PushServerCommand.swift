@@ -1,6 +1,6 @@
-internal import ArgumentParser
-internal import Server
-internal import ServiceKit
+import ArgumentParser
+import Runtime
+import Server
 
 @main
 struct PushServerCommand: AsyncParsableCommand {

@@ -1,8 +1,8 @@
-internal import FoundationEssentials
-internal import Glibc
-internal import ServiceKit
-internal import Subprocess
-internal import SystemPackage
+import FoundationEssentials
+import Glibc
+import Settings
+import Subprocess
+import SystemPackage
 
 /// The sandbox, run as a separate process.
 actor SandboxProcess {

@@ -1,9 +1,9 @@
-internal import ArgumentParser
-internal import LogOutput
-internal import Logging
-internal import Server
-internal import ServiceLifecycle
-internal import UnixSignals
+import ArgumentParser
+import LogOutput
+import Logging
+import Server
+import ServiceLifecycle
+import UnixSignals
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,5 @@
-internal import ArgumentParser
-internal import Server
+import ArgumentParser
+import Server
 
 extension SettingsDocument: ExpressibleByArgument {}
 

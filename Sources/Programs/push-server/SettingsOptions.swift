@@ -1,13 +1,13 @@
-internal import ArgumentParser
-internal import Crypto
-internal import EventLoop
-internal import FoundationEssentials
-internal import Glibc
-internal import LogOutput
-internal import Logging
-internal import Postgres
-internal import Server
-internal import ServiceKit
+import ArgumentParser
+import Crypto
+import EventLoop
+import FoundationEssentials
+import Glibc
+import LogOutput
+import Logging
+import Postgres
+import Server
+import Settings
 
 /// The options for the settings file and the migrations, shared by all commands that need them.
 struct SettingsOptions: ParsableArguments {

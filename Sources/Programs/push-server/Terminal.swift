@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// Unbuffered reading and writing of standard input, output and error, which need not be terminals.
 enum Terminal {

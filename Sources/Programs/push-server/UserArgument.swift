@@ -1,5 +1,5 @@
-internal import ArgumentParser
-internal import Schemas
+import ArgumentParser
+import Schemas
 
 /// A user id on the command line.
 enum UserArgument {

@@ -1,6 +1,6 @@
 package import Journal
-internal import Logging
-package import ServiceKit
+import Logging
+package import Settings
 
 /// The settings of the journal, which stores Kakao's calls while PostgreSQL is unavailable.
 package struct JournalSettings: SettingsGroup {

@@ -1,11 +1,11 @@
-internal import Crypto
-internal import EventLoop
+import Crypto
+import EventLoop
 package import HTTPServer
-internal import Journal
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
-internal import Webhooks
+import Journal
+import KakaoAPI
+import Postgres
+import Settings
+import Webhooks
 
 extension Settings {
     /// The files that a server may have open: an estimate, on the high side.

@@ -1,4 +1,4 @@
-internal import ServiceKit
+import Settings
 
 extension Settings {
     /// The names of the settings that a reload found changed.

@@ -1,8 +1,9 @@
-internal import Callbacks
-internal import Crypto
-internal import HTTPServer
+import Callbacks
+import Crypto
+import HTTPServer
+import Identity
 package import Net
-internal import ServiceKit
+import Settings
 
 extension Settings {
     /// Returns the URL at which Kakao and phones reach the server; `nil` if they cannot.

@@ -3,13 +3,15 @@ package import Callbacks
 package import Crypto
 package import Devices
 package import HTTPServer
+package import Identity
 package import KakaoRelay
 package import LogOutput
 package import Logging
 package import Messages
-internal import Net
+import Net
 package import Pushes
 package import ServiceKit
+package import Settings
 package import Sharing
 package import Status
 package import Webhooks

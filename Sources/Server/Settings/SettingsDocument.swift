@@ -1,4 +1,4 @@
-internal import ServiceKit
+import Settings
 
 /// The documents that describe the settings, written from their declarations.
 package enum SettingsDocument: String, CaseIterable, Sendable {

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// The actual directory of a cluster. Its user can access it, and its path is short enough for a Unix socket.
 ///

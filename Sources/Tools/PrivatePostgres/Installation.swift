@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// The location of PostgreSQL's server programs.
 struct Installation: Sendable {

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// A lock file of PostgreSQL. Its first line is the process id of the server that created it.
 ///

@@ -1,5 +1,5 @@
-internal import Glibc
-internal import Subprocess
+import Glibc
+import Subprocess
 
 /// A private PostgreSQL server for `push-server dev` and for tests.
 ///

@@ -1,6 +1,6 @@
-internal import Glibc
-internal import Subprocess
-internal import SystemPackage
+import Glibc
+import Subprocess
+import SystemPackage
 
 /// A program that runs as the database's user, in its own session, and with an environment that inherits only `PATH`.
 struct Program: Sendable {

@@ -1,6 +1,6 @@
-internal import Glibc
-internal import Subprocess
-internal import SystemPackage
+import Glibc
+import Subprocess
+import SystemPackage
 
 /// A single run of the server, from its start to its end.
 actor ServerProcess {

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// The user that the database runs as, which is never root, because PostgreSQL refuses that.
 struct ServiceUser: Sendable, Equatable {

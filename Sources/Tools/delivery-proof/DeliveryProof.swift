@@ -1,5 +1,5 @@
-internal import ArgumentParser
-internal import FoundationEssentials
+import ArgumentParser
+import FoundationEssentials
 
 @main
 struct DeliveryProof: AsyncParsableCommand {

@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import JSON
-internal import KakaoSandbox
-internal import Postgres
+import FoundationEssentials
+import JSON
+import KakaoSandbox
+import Postgres
 
 /// The invariants that hold at the end of every run, whatever the fault.
 struct Invariants {

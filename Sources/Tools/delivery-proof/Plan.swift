@@ -1,4 +1,4 @@
-internal import KakaoSandbox
+import KakaoSandbox
 
 /// The runs of a proof.
 struct Plan {

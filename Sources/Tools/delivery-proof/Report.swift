@@ -1,5 +1,5 @@
-internal import Glibc
-internal import Locking
+import Glibc
+import Locking
 
 /// A printer of violations as they are found, and of a summary at the end.
 final class Report: Sendable {

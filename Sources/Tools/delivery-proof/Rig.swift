@@ -1,12 +1,12 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import Glibc
-internal import HTTPClient
-internal import HTTPTypes
-internal import JSON
-internal import KakaoSandbox
-internal import Locking
-internal import Postgres
+import EventLoop
+import FoundationEssentials
+import Glibc
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import Locking
+import Postgres
 
 /// A worker's own database, proxy, sandbox and servers, through which it runs one push after another.
 final class Rig: Sendable {

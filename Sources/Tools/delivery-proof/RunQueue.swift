@@ -1,4 +1,4 @@
-internal import Locking
+import Locking
 
 /// The pending runs. A worker prefers runs with the number of servers that it has running.
 final class RunQueue: Sendable {

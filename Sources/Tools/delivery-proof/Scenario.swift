@@ -1,4 +1,4 @@
-internal import KakaoSandbox
+import KakaoSandbox
 
 /// The push that every run sends, and Kakao's responses to it.
 ///

@@ -1,16 +1,16 @@
-internal import Accounts
-internal import ArgumentParser
-internal import EventLoop
-internal import FoundationEssentials
-internal import Glibc
-internal import LogOutput
-internal import Logging
-internal import Messages
-internal import Pushes
-internal import Server
-internal import ServiceKit
-internal import ServiceLifecycle
-internal import UnixSignals
+import Accounts
+import ArgumentParser
+import EventLoop
+import FoundationEssentials
+import Glibc
+import LogOutput
+import Logging
+import Messages
+import Pushes
+import Runtime
+import Server
+import ServiceLifecycle
+import UnixSignals
 
 /// The push server as a separate process, with intervals that the proofs choose.
 struct ServeUnderTest: AsyncParsableCommand {

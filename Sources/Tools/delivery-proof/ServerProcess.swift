@@ -1,7 +1,7 @@
-internal import Glibc
-internal import Locking
-internal import Subprocess
-internal import SystemPackage
+import Glibc
+import Locking
+import Subprocess
+import SystemPackage
 
 /// A running server under test.
 final class ServerProcess: Sendable {

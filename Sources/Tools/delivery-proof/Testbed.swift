@@ -1,12 +1,12 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import Glibc
-internal import HTTPClient
-internal import KakaoSandbox
-internal import Locking
-internal import Logging
-internal import Postgres
-internal import PrivatePostgres
+import EventLoop
+import FoundationEssentials
+import Glibc
+import HTTPClient
+import KakaoSandbox
+import Locking
+import Logging
+import Postgres
+import PrivatePostgres
 
 /// The resources that all workers share: a private PostgreSQL, a migrated template database, and the event loops.
 final class Testbed: Sendable {

@@ -1,6 +1,6 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
+import HTTPServer
+import HTTPTypes
+import JSON
 
 /// The two routes that every server in the comparison implements.
 struct BenchmarkRoutes {

@@ -1,10 +1,10 @@
-internal import ArgumentParser
-internal import EventLoop
-internal import FoundationEssentials
-internal import Glibc
-internal import HTTPClient
-internal import HTTPTypes
-internal import Net
+import ArgumentParser
+import EventLoop
+import FoundationEssentials
+import Glibc
+import HTTPClient
+import HTTPTypes
+import Net
 
 /// Measures new connections of the HTTP client.
 struct ConnectCommand: AsyncParsableCommand {

@@ -1,11 +1,11 @@
-internal import ArgumentParser
-internal import EventLoop
-internal import FoundationEssentials
-internal import Glibc
-internal import HTTPServer
-internal import Logging
-internal import Net
-internal import UnixSignals
+import ArgumentParser
+import EventLoop
+import FoundationEssentials
+import Glibc
+import HTTPServer
+import Logging
+import Net
+import UnixSignals
 
 @main
 struct HTTPBenchmark: AsyncParsableCommand {

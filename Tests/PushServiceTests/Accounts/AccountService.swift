@@ -1,16 +1,18 @@
 import Accounts
 import Crypto
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoAPI
 import KakaoSandbox
 import Net
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Settings
 
 extension Settings {
     /// The address of the service that users return to after a login.

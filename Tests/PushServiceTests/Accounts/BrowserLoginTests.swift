@@ -5,11 +5,11 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Accounts
+@testable import Endpoints
 
 /// The login of a user in a browser: `/login/kakao`, its callback, and `POST /v1/login/tickets`.
 @Suite(.timeLimit(.minutes(5))) struct BrowserLoginTests {

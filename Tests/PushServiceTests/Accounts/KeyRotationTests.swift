@@ -5,12 +5,12 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Accounts
 @testable import Server
+@testable import Settings
 
 /// Tests of `push-server accounts rotate-key` as a process, while a server uses the tokens.
 @Suite(.timeLimit(.minutes(5))) struct KeyRotationTests {

@@ -7,8 +7,7 @@ import Postgres
 import Server
 import TestSupport
 import Testing
-
-@testable import ServiceKit
+@testable import Endpoints
 
 /// Logins with the authorization codes and the tokens that apps obtain: `POST /v1/login/code`,
 /// `PUT /v1/accounts/{user_id}/tokens`.

@@ -7,11 +7,12 @@ import KakaoAPI
 import KakaoSandbox
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Accounts
+@testable import Endpoints
+@testable import Settings
 
 /// Access tokens for other backends, and their refresh: `POST /v1/accounts/{user_id}/access-token`.
 @Suite(.timeLimit(.minutes(5))) struct TokenRefreshTests {

@@ -5,9 +5,10 @@ import JSON
 import KakaoSandbox
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Settings
+@testable import Identity
 
 /// Kakao's security event tokens about changes of users' accounts: `/kakao/account-events`.
 @Suite(.timeLimit(.minutes(5))) struct AccountEventTests {

@@ -1,3 +1,4 @@
+import Endpoints
 import EventLoop
 import FoundationEssentials
 import Glibc
@@ -11,7 +12,7 @@ import Logging
 import Postgres
 import PrivatePostgres
 import Server
-import ServiceKit
+import Settings
 import Subprocess
 import TestSupport
 import Testing

@@ -3,9 +3,9 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Identity
 
 /// Kakao's reports of failed deliveries: `/kakao/push/feedback/{secret}`.
 @Suite(.timeLimit(.minutes(5))) struct FeedbackTests {

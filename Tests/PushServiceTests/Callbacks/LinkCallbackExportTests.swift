@@ -1,9 +1,9 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
 import JSON
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 

@@ -4,6 +4,7 @@ import ServiceKit
 import Testing
 
 @testable import Callbacks
+@testable import Endpoints
 
 /// The encoding of calls as journal records.
 struct ReceivedCallTests {

@@ -1,3 +1,4 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
@@ -11,6 +12,8 @@ import Testing
 @testable import Callbacks
 @testable import Devices
 @testable import Server
+@testable import Identity
+@testable import Settings
 
 /// The effect of a departure on devices, without the calls to Kakao.
 private struct Withdrawal: UserObserver {

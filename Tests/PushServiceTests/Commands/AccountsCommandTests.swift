@@ -3,9 +3,9 @@ import Crypto
 import JSON
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Settings
 
 /// Tests of `push-server accounts list` and `show` as a process, against a server over a real socket.
 @Suite(.timeLimit(.minutes(5))) struct AccountsCommandTests {

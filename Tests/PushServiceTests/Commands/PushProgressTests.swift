@@ -3,11 +3,11 @@ import JSON
 import Pushes
 import Schemas
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import push_server
+@testable import Runtime
 
 /// Tests of the output and the requests of the `pushes` commands, without a process.
 @Suite struct PushProgressTests {

@@ -1,3 +1,4 @@
+import Endpoints
 import Glibc
 import HTTPClient
 import HTTPServer
@@ -6,11 +7,11 @@ import KakaoSandbox
 import Net
 import Pushes
 import Server
-import ServiceKit
 import Subprocess
 import SystemPackage
 import TestSupport
 import Testing
+@testable import Settings
 
 /// Tests of `push-server pushes …` as a process, against a server over a real socket.
 @Suite(.timeLimit(.minutes(5))) struct PushesCommandTests {

@@ -1,10 +1,10 @@
 import JSON
 import KakaoSandbox
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import push_server
+@testable import Runtime
 
 /// Tests of `push-server webhooks` as a process, against a server over a real socket.
 @Suite(.timeLimit(.minutes(5))) struct WebhooksCommandTests {

@@ -1,14 +1,16 @@
 import Crypto
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Net
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Settings
 
 /// Tests of `/v1/devices`, the REST API for users' apps.
 @Suite(.timeLimit(.minutes(5))) struct NativeDeviceTests {

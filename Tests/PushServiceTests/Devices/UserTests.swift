@@ -1,13 +1,15 @@
 import Callbacks
+import Endpoints
 import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import ServiceKit
+@testable import Settings
 
 /// Tests of `DELETE /v1/users/{uuid}` and `POST /v1/users/{uuid}/sync`, which operators call for one user.
 @Suite(.timeLimit(.minutes(5))) struct UserTests {

@@ -7,13 +7,13 @@ import JSON
 import KakaoSandbox
 import Net
 import Postgres
-import ServiceKit
 import Subprocess
 import TestSupport
 import Testing
 
 @testable import Server
 @testable import push_server
+@testable import Settings
 
 /// Tests of `push-server doctor` as a process, against a real database and the sandbox as Kakao.
 @Suite(.timeLimit(.minutes(5))) struct DoctorTests {

@@ -5,9 +5,9 @@ import JSON
 import KakaoSandbox
 import Messages
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Endpoints
 
 /// `/v1/messages` against the sandbox.
 @Suite(.timeLimit(.minutes(5))) struct MessageTests {

@@ -2,10 +2,12 @@ import FoundationEssentials
 import HTTPClient
 import HTTPServer
 import KakaoAPI
-import ServiceKit
+import Runtime
 import Testing
 
 @testable import Messages
+@testable import ServiceKit
+@testable import Endpoints
 
 /// What becomes of a receiver, by Kakao's response: the table of `docs/messages.md`.
 @Suite struct ReceiverResultTests {

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Messages
+@testable import Runtime
 @testable import ServiceKit
 
 /// The state machine of a receiver, as ``ReceiverEvent`` describes it, against the statements and the database.

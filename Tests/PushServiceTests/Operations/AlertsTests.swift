@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 
 @testable import Server
-@testable import ServiceKit
 
 /// Tests that the alert rules, their tests, the dashboard and the runbook agree with each other and with the server.
 /// `scripts/alerts` tests what the rules compute.

@@ -3,6 +3,7 @@ import FoundationEssentials
 import HTTPClient
 import HTTPServer
 import HTTPTypes
+import Identity
 import JSON
 import KakaoAPI
 import KakaoRelay
@@ -10,10 +11,12 @@ import KakaoSandbox
 import Postgres
 import Pushes
 import Server
-import ServiceKit
 import Status
 import TestSupport
 import Testing
+@testable import Endpoints
+@testable import Settings
+@testable import ServiceKit
 
 /// The audit log: which calls of operators are recorded, and how it is read.
 @Suite(.timeLimit(.minutes(5))) struct AuditTests {

@@ -1,13 +1,14 @@
 import Crypto
+import Endpoints
 import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
 import PrivatePostgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Identity
 
 /// Tests with PostgreSQL unavailable, while the server runs and when it starts.
 @Suite(.timeLimit(.minutes(5))) struct DatabaseOutageTests {

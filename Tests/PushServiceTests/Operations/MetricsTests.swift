@@ -9,8 +9,10 @@ import PrivatePostgres
 import TestSupport
 import Testing
 
+@testable import Endpoints
+@testable import Identity
+@testable import Runtime
 @testable import Server
-@testable import ServiceKit
 
 extension Caller {
     /// Returns the metrics, parsed strictly.

@@ -1,9 +1,10 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
+import Identity
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 

@@ -14,7 +14,10 @@ import Subprocess
 import TestSupport
 import Testing
 
-@testable import ServiceKit
+@testable import Endpoints
+@testable import Identity
+@testable import Runtime
+@testable import Settings
 
 extension Exposition {
     /// The number of requests of an operation with a status.

@@ -1,14 +1,17 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
+import Identity
 import JSON
 import KakaoSandbox
 import Messages
 import Postgres
 import Pushes
+import Runtime
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Settings
 
 /// Tests of `POST /v1/sender/stop` and `/start`.
 @Suite(.timeLimit(.minutes(5))) struct SenderControlTests {

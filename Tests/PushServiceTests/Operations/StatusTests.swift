@@ -1,11 +1,13 @@
 import FoundationEssentials
 import HTTPClient
+import Identity
 import JSON
 import KakaoSandbox
+import Runtime
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Endpoints
 
 /// Tests of `GET /v1/status`.
 @Suite(.timeLimit(.minutes(5))) struct StatusTests {

@@ -8,7 +8,8 @@ import Server
 import TestSupport
 import Testing
 
-@testable import ServiceKit
+@testable import Endpoints
+@testable import Identity
 
 /// Tests of `http.operator_port`: a port for operators beside the one that Kakao and apps call.
 @Suite(.timeLimit(.minutes(5))) struct OperatorPortTests {

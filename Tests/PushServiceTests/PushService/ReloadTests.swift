@@ -11,8 +11,10 @@ import Pushes
 import TestSupport
 import Testing
 
+@testable import Endpoints
+@testable import Identity
 @testable import Server
-@testable import ServiceKit
+@testable import Settings
 
 /// Tests of settings that change while the server runs, by `SIGHUP`.
 @Suite(.timeLimit(.minutes(5))) struct ReloadTests {

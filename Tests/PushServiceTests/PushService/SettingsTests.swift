@@ -7,9 +7,11 @@ import LogOutput
 import Logging
 import Net
 import Server
-import ServiceKit
+import Settings
 import TestSupport
 import Testing
+@testable import Identity
+@testable import ServiceKit
 
 /// Tests of reading settings: the file, the environment that overrides it, secrets from files, and errors.
 struct SettingsTests {

@@ -4,7 +4,6 @@ import JSON
 import KakaoSandbox
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 

@@ -1,13 +1,14 @@
+import Endpoints
 import FoundationEssentials
 import Glibc
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Logging
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 

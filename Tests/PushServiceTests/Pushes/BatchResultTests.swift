@@ -1,6 +1,6 @@
 import HTTPClient
 import KakaoAPI
-import ServiceKit
+import Runtime
 import Testing
 
 @testable import Pushes

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Pushes
-@testable import ServiceKit
+@testable import Runtime
 
 /// Tests of writes about batches that share a row, by servers that lose responses or leases.
 @Suite(.timeLimit(.minutes(5))) struct BatchStoreTests {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Pushes
-@testable import ServiceKit
+@testable import Runtime
 
 /// The state machine of a batch, as ``BatchEvent`` describes it, against the statements and the database.
 @Suite struct BatchTransitionTests {

@@ -3,11 +3,11 @@ import JSON
 import KakaoSandbox
 import Logging
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Server
+@testable import Settings
 
 /// Tests of batches that Kakao rejects as invalid, which are split until the invalid user or message is found.
 @Suite(.timeLimit(.minutes(5))) struct BisectionTests {

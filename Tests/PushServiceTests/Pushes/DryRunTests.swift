@@ -1,11 +1,11 @@
 import HTTPClient
 import JSON
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Pushes
+@testable import Settings
 
 /// Tests of what a dry run says about a push, and of the rate of pushes.
 @Suite(.timeLimit(.minutes(5))) struct DryRunTests {

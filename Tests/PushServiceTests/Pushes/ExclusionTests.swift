@@ -4,11 +4,11 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Pushes
+@testable import Endpoints
 
 /// Tests of `except`: the users whom a push leaves out.
 @Suite(.timeLimit(.minutes(5))) struct ExclusionTests {

@@ -10,8 +10,9 @@ import TestSupport
 import Testing
 
 @testable import Pushes
+@testable import Runtime
 @testable import Server
-@testable import ServiceKit
+@testable import Settings
 
 /// Tests of a lease's guarantees when responses are lost, servers stall or the database is unavailable.
 /// `scripts/delivery` proves them statement by statement.

@@ -1,16 +1,17 @@
+import Endpoints
 import FoundationEssentials
 import Glibc
 import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
 import Subprocess
 import TestSupport
 import Testing
 
 @testable import Pushes
 @testable import Server
+@testable import Settings
 
 /// Tests of the expansion of audiences of any size into batches, by several servers, and after a server is killed.
 @Suite(.timeLimit(.minutes(5))) struct PreparationTests {

@@ -3,12 +3,14 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
+import Runtime
 import TestSupport
 import Testing
 
 @testable import Pushes
 @testable import Server
+@testable import Settings
+@testable import Endpoints
 
 /// Tests of pause, resume, cancel and retry, and of the lists of pushes and batches.
 @Suite(.timeLimit(.minutes(5))) struct PushControlTests {

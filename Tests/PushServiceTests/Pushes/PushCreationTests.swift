@@ -1,16 +1,18 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Net
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Pushes
 @testable import Server
+@testable import Settings
 
 /// Tests of `POST /v1/pushes`: valid and invalid requests, and their responses.
 @Suite(.timeLimit(.minutes(5))) struct PushCreationTests {

@@ -1,10 +1,11 @@
 import FoundationEssentials
 import HTTPClient
+import Identity
 import JSON
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Endpoints
 
 /// Tests of the filters of `GET /v1/pushes`.
 @Suite(.timeLimit(.minutes(5))) struct PushFilterTests {

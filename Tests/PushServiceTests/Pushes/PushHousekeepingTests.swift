@@ -2,11 +2,11 @@ import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Pushes
+@testable import Endpoints
 
 /// Tests of the removal of pushes after their retention time.
 @Suite(.timeLimit(.minutes(5))) struct PushHousekeepingTests {

@@ -1,3 +1,4 @@
+import Endpoints
 import FoundationEssentials
 import Glibc
 import HTTPClient
@@ -5,12 +6,13 @@ import JSON
 import KakaoSandbox
 import Postgres
 import Pushes
-import ServiceKit
+import Runtime
 import Subprocess
 import TestSupport
 import Testing
 
 @testable import Server
+@testable import Settings
 
 /// Tests of the results of batches by Kakao's responses, and without a response.
 @Suite(.timeLimit(.minutes(5))) struct PushOutcomeTests {

@@ -1,11 +1,11 @@
 import FoundationEssentials
 import KakaoAPI
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Pushes
+@testable import Endpoints
 
 /// The state machine of a push, as ``PushEvent`` describes it, against the statements and the database.
 @Suite struct PushTransitionTests {

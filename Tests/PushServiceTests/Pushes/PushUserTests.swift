@@ -4,11 +4,11 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Pushes
+@testable import Endpoints
 
 /// Tests of the search for a user in pushes, and of the export of users.
 @Suite(.timeLimit(.minutes(5))) struct PushUserTests {

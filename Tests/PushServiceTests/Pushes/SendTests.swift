@@ -1,11 +1,12 @@
+import Endpoints
 import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoAPI
 import KakaoSandbox
 import Server
-import ServiceKit
 import Testing
+@testable import Settings
 
 /// Tests of `/v1/push/send`, `/v2/push/send` and `GET /v1/pushes/{id}` while everything works.
 @Suite(.timeLimit(.minutes(5))) struct SendTests {

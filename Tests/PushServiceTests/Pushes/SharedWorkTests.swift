@@ -1,13 +1,14 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import JSON
 import KakaoSandbox
-import ServiceKit
 import TestSupport
 import Testing
 import Webhooks
 
 @testable import Server
+@testable import Settings
 
 /// Tests of concurrent pushes, concurrent servers, and idle servers.
 @Suite(.timeLimit(.minutes(5))) struct SharedWorkTests {

@@ -5,7 +5,6 @@ import JSON
 import KakaoSandbox
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 

@@ -1,14 +1,16 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoAPI
 import KakaoRelay
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Settings
 
 /// Kakao's calls on behalf of users.
 @Suite(.timeLimit(.minutes(5))) struct KakaoRelayTests {

@@ -1,4 +1,5 @@
 import Crypto
+import Endpoints
 import EventLoop
 import HTTPClient
 import HTTPServer
@@ -12,6 +13,8 @@ import Server
 import ServiceKit
 import TestSupport
 import Testing
+@testable import Runtime
+@testable import Identity
 
 /// Calls of operators that Kakao accepts only with the user's token, which another feature keeps.
 @Suite(.timeLimit(.minutes(5))) struct StoredTokenTests {

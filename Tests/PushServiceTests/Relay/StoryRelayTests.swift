@@ -1,3 +1,4 @@
+import Endpoints
 import HTTPClient
 import HTTPTypes
 import JSON
@@ -5,9 +6,9 @@ import KakaoAPI
 import KakaoRelay
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import ServiceKit
 
 /// The relayed calls of KakaoStory, which Kakao has ended.
 @Suite(.timeLimit(.minutes(5))) struct StoryRelayTests {

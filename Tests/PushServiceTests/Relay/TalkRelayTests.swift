@@ -1,9 +1,9 @@
+import Endpoints
 import HTTPClient
 import HTTPTypes
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 

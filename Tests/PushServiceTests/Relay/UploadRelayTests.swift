@@ -1,12 +1,14 @@
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import ServiceKit
+@testable import Endpoints
 
 /// Kakao's calls that upload files.
 @Suite(.timeLimit(.minutes(5))) struct UploadRelayTests {

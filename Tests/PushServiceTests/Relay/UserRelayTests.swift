@@ -1,11 +1,12 @@
+import Endpoints
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoAPI
 import KakaoSandbox
 import Net
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 

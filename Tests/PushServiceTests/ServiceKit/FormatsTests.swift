@@ -2,8 +2,8 @@ import FoundationEssentials
 import HTTPServer
 import Net
 import Postgres
-import ServiceKit
 import Testing
+@testable import Endpoints
 
 /// Tests of parsing and formatting times.
 @Suite struct FormatsTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import ServiceKit
+@testable import Runtime
 
 /// The capacity of the cache, and the order of eviction.
 @Suite struct LRUCacheTests {

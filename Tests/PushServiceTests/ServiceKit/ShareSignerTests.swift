@@ -3,6 +3,7 @@ import FoundationEssentials
 import ServiceKit
 import TestSupport
 import Testing
+@testable import Endpoints
 
 /// The signatures of custom arguments.
 struct ShareSignerTests {

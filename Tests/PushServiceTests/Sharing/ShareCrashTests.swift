@@ -1,3 +1,4 @@
+import Endpoints
 import FoundationEssentials
 import Glibc
 import HTTPClient
@@ -5,7 +6,6 @@ import HTTPTypes
 import JSON
 import Locking
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 

@@ -1,4 +1,5 @@
 import Crypto
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPServer
@@ -11,6 +12,7 @@ import ServiceKit
 import Sharing
 import TestSupport
 import Testing
+@testable import Settings
 
 /// Shares, their landing addresses and conversions, and the callbacks that belong to them.
 @Suite(.timeLimit(.minutes(5))) struct ShareTests {

@@ -1,13 +1,14 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import JSON
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Sharing
+@testable import ServiceKit
 
 /// `GET /v1/link/stats`, and the counters behind it.
 @Suite(.timeLimit(.minutes(5))) struct StatisticsTests {

@@ -3,7 +3,6 @@ import HTTPClient
 import HTTPTypes
 import JSON
 import Server
-import ServiceKit
 import Sharing
 import Templates
 import TestSupport

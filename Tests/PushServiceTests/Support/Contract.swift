@@ -1,9 +1,9 @@
+import Endpoints
 import HTTPClient
 import HTTPTypes
 import JSON
 import Schemas
 import Server
-import ServiceKit
 import Testing
 
 /// The contract of the HTTP API: each response that a test receives must be one that the OpenAPI document declares.

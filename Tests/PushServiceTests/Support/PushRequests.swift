@@ -1,3 +1,4 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPServer
@@ -5,7 +6,6 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 

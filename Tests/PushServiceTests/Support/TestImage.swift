@@ -1,5 +1,5 @@
 import Server
-import ServiceKit
+@testable import Settings
 
 /// Files whose beginning is that of an image.
 enum TestImage {

@@ -1,4 +1,5 @@
 import Crypto
+import Endpoints
 import EventLoop
 import HTTPClient
 import HTTPServer
@@ -6,10 +7,12 @@ import KakaoSandbox
 import LogOutput
 import Logging
 import Pushes
+import Runtime
 import Server
-import ServiceKit
 import ServiceLifecycle
 import TestSupport
+@testable import Settings
+@testable import Identity
 
 /// A server in this process, as `push-server serve` runs it.
 final class RunningServer: Sendable {

@@ -1,4 +1,3 @@
-import ServiceKit
 import Testing
 
 @testable import Webhooks

@@ -5,11 +5,12 @@ import KakaoSandbox
 import Logging
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Webhooks
+@testable import Runtime
+@testable import ServiceKit
 
 /// Tests of endpoints that do not accept webhooks.
 @Suite(.timeLimit(.minutes(5))) struct WebhookFailureTests {

@@ -1,14 +1,15 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import JSON
 import KakaoSandbox
 import Postgres
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Webhooks
+@testable import Runtime
 
 /// Tests of the order of webhooks, of replays, and of several servers.
 @Suite(.timeLimit(.minutes(5))) struct WebhookServerTests {

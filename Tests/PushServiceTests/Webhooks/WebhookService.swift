@@ -1,4 +1,5 @@
 import Crypto
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPServer
@@ -6,12 +7,14 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Pushes
+import Runtime
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Webhooks
+@testable import Settings
+@testable import Identity
 
 /// The secrets of the tests.
 enum WebhookSecrets {

@@ -2,8 +2,9 @@ import FoundationEssentials
 import TestSupport
 import Testing
 
+@testable import Runtime
 @testable import Server
-@testable import ServiceKit
+@testable import Settings
 @testable import Webhooks
 
 /// Tests of the settings of webhooks, and of their signatures.

@@ -1,15 +1,16 @@
 import Crypto
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import JSON
 import KakaoSandbox
 import Pushes
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Webhooks
+@testable import Runtime
 
 /// Tests of the events that become webhooks, and of their form.
 @Suite(.timeLimit(.minutes(5))) struct WebhookTests {

@@ -1,4 +1,4 @@
-internal import Net
+import Net
 
 /// An address, or all addresses with a common prefix: `192.0.2.1`, `10.0.0.0/8`, `2001:db8::/32` (RFC 4632 §3.1, RFC
 /// 4291 §2.3).

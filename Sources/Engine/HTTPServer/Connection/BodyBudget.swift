@@ -1,4 +1,4 @@
-internal import Synchronization
+import Synchronization
 
 /// The number of request bytes that a server holds in memory, over all connections and loops.
 ///

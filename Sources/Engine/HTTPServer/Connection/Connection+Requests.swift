@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import HTTPTypes
-internal import Logging
-internal import Net
+import EventLoop
+import HTTPTypes
+import Logging
+import Net
 
 /// The handling of a request, from its head to its response.
 extension Connection {

@@ -1,7 +1,7 @@
-internal import CLinux
-internal import EventLoop
-internal import Glibc
-internal import Net
+import CLinux
+import EventLoop
+import Glibc
+import Net
 
 /// One connection. It moves bytes between its socket and its ``ConnectionState``, and requests between the state and
 /// their handlers.

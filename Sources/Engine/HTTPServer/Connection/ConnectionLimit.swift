@@ -1,5 +1,5 @@
-internal import Locking
-internal import Net
+import Locking
+import Net
 
 /// Counts a server's connections, in total over all loops and per address, and notifies loops that wait for a free
 /// place.

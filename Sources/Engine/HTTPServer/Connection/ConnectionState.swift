@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Net
+import HTTPTypes
+import Net
 
 /// The protocol state of an HTTP/1.1 connection, without the socket: bytes and events go in, actions come out.
 ///

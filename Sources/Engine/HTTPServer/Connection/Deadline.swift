@@ -1,4 +1,4 @@
-internal import EventLoop
+import EventLoop
 
 /// A deadline that moves with every request and is seldom reached.
 ///

@@ -1,8 +1,8 @@
-internal import CLinux
+import CLinux
 package import EventLoop
-internal import Glibc
+import Glibc
 package import Logging
-internal import Net
+import Net
 
 /// An HTTP/1.1 server on POSIX sockets. Each loop has its own listener, connections and handlers.
 ///

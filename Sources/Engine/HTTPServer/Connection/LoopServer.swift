@@ -1,8 +1,8 @@
-internal import CLinux
-internal import EventLoop
-internal import Glibc
-internal import Logging
-internal import Net
+import CLinux
+import EventLoop
+import Glibc
+import Logging
+import Net
 
 /// The part of a server that belongs to one loop: its listener, connections and handlers.
 final class LoopServer: @unchecked Sendable {

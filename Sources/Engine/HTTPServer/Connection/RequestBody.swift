@@ -1,4 +1,4 @@
-internal import EventLoop
+import EventLoop
 
 /// A request's body as a stream: its bytes in order, in pieces as they arrive.
 ///

@@ -1,4 +1,4 @@
-internal import EventLoop
+import EventLoop
 
 /// Writes the body of a response in pieces, as fast as the client reads them.
 package struct ResponseBodyWriter: Sendable {

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Net
+import HTTPTypes
+import Net
 
 /// Serializes responses (RFC 9112 §4 to §6).
 ///

@@ -1,5 +1,5 @@
 package import HTTPTypes
-internal import Net
+import Net
 
 extension HTTPField.Name {
     /// The addresses that a request passed through, as seen by each proxy. The last proxy appended the last address.

@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import HTTPTypes
+import EventLoop
+import HTTPTypes
 package import Logging
-internal import Net
+import Net
 
 /// Logs one line per request: client, method, path, status, duration, and the name of the caller's key. For a request
 /// forwarded by a trusted proxy, `remote` is the proxy and `client` the original client.

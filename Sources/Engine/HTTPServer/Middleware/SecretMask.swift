@@ -1,6 +1,6 @@
-internal import Glibc
-internal import Locking
-internal import Net
+import Glibc
+import Locking
+import Net
 
 /// Replaces secrets with `***` in logged or displayed text, however a request encodes them.
 package final class SecretMask: Sendable {

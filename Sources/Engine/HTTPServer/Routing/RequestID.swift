@@ -1,6 +1,6 @@
 package import HTTPTypes
-internal import Net
-internal import Synchronization
+import Net
+import Synchronization
 
 extension HTTPField.Name {
     /// The id of a request across systems. It is in every response and every log line.

@@ -1,5 +1,5 @@
 package import HTTPTypes
-internal import Net
+import Net
 
 /// The function that handles a request.
 package enum Handler: Sendable {

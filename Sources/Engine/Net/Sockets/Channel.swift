@@ -1,5 +1,5 @@
 package import EventLoop
-internal import Glibc
+import Glibc
 
 /// A client's connected socket, with or without TLS: plain bytes go in and come out.
 ///

@@ -1,6 +1,6 @@
-internal import CLinux
+import CLinux
 package import EventLoop
-internal import Glibc
+import Glibc
 
 /// Connects to the first of several addresses that answers, as RFC 8305 ("Happy Eyeballs") says.
 ///

@@ -1,6 +1,6 @@
-internal import CLinux
+import CLinux
 package import EventLoop
-internal import Glibc
+import Glibc
 
 extension FileDescriptor {
     /// Returns a non-blocking socket that listens on a numeric address and shares its port with the other loops'

@@ -1,8 +1,8 @@
-internal import CLinux
-internal import Dispatch
+import CLinux
+import Dispatch
 package import EventLoop
-internal import Glibc
-internal import Locking
+import Glibc
+import Locking
 
 /// A resolver of host names off the loops, with a short memory.
 ///

@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Glibc
+import EventLoop
+import Glibc
 
 /// The bytes waiting to be sent on a socket, in order.
 ///

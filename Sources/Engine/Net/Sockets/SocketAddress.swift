@@ -1,5 +1,5 @@
 package import CLinux
-internal import Glibc
+import Glibc
 
 /// An address with a port. It is compact, because each connection stores that of its peer.
 package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {

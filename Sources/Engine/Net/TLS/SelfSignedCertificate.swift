@@ -1,4 +1,4 @@
-internal import CLibssl
+import CLibssl
 
 /// A self-signed certificate for the sandbox and tests, so that TLS is verified there too.
 package struct SelfSignedCertificate: Sendable {

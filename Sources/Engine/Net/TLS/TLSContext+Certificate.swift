@@ -1,5 +1,5 @@
-internal import CLibssl
-internal import Glibc
+import CLibssl
+import Glibc
 
 // Properties of the server's own certificate.
 extension TLSContext {

@@ -1,5 +1,5 @@
-internal import CLibssl
-internal import Glibc
+import CLibssl
+import Glibc
 
 /// The state shared by all TLS connections of a server or of a client: certificates, protocol versions and cipher suites.
 ///

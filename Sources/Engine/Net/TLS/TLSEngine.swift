@@ -1,4 +1,4 @@
-internal import CLibssl
+import CLibssl
 
 /// The TLS of one connection, as bytes in and bytes out, without a socket.
 ///

@@ -1,4 +1,4 @@
-internal import CLibssl
+import CLibssl
 
 /// An unusable certificate or key, or another failure of OpenSSL.
 package struct TLSError: Error, Sendable, CustomStringConvertible {

@@ -1,5 +1,5 @@
-internal import CLibssl
-internal import Glibc
+import CLibssl
+import Glibc
 
 /// The certificates that a client trusts: mostly those of authorities. All clients of a process should share one.
 package final class TrustStore: @unchecked Sendable {

@@ -1,4 +1,4 @@
-internal import HTTPTypes
+import HTTPTypes
 
 /// Removes the framing from a body, in pieces of any size (RFC 9112 §6 and §7). Public for the same reason as ``OutputBuffer``.
 public struct BodyDecoder: Sendable {

@@ -1,4 +1,4 @@
-internal import HTTPTypes
+import HTTPTypes
 
 /// The way in which the end of a body is determined (RFC 9112 §6.3).
 package enum BodyFraming: Equatable, Sendable {

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// The characters of HTTP and the scanning functions that all of `Wire` uses.
 ///

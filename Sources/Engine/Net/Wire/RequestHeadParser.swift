@@ -1,4 +1,4 @@
-internal import HTTPTypes
+import HTTPTypes
 
 /// The limits for a request head.
 package struct HeadLimits: Sendable {

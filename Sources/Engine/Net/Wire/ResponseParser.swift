@@ -1,4 +1,4 @@
-internal import HTTPTypes
+import HTTPTypes
 
 /// Parses one response from a connection's bytes, in pieces of any size (RFC 9112).
 ///

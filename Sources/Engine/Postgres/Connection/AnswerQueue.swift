@@ -1,4 +1,4 @@
-internal import DequeModule
+import DequeModule
 
 /// The outcome of a command.
 enum Outcome<Rows> {

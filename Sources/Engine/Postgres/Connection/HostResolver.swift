@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Net
+import EventLoop
+import Net
 
 /// A resolver of the hosts of a database off the loop: libpq would resolve them in `PQconnectStart` and block.
 ///

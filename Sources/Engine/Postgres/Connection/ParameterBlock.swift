@@ -1,4 +1,4 @@
-internal import CLibpq
+import CLibpq
 
 extension PostgresValue {
     /// The size of the value in its binary format, in bytes.

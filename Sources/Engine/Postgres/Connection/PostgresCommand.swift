@@ -1,4 +1,4 @@
-internal import EventLoop
+import EventLoop
 
 /// A command for a connection, and the receiver of its result.
 ///

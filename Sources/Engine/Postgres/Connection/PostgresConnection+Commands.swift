@@ -1,5 +1,5 @@
-internal import CLibpq
-internal import EventLoop
+import CLibpq
+import EventLoop
 
 // Sending commands and reading their results.
 extension PostgresConnection {

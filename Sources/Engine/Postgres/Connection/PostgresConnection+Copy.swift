@@ -1,5 +1,5 @@
-internal import CLibpq
-internal import EventLoop
+import CLibpq
+import EventLoop
 
 // The data of a COPY (libpq manual, "Functions Associated with the COPY Command").
 extension PostgresConnection {

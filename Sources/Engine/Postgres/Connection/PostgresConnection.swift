@@ -1,7 +1,7 @@
-internal import CLibpq
-internal import Dispatch
-internal import EventLoop
-internal import Logging
+import CLibpq
+import Dispatch
+import EventLoop
+import Logging
 
 /// One non-blocking libpq connection in pipeline mode, driven by its loop.
 ///

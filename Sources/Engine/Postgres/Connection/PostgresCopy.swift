@@ -1,4 +1,4 @@
-internal import EventLoop
+import EventLoop
 
 /// The data of one `COPY … FROM STDIN` on its way from a caller to the server.
 ///

@@ -1,5 +1,5 @@
-internal import EventLoop
-internal import Logging
+import EventLoop
+import Logging
 
 /// The connection of one owner, which reconnects after a loss on the schedule of ``Reconnection``.
 ///

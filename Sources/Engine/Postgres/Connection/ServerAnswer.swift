@@ -1,4 +1,4 @@
-internal import CLibpq
+import CLibpq
 
 /// The content of one `PGresult`.
 enum ServerAnswer {

@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+import FoundationEssentials
 
 /// One step of the database schema: a file `NNNN_name.sql`.
 package struct Migration: Sendable, Equatable {

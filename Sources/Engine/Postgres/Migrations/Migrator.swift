@@ -1,4 +1,4 @@
-internal import Dispatch
+import Dispatch
 package import EventLoop
 package import Logging
 

@@ -1,6 +1,6 @@
-internal import DequeModule
-internal import EventLoop
-internal import Logging
+import DequeModule
+import EventLoop
+import Logging
 
 /// A connection that is leased to one caller at a time and runs its commands in order.
 actor ExclusiveConnection {

@@ -1,6 +1,6 @@
-internal import DequeModule
-internal import EventLoop
-internal import Logging
+import DequeModule
+import EventLoop
+import Logging
 
 /// The connections of a loop that transactions and scripts lease, each by one caller at a time.
 ///

@@ -1,6 +1,6 @@
-internal import DequeModule
-internal import EventLoop
-internal import Logging
+import DequeModule
+import EventLoop
+import Logging
 
 /// A connection in pipeline mode that all callers of a loop share. It reconnects whenever it is lost.
 ///

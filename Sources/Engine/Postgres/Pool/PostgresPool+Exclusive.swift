@@ -1,4 +1,4 @@
-internal import EventLoop
+import EventLoop
 
 // Exclusive connections.
 extension PostgresPool {

@@ -1,6 +1,6 @@
 package import EventLoop
 package import Logging
-internal import Synchronization
+import Synchronization
 
 /// The connections of one loop to the database.
 ///

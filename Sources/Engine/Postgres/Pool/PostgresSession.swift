@@ -1,4 +1,4 @@
-internal import EventLoop
+import EventLoop
 
 /// A connection that is leased to one caller for the duration of a call.
 ///

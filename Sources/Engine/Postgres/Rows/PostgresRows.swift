@@ -1,4 +1,4 @@
-internal import CLibpq
+import CLibpq
 
 /// The result of a statement: its rows, and the number of rows that it wrote.
 ///

@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Glibc
+import FoundationEssentials
+import Glibc
 
 /// Common parts of PostgreSQL's binary formats (`src/backend/utils/adt/*send` and `*recv`).
 enum BinaryFormat {

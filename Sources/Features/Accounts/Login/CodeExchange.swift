@@ -1,14 +1,16 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPServer
-internal import JSON
-internal import KakaoAPI
-internal import Locking
-internal import Logging
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPClient
+import HTTPServer
+import Identity
+import JSON
+import KakaoAPI
+import Locking
+import Logging
+import Postgres
+import Runtime
+import Schemas
 
 /// The exchange of authorization codes for tokens, which are stored in accounts.
 struct CodeExchange: Sendable {

@@ -1,8 +1,8 @@
-internal import Crypto
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
+import Crypto
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
 
 /// A login in progress, which its browser keeps in an encrypted cookie until Kakao returns.
 ///

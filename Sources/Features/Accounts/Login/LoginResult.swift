@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import JSON
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import Schemas
 
 /// The result of a login, for the backend that redeems a ticket or sends an authorization code.
 struct LoginResult: Sendable {

@@ -1,9 +1,10 @@
-internal import Crypto
-internal import EventLoop
-internal import FoundationEssentials
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import Crypto
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import Logging
+import Postgres
+import Runtime
 
 /// The results of logins, which PostgreSQL keeps for a minute under the digest of a ticket or of an authorization code.
 struct LoginResultStore: Sendable {

@@ -1,15 +1,16 @@
-internal import Crypto
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Logging
-internal import Net
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Crypto
+import Endpoints
+import FoundationEssentials
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Logging
+import Net
+import Postgres
+import Schemas
+import Settings
 
 /// `/login/kakao` and `/login/kakao/callback`: the login of a user in a browser (RFC 6749 §4.1, RFC 7636; Kakao, "Kakao
 /// Login: REST API").

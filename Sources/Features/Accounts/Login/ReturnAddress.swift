@@ -1,6 +1,6 @@
-internal import HTTPClient
-internal import HTTPServer
-internal import Net
+import HTTPClient
+import HTTPServer
+import Net
 
 /// The address of the service that a user returns to after a login.
 struct ReturnAddress: Sendable {

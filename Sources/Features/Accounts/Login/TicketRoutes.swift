@@ -1,13 +1,15 @@
-internal import Crypto
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Logging
-internal import Schemas
-internal import ServiceKit
+import Crypto
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import Identity
+import JSON
+import KakaoAPI
+import Logging
+import Runtime
+import Schemas
 
 /// `POST /v1/login/tickets` and `POST /v1/login/code`: how a backend gets the result of a login.
 struct TicketRoutes: RouteCollection {

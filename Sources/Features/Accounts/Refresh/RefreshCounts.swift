@@ -1,4 +1,4 @@
-internal import Locking
+import Locking
 
 /// The outcome of a refresh: the label `outcome`.
 enum RefreshOutcome: String, CaseIterable, Sendable {

@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import EventLoop
+import Logging
+import Postgres
+import Runtime
 
 extension TokenRefresher {
     /// The number of accounts that are renewed at the same time.

@@ -1,11 +1,12 @@
-internal import Crypto
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import KakaoAPI
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import Crypto
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import KakaoAPI
+import Logging
+import Postgres
+import Runtime
 
 /// The access tokens of accounts on one event loop, refreshed at Kakao before they expire.
 ///

@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
 
 /// The claim to refresh the tokens of an account.
 struct RefreshClaim: Sendable {

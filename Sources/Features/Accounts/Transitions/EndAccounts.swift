@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import FoundationEssentials
+import Postgres
+import ServiceKit
 
 /// Deletes the tokens of users who have logged out or left the app, or whose tokens Kakao has revoked, unless they have
 /// logged in since. Returns the users whose accounts changed.

@@ -1,7 +1,7 @@
-internal import Crypto
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Crypto
+import Endpoints
+import FoundationEssentials
+import Postgres
 
 /// Stores the tokens of a refresh, if the row still has the refresh token that was used. Returns whether it did.
 ///

@@ -1,6 +1,6 @@
-internal import Crypto
-internal import Postgres
-internal import ServiceKit
+import Crypto
+import Endpoints
+import Postgres
 
 /// A login to store.
 struct Login: Sendable {

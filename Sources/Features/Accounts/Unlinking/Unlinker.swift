@@ -1,10 +1,12 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import KakaoAPI
-internal import Logging
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import KakaoAPI
+import Logging
+import Postgres
+import Runtime
+import ServiceKit
 
 /// The end of users' logins, here and at Kakao, on one event loop.
 ///

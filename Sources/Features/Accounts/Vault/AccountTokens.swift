@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import JSON
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
 
 /// The tokens that Kakao has issued to a user.
 struct AccountTokens: Sendable, CustomStringConvertible, CustomReflectable {

@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+import FoundationEssentials
 package import Postgres
 
 /// The encryption of all tokens under the current key, while servers use them.

@@ -1,5 +1,5 @@
-internal import Crypto
-internal import JSON
+import Crypto
+import JSON
 
 /// The encryption of tokens (AES-256-GCM).
 ///

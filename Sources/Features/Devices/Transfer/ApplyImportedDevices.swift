@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 /// Applies the next lines of an import to the stored devices.
 ///

@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 /// All devices, page by page in the order of their key.
 struct DeviceExportStore: Sendable {

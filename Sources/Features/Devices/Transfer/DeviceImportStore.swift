@@ -1,8 +1,9 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import KakaoAPI
+import Postgres
+import Runtime
 
 /// A store that imports devices from another system into PostgreSQL.
 ///

@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import JSON
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
 
 /// A parser of devices, one a line, from pieces that may be cut anywhere.
 ///

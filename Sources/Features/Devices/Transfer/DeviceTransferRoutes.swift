@@ -1,11 +1,11 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import Postgres
+import Schemas
 
 /// `POST /v1/devices/import` and `GET /v1/devices/export`: the transfer of all devices from or to another system.
 struct DeviceTransferRoutes: RouteCollection {

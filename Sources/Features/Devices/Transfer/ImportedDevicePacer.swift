@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import Logging
-internal import ServiceKit
+import EventLoop
+import Logging
+import Runtime
 
 extension DeviceImportStore {
     /// Returns the worker that schedules the registration of imported devices at Kakao, at a bounded rate. It only makes

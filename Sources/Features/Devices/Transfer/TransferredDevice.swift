@@ -1,8 +1,8 @@
-internal import FoundationEssentials
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import KakaoAPI
+import Schemas
 
 /// A device in an import or an export.
 struct TransferredDevice: Sendable {

@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 extension DeviceStore {
     /// Leases up to `limit` pending devices that are due, those that have been due longest first.

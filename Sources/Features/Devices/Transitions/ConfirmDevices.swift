@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 /// Kakao's confirmation of a device.
 struct DeviceConfirmation: Sendable {

@@ -1,5 +1,5 @@
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import Postgres
 
 extension DeviceStore {
     /// Schedules another call to Kakao after `delay`, and releases the lease. This makes a repeated registration

@@ -1,7 +1,7 @@
-internal import KakaoAPI
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import KakaoAPI
+import Postgres
+import Schemas
 
 /// A device whose state here differs from Kakao's.
 struct DeviceDifference: Sendable {

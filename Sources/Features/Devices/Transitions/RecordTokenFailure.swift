@@ -1,5 +1,5 @@
-internal import Postgres
-internal import ServiceKit
+import Postgres
+import ServiceKit
 
 extension DeviceStore {
     /// Counts a failure of a token, and withdraws the device at `limit` failures. Returns for each device whether it was

@@ -1,9 +1,10 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import Identity
+import KakaoAPI
+import Postgres
 
 extension DeviceStore {
     /// Stores a registration, and withdraws other devices with the same token, because a phone belongs to one user.

@@ -1,4 +1,4 @@
-internal import Postgres
+import Postgres
 
 extension DeviceStore {
     /// Stores that Kakao rejects a registration, and releases the lease.

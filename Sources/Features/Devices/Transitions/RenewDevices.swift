@@ -1,4 +1,4 @@
-internal import Postgres
+import Postgres
 
 extension DeviceStore {
     /// The number of pending devices at which renewals stop, so that apps' requests come first, also after an outage of

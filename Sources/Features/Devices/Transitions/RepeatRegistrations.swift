@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 // An app registers at each start, nearly always with values that Kakao has already. The call to Kakao then only renews
 // the token. The revision and all indexed columns stay unchanged, and no device is displaced, since Kakao has confirmed

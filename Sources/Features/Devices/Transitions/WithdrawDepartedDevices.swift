@@ -1,5 +1,5 @@
-internal import Postgres
-internal import ServiceKit
+import Postgres
+import ServiceKit
 
 /// Withdraws the devices of users who have left the app, except those that were registered since. Returns their number.
 struct WithdrawDepartedDevices: PostgresStatement {

@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 extension DeviceStore {
     /// Withdraws a device. An unknown one is stored as withdrawn: Kakao may know it.

@@ -1,6 +1,6 @@
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import KakaoAPI
+import Postgres
 
 extension DeviceStore {
     /// The devices of a user after their withdrawal.

@@ -1,7 +1,9 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import KakaoAPI
+import Postgres
+import Runtime
+import ServiceKit
 
 /// Locks the quotas of the current day until the transaction ends, so that reservations are made one after the other. Each
 /// reservation begins with it.

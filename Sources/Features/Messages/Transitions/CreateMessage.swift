@@ -1,7 +1,9 @@
-internal import FoundationEssentials
-internal import JSON
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import Postgres
+import Runtime
+import ServiceKit
 
 /// Stores a message with its receivers, unless its idempotency key is in use. Returns whether it is stored.
 ///

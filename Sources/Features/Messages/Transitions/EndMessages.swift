@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 /// Ends messages without open receivers. Returns their ids.
 ///

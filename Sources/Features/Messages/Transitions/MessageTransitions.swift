@@ -1,4 +1,4 @@
-internal import Postgres
+import Postgres
 
 /// An event that changes a message, by a statement in this folder.
 enum MessageEvent: CaseIterable, Sendable {

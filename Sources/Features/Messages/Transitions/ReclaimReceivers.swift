@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 /// Ends the claims of deleted leases. Kakao may have reached these receivers, so that their reservations stay. Returns
 /// their number.

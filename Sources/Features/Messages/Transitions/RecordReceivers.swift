@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
 
 /// Stores the results of claimed receivers, and releases the reservations of those whom Kakao did not count. If Kakao says
 /// that a quota is used up, its count for the day of the reservation becomes a billion, so that later releases cannot bring

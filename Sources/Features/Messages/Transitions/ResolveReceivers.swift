@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
 
 /// Claims messages whose receivers have no uuid yet, for a minute: the server that claims them reads the sender's friends.
 struct ClaimResolutions: PostgresStatement {

@@ -1,5 +1,5 @@
 package import Postgres
-internal import ServiceKit
+import Settings
 
 /// The hours of each day in which advertising may be sent. From 21:00 to 08:00 in Korea it needs a consent of its own
 /// (Information and Communications Network Act, article 50).

@@ -1,7 +1,6 @@
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
+import JSON
+import KakaoAPI
+import Schemas
 
 /// The purpose of a push. The law has rules for advertising.
 package enum PushKind: String, CaseIterable, Sendable {

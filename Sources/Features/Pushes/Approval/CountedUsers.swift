@@ -1,5 +1,3 @@
-internal import ServiceKit
-
 /// The users of a push, counted before it is stored, and the limit above which it needs an approval.
 struct CountedUsers: Sendable {
     /// The users to send to: without those who are skipped or left out.

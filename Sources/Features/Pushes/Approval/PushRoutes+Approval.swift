@@ -1,7 +1,7 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import Schemas
 
 // Approval of pushes: an operator other than the creator agrees to a push, or rejects it.
 extension PushRoutes {

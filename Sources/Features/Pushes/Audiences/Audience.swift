@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Schemas
 
 /// The name of an audience: 1 to 100 letters, digits, `_`, `.` and `-`, all of ASCII.
 package struct AudienceName: Sendable, Equatable, PageCursor {

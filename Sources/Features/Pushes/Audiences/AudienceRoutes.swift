@@ -1,9 +1,9 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import HTTPServer
+import HTTPTypes
+import JSON
+import Postgres
+import Schemas
 
 /// `/v1/audiences`: named sets of users that operators upload, to send pushes to them.
 struct AudienceRoutes: RouteCollection {

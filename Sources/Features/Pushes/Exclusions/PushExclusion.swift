@@ -1,7 +1,7 @@
+import Endpoints
 package import FoundationEssentials
 package import JSON
-internal import Schemas
-internal import ServiceKit
+import Schemas
 
 /// The member `except` of `POST /v1/pushes`: which users do not get the push although they belong to its audience.
 package struct PushExclusion: Sendable, Equatable {

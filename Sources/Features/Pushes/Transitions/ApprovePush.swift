@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
 
 extension PushStore {
     /// The answer of an operator to a push that waits for an approval.

@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 extension BatchStore {
     /// The number of batches to claim of a push.

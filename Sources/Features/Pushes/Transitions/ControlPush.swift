@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Postgres
 
 extension PushStore {
     /// Changes the state of a push on an operator's request. Returns whether its state allowed that.

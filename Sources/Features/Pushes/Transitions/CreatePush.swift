@@ -1,8 +1,9 @@
-internal import FoundationEssentials
-internal import JSON
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import KakaoAPI
+import Postgres
+import Runtime
 
 /// Stores a push, unless its idempotency key is in use, or an audience or a push that it names does not exist. Returns its
 /// id if it is stored.

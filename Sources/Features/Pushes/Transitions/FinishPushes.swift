@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 extension BatchStore {
     /// Finishes those pushes that have nothing left to send. Returns their ids.

@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 extension BatchStore {
     /// Halts a push until an operator resumes it, because of Kakao's response to a batch. Returns whether it was being

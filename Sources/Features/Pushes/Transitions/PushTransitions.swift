@@ -1,4 +1,4 @@
-internal import Postgres
+import Postgres
 
 /// The state of a push. `docs/architecture.md` draws the transitions.
 package enum PushState: String, Sendable, CaseIterable {

@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 extension BatchStore {
     /// Makes the open batches of deleted leases available again.

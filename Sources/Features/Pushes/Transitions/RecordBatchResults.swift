@@ -1,5 +1,5 @@
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import Postgres
 
 extension BatchStore {
     /// Stores the result of a batch with a row of its own, together with those of other batches. Returns after it is

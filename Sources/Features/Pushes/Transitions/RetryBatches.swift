@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 extension PreparationStore {
     /// The maximum number of batches that one statement makes waiting. It locks the push for some tens of milliseconds.

@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 extension BatchStore {
     /// Stores that batches without rows of their own were sent. Returns after it is committed.

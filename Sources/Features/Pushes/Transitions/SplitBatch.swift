@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 extension BatchStore {
     /// Splits a batch that Kakao rejects (-2) into two halves, which are sent on their own.

@@ -1,4 +1,4 @@
-internal import Postgres
+import Postgres
 
 extension PreparationStore {
     /// Stores the users of a page as a part of the push, and moves the push's cursor.

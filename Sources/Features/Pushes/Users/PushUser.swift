@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Schemas
 
 /// A user in a push: the batch that the user is in, and its result.
 struct PushUser: Sendable {

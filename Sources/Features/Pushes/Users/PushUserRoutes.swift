@@ -1,8 +1,8 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import Schemas
 
 /// `/v1/pushes/{id}/users` and `/v1/users/{uuid}/pushes`: which users a push was sent to, with which result.
 struct PushUserRoutes: RouteCollection {

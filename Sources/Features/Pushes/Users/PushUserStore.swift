@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
+import FoundationEssentials
+import Postgres
 
 /// Looks up users of pushes in the batches and parts, without a row for each user. `migrations/0013_lookups.sql` explains
 /// how.

@@ -1,11 +1,13 @@
-internal import Crypto
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import KakaoAPI
-internal import Logging
-internal import ServiceKit
+import Crypto
+import Endpoints
+import EventLoop
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import KakaoAPI
+import Logging
+import Runtime
+import ServiceKit
 
 /// The images that the server keeps for messages, on one event loop. Each content is stored once, and uploaded to Kakao
 /// once for as long as Kakao keeps it, whatever number of servers and requests need it.

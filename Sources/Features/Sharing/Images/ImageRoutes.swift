@@ -1,9 +1,11 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import KakaoAPI
+import Runtime
+import Schemas
+import ServiceKit
 
 /// `/v1/images`: images that the server keeps for messages.
 struct ImageRoutes: RouteCollection {

@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import KakaoAPI
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import KakaoAPI
+import Postgres
 
 /// The images in PostgreSQL.
 struct ImageStore: Sendable {

@@ -1,6 +1,6 @@
-internal import FoundationEssentials
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import Schemas
 
 /// An image that the server keeps for messages, without its bytes.
 struct KeptImage: Sendable, Equatable {

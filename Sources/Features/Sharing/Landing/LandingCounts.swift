@@ -1,5 +1,5 @@
-internal import Locking
-internal import ServiceKit
+import Locking
+import Runtime
 
 /// The number of visits that a server could not count, because the database was unavailable or slow.
 final class LandingCounts: Sendable {

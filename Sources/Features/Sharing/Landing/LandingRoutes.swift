@@ -1,11 +1,12 @@
-internal import EventLoop
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Net
-internal import Schemas
-internal import ServiceKit
-internal import Templates
+import Endpoints
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import JSON
+import Net
+import Schemas
+import ServiceKit
+import Templates
 
 /// `GET /s/{id}`: the landing address of a share, which counts a visit and redirects to a link of the share.
 struct LandingRoutes: RouteCollection {

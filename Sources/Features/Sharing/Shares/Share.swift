@@ -1,7 +1,8 @@
-internal import FoundationEssentials
-internal import JSON
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import Schemas
+import ServiceKit
 
 /// A share: arguments that were signed for a message, and the links that the message leads to.
 struct Share: Sendable {

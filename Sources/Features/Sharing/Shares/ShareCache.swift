@@ -1,5 +1,6 @@
-internal import Locking
-internal import ServiceKit
+import Locking
+import Runtime
+import ServiceKit
 
 /// The links of shares that were used lately. Links never change, so that a server with them needs no database to
 /// redirect.

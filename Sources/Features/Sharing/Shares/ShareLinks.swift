@@ -1,6 +1,6 @@
-internal import JSON
-internal import ServiceKit
-internal import Templates
+import JSON
+import ServiceKit
+import Templates
 
 /// The links of a share: the addresses on registered domains that its content leads to, in their order.
 ///

@@ -1,8 +1,9 @@
-internal import HTTPClient
-internal import JSON
-internal import KakaoAPI
-internal import Net
-internal import ServiceKit
+import HTTPClient
+import JSON
+import KakaoAPI
+import Net
+import ServiceKit
+import Settings
 
 /// The message of a share as Kakao's SDKs make it, and the addresses with which they open KakaoTalk's picker of friends.
 /// (Names as in Kakao's iOS SDK, `ShareApi`.)

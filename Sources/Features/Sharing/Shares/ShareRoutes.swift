@@ -1,11 +1,13 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
-internal import ServiceKit
-internal import Templates
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Runtime
+import Schemas
+import ServiceKit
+import Templates
 
 /// `/v1/link/shares`: what apps need to share a message, and what shares led to.
 struct ShareRoutes: RouteCollection {

@@ -1,7 +1,8 @@
-internal import FoundationEssentials
-internal import JSON
-internal import Postgres
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import JSON
+import Postgres
+import ServiceKit
 
 /// The shares in PostgreSQL.
 final class ShareStore: Sendable {

@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import Logging
-internal import ServiceKit
+import EventLoop
+import Logging
+import Runtime
 
 /// Counts the events of shares in the background, in steps that are too small to delay other work, and deletes old visits.
 struct ShareEventCounter: Sendable {

@@ -1,10 +1,11 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Postgres
-internal import Schemas
-internal import ServiceKit
+import Endpoints
+import FoundationEssentials
+import HTTPServer
+import HTTPTypes
+import JSON
+import Postgres
+import Schemas
+import Settings
 
 /// `GET /v1/link/stats`: what shares led to over time.
 struct StatisticsRoutes: RouteCollection {

@@ -1,6 +1,5 @@
-internal import FoundationEssentials
-internal import Postgres
-internal import ServiceKit
+import FoundationEssentials
+import Postgres
 
 /// The statistics of shares in PostgreSQL: counters, and the events that are not counted yet. Both are read in one snapshot, so
 /// that the numbers are those of all stored events.

@@ -1,5 +1,5 @@
-internal import JSON
-internal import Schemas
+import JSON
+import Schemas
 
 // The parameters that calls with a message have in common.
 

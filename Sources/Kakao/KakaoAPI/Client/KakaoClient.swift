@@ -1,7 +1,7 @@
-internal import EventLoop
+import EventLoop
 package import HTTPClient
 package import HTTPTypes
-internal import Net
+import Net
 
 /// Kakao's REST API, called on one loop.
 ///

@@ -1,7 +1,7 @@
-internal import HTTPClient
-internal import HTTPTypes
-internal import Locking
-internal import Net
+import HTTPClient
+import HTTPTypes
+import Locking
+import Net
 
 /// A key that Kakao has issued: the Admin key, which grants every permission that the service has, or an app key.
 ///

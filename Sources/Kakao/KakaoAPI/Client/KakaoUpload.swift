@@ -1,5 +1,5 @@
 package import HTTPClient
-internal import HTTPTypes
+import HTTPTypes
 
 /// A file for a call that uploads files.
 package struct KakaoUpload: Sendable {

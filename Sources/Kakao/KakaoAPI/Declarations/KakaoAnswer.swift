@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 package import Schemas
 
 /// The body of a successful response of Kakao: how it is read, how the sandbox writes it, and how a document describes

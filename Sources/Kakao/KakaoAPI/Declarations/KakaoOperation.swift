@@ -1,4 +1,4 @@
-internal import HTTPClient
+import HTTPClient
 package import HTTPTypes
 package import Net
 package import Schemas

@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// The preferred date format of header fields: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
 package enum HTTPDate {

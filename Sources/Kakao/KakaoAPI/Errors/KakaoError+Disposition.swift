@@ -1,4 +1,4 @@
-internal import HTTPClient
+import HTTPClient
 
 extension KakaoError {
     /// How the caller should handle the error.

@@ -1,7 +1,7 @@
 package import HTTPClient
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
+import HTTPTypes
+import JSON
+import Schemas
 
 /// A call to Kakao that did not succeed.
 package struct KakaoError: Error, Sendable {

@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// The error of Kakao's authorization server, kauth.kakao.com (RFC 6749 §5.2; Kakao, "REST API: Response code").
 package struct OAuthError: Sendable, Hashable {

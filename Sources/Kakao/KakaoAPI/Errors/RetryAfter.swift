@@ -1,4 +1,4 @@
-internal import Glibc
+import Glibc
 
 /// The header field `Retry-After` (RFC 9110 §10.2.3).
 package enum RetryAfter {

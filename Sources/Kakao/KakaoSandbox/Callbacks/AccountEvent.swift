@@ -1,7 +1,7 @@
-internal import HTTPClient
-internal import HTTPTypes
-internal import JSON
-internal import Locking
+import HTTPClient
+import HTTPTypes
+import JSON
+import Locking
 
 /// A change of a user's account that Kakao reports to the push server (Kakao Login, "Account status change webhook").
 package struct AccountEvent: Sendable {

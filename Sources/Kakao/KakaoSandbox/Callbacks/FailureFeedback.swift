@@ -1,9 +1,9 @@
-internal import EventLoop
-internal import HTTPClient
-internal import HTTPTypes
-internal import Locking
-internal import Logging
-internal import Net
+import EventLoop
+import HTTPClient
+import HTTPTypes
+import Locking
+import Logging
+import Net
 
 /// Reports failed tokens to the `return_url` of a push, as Kakao does (Kakao Push REST API, `for_gcm`).
 ///

@@ -1,8 +1,8 @@
-internal import HTTPClient
-internal import HTTPTypes
-internal import JSON
-internal import Locking
-internal import Net
+import HTTPClient
+import HTTPTypes
+import JSON
+import Locking
+import Net
 
 /// Calls the push server when a shared message has arrived (Kakao Link, success callback), ``LinkShare/times`` times and
 /// without retries.

@@ -1,7 +1,7 @@
-internal import HTTPClient
-internal import HTTPTypes
-internal import JSON
-internal import Net
+import HTTPClient
+import HTTPTypes
+import JSON
+import Net
 
 /// Kakao's notice that a user has unlinked the app (Kakao Login, "Unlink webhook").
 package struct UnlinkNotice: Sendable {

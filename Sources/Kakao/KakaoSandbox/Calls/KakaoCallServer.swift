@@ -1,10 +1,10 @@
-internal import EventLoop
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Net
-internal import Schemas
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Net
+import Schemas
 
 /// Serves Kakao's calls as they are declared, with injected faults: it checks the credential, reads the parameters and
 /// writes the answer.

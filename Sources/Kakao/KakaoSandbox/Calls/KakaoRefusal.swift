@@ -1,7 +1,7 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
 
 /// An error response of Kakao: a status and `{"msg":…,"code":…}`, or of its authorization server: a status and
 /// `{"error":…,"error_description":…,"error_code":…}`.

@@ -1,8 +1,8 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Net
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Net
 
 /// A file of a call that uploads files.
 struct UploadedFile: Sendable {

@@ -1,9 +1,9 @@
-internal import Dispatch
-internal import EventLoop
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
+import Dispatch
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import JSON
+import Schemas
 
 /// The control API under `/sandbox/*`, by which tests read and change the sandbox (`docs/sandbox.md`).
 ///

@@ -1,8 +1,8 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Net
-internal import Schemas
+import HTTPServer
+import HTTPTypes
+import JSON
+import Net
+import Schemas
 
 /// The input of a control call: the members of a JSON object, or the parameters of a query.
 ///

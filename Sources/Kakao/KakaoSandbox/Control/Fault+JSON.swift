@@ -1,7 +1,7 @@
-internal import HTTPServer
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
+import HTTPServer
+import JSON
+import KakaoAPI
+import Schemas
 
 extension Fault {
     private static let names: Set<String> = [

@@ -1,4 +1,4 @@
-internal import HTTPServer
+import HTTPServer
 package import JSON
 
 extension UnlinkNotice {

@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import HTTPServer
-internal import Locking
+import EventLoop
+import HTTPServer
+import Locking
 
 /// The responses that a fault delays. A shutdown cancels them instead of waiting.
 final class Delays: Sendable {

@@ -1,4 +1,4 @@
-internal import Locking
+import Locking
 
 /// The active faults, and the number of requests for each path.
 ///

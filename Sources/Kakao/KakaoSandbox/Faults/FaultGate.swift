@@ -1,4 +1,4 @@
-internal import HTTPServer
+import HTTPServer
 
 /// Applies the faults that strike before a request's body is read. Paths under `/sandbox/` are never affected.
 final class FaultGate: Middleware {

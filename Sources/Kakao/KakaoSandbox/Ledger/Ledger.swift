@@ -1,5 +1,5 @@
-internal import KakaoAPI
-internal import Locking
+import KakaoAPI
+import Locking
 
 /// The sandbox's state: tokens, deliveries, and how often each user was reached. Each part is bounded.
 ///

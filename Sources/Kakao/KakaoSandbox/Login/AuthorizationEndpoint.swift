@@ -1,9 +1,9 @@
-internal import HTTPClient
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Net
-internal import Schemas
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import JSON
+import Net
+import Schemas
 
 /// `GET /oauth/authorize`: a login without a page (RFC 6749 §3.1; OpenID Connect Core §3.1.2).
 ///

@@ -1,7 +1,7 @@
-internal import HTTPServer
-internal import JSON
-internal import KakaoAPI
-internal import Locking
+import HTTPServer
+import JSON
+import KakaoAPI
+import Locking
 
 /// Kakao Login: the information about access tokens, and the documents of OpenID Connect.
 struct LoginCalls: Sendable {

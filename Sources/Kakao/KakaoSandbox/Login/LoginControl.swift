@@ -1,9 +1,9 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Locking
-internal import Schemas
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Locking
+import Schemas
 
 /// The controls `/sandbox/login`, `/sandbox/authorizations`, `/sandbox/tokens` and `/sandbox/keys`, which log users in
 /// without a browser, deny authorizations, show what became of tokens, and rotate Kakao's keys (`docs/sandbox.md`).

@@ -1,11 +1,11 @@
-internal import CLibssl
-internal import Crypto
-internal import Dispatch
-internal import EventLoop
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Locking
+import CLibssl
+import Crypto
+import Dispatch
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import JSON
+import Locking
 
 /// The keys that sign ID tokens and account events, the newest last. The two newest are published, as at Kakao.
 final class SigningKeys: Sendable {

@@ -1,6 +1,6 @@
-internal import Crypto
-internal import JSON
-internal import KakaoAPI
+import Crypto
+import JSON
+import KakaoAPI
 
 /// `POST /oauth/token`: exchanges codes for tokens, and refreshes access tokens (RFC 6749 §3.2).
 struct TokenEndpoint: Sendable {

@@ -1,6 +1,6 @@
-internal import Crypto
-internal import KakaoAPI
-internal import Locking
+import Crypto
+import KakaoAPI
+import Locking
 
 /// The authorization codes and tokens of Kakao Login that the sandbox has issued, and what became of them.
 final class TokenStore: Sendable {

@@ -1,6 +1,6 @@
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
+import JSON
+import KakaoAPI
+import Schemas
 
 /// The key of a device among the devices of a user.
 struct DeviceKey: Equatable, Sendable {

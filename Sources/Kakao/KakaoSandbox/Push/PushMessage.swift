@@ -1,5 +1,5 @@
-internal import JSON
-internal import KakaoAPI
+import JSON
+import KakaoAPI
 
 /// The message of a send, parsed as far as the sandbox needs.
 struct PushMessage: Sendable {

@@ -1,5 +1,5 @@
-internal import KakaoAPI
-internal import Locking
+import KakaoAPI
+import Locking
 
 /// An image that was uploaded for messages.
 package struct UploadedImage: Sendable, Equatable {

@@ -1,8 +1,8 @@
-internal import HTTPServer
-internal import JSON
-internal import KakaoAPI
-internal import Net
-internal import Templates
+import HTTPServer
+import JSON
+import KakaoAPI
+import Net
+import Templates
 
 /// An address that opens the picker of friends, as Kakao's SDKs make it: that of the web page `sharer.kakao.com`, or
 /// `kakaolink://send`, which KakaoTalk handles. (Names as in Kakao's iOS SDK, `ShareApi`.)

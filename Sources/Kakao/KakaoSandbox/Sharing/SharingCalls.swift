@@ -1,8 +1,8 @@
-internal import JSON
-internal import KakaoAPI
-internal import Locking
-internal import Schemas
-internal import Templates
+import JSON
+import KakaoAPI
+import Locking
+import Schemas
+import Templates
 
 /// KakaoTalk Sharing: the validation of templates, and images for messages.
 struct SharingCalls: Sendable {

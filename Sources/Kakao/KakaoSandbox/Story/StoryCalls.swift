@@ -1,6 +1,6 @@
-internal import JSON
-internal import KakaoAPI
-internal import Templates
+import JSON
+import KakaoAPI
+import Templates
 
 /// KakaoStory: the calls, which read and change ``StoryStore``.
 struct StoryCalls: Sendable {

@@ -1,6 +1,6 @@
-internal import HTTPServer
-internal import KakaoAPI
-internal import Net
+import HTTPServer
+import KakaoAPI
+import Net
 
 /// An image that was uploaded for a story.
 struct StoryImage: Sendable, Equatable {

@@ -1,6 +1,6 @@
-internal import JSON
-internal import KakaoAPI
-internal import Locking
+import JSON
+import KakaoAPI
+import Locking
 
 /// What KakaoStory knows of the app's users.
 final class StoryStore: Sendable {

@@ -1,4 +1,4 @@
-internal import Crypto
+import Crypto
 
 /// The ids by which an app names people in messages: `uuid` of a friend.
 ///

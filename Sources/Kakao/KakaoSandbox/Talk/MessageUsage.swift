@@ -1,6 +1,6 @@
-internal import HTTPServer
-internal import KakaoAPI
-internal import Net
+import HTTPServer
+import KakaoAPI
+import Net
 
 /// The numbers of messages of the current day and month in Seoul, to which the quotas apply.
 struct MessageUsage {

@@ -1,8 +1,8 @@
-internal import JSON
-internal import KakaoAPI
-internal import Locking
-internal import Schemas
-internal import Templates
+import JSON
+import KakaoAPI
+import Locking
+import Schemas
+import Templates
 
 /// KakaoTalk: profiles, friends, channels, and messages, which read and change ``TalkStore`` and ``AppUsers``.
 struct TalkCalls: Sendable {

@@ -1,7 +1,7 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
+import HTTPServer
+import HTTPTypes
+import JSON
+import Schemas
 
 /// The controls `/sandbox/talk/*`, which show and change what KakaoTalk knows of the app (`docs/sandbox.md`).
 struct TalkControl: Sendable {

@@ -1,4 +1,4 @@
-internal import Crypto
+import Crypto
 package import JSON
 
 /// A message that reached one user.

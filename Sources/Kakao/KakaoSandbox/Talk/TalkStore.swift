@@ -1,5 +1,5 @@
-internal import KakaoAPI
-internal import Locking
+import KakaoAPI
+import Locking
 
 /// KakaoTalk, as far as it concerns the app: who is whose friend, how many messages were sent, and which.
 final class TalkStore: Sendable {

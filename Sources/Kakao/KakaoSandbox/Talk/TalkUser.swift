@@ -1,4 +1,4 @@
-internal import KakaoAPI
+import KakaoAPI
 
 /// What KakaoTalk knows of a user, whether or not the user is linked to the app.
 struct TalkUser: Sendable {

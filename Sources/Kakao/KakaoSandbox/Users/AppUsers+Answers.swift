@@ -1,5 +1,5 @@
-internal import JSON
-internal import KakaoAPI
+import JSON
+import KakaoAPI
 
 extension AppUsers.User {
     /// Returns the user as calls for user information show it.

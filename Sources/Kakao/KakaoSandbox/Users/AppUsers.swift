@@ -1,6 +1,6 @@
-internal import JSON
-internal import KakaoAPI
-internal import Locking
+import JSON
+import KakaoAPI
+import Locking
 
 /// The users of the app, as Kakao knows them.
 ///

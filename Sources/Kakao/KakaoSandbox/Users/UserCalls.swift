@@ -1,7 +1,7 @@
-internal import JSON
-internal import KakaoAPI
-internal import Locking
-internal import Schemas
+import JSON
+import KakaoAPI
+import Locking
+import Schemas
 
 /// Kakao Login: the calls about users, which read and change ``AppUsers``.
 struct UserCalls: Sendable {

@@ -1,8 +1,8 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import KakaoAPI
-internal import Schemas
+import HTTPServer
+import HTTPTypes
+import JSON
+import KakaoAPI
+import Schemas
 
 /// The controls `/sandbox/users/{user_id}`, which show and change what Kakao knows of a user (`docs/sandbox.md`).
 struct UserControl: Sendable {

@@ -1,8 +1,8 @@
-internal import HTTPServer
-internal import HTTPTypes
+import HTTPServer
+import HTTPTypes
 package import JSON
-internal import Locking
-internal import Net
+import Locking
+import Net
 
 /// A webhook that the sandbox has received.
 package struct ReceivedWebhook: Sendable {

@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// The inspection of one template, with the findings so far.
 struct Inspection {

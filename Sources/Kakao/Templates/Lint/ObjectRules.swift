@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// The members that an object of a template may have, and what is checked in each. The facts are those of Kakao's
 /// "Message template" documents and SDKs.

@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+import FoundationEssentials
 
 /// A default template of a KakaoTalk message (Kakao, "Message template"): the content of a shared or sent message.
 ///

@@ -1,7 +1,7 @@
-internal import Accounts
-internal import ArgumentParser
-internal import Server
-internal import ServiceKit
+import Accounts
+import ArgumentParser
+import Server
+import Settings
 
 extension AccountsCommand {
     struct RotateKey: AsyncParsableCommand {

@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// An account, parsed from the server's JSON. Pure.
 struct ShownAccount {

@@ -1,15 +1,16 @@
-internal import Accounts
-internal import Crypto
-internal import Dispatch
-internal import EventLoop
-internal import HTTPClient
-internal import HTTPServer
-internal import HTTPTypes
-internal import JSON
-internal import Net
-internal import Postgres
-internal import Server
-internal import ServiceKit
+import Accounts
+import Crypto
+import Dispatch
+import Endpoints
+import EventLoop
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import JSON
+import Net
+import Postgres
+import Server
+import Settings
 
 /// Checks that Kakao can call this service: its address is public, and this server responds there over HTTPS.
 struct AddressChecks: Sendable {

@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+import FoundationEssentials
 
 /// A comparison of this machine's clock with another clock.
 struct ClockCheck {

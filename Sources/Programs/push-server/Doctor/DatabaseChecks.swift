@@ -1,12 +1,12 @@
-internal import Accounts
-internal import Crypto
-internal import EventLoop
-internal import FoundationEssentials
-internal import Logging
-internal import Messages
-internal import Postgres
-internal import Server
-internal import ServiceKit
+import Accounts
+import Crypto
+import EventLoop
+import FoundationEssentials
+import Logging
+import Messages
+import Postgres
+import Server
+import Settings
 
 /// The doctor's checks of the database: whether it is reachable, up to date, and grants the server what it needs.
 struct DatabaseChecks: Sendable {

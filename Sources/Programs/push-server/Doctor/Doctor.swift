@@ -1,9 +1,10 @@
 package import Crypto
 package import EventLoop
-internal import HTTPClient
-internal import Net
+import HTTPClient
+import Net
 package import Server
-internal import ServiceKit
+import Settings
+import Identity
 
 /// The checks of a configuration as `push-server serve` would use it: Kakao, the database, the addresses that Kakao
 /// calls, and this machine.

@@ -1,4 +1,4 @@
-internal import HTTPClient
+import HTTPClient
 
 extension HTTPClientError {
     /// Returns the error's message and its remedy.

@@ -1,8 +1,9 @@
-internal import Crypto
-internal import EventLoop
-internal import HTTPClient
-internal import Server
-internal import ServiceKit
+import Crypto
+import EventLoop
+import HTTPClient
+import Identity
+import Server
+import Settings
 
 /// Checks that the keys that verify users' tokens are available.
 struct IssuerChecks: Sendable {

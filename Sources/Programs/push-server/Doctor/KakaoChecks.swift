@@ -1,10 +1,11 @@
-internal import Crypto
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPTypes
-internal import KakaoAPI
-internal import ServiceKit
+import Crypto
+import EventLoop
+import FoundationEssentials
+import HTTPClient
+import HTTPTypes
+import Identity
+import KakaoAPI
+import Settings
 
 /// Checks that Kakao is reachable, that it accepts the Admin key, and that the app id is right.
 struct KakaoChecks: Sendable {

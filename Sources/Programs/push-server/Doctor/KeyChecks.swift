@@ -1,8 +1,9 @@
-internal import Accounts
-internal import Callbacks
-internal import Crypto
-internal import Server
-internal import ServiceKit
+import Accounts
+import Callbacks
+import Crypto
+import Server
+import Settings
+import Identity
 
 /// Checks of the keys and secrets that need no other server.
 struct KeyChecks {

@@ -1,12 +1,12 @@
-internal import Accounts
-internal import Crypto
-internal import EventLoop
-internal import HTTPClient
-internal import HTTPTypes
-internal import KakaoAPI
-internal import Net
-internal import Server
-internal import ServiceKit
+import Accounts
+import Crypto
+import EventLoop
+import HTTPClient
+import HTTPTypes
+import KakaoAPI
+import Net
+import Server
+import Settings
 
 /// Checks of what logins need at Kakao: the REST API key, its client secret, and the redirect URI.
 struct LoginChecks: Sendable {

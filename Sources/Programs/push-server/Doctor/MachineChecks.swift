@@ -1,8 +1,7 @@
-internal import Glibc
-internal import HTTPServer
-internal import Net
-internal import Server
-internal import ServiceKit
+import Glibc
+import HTTPServer
+import Net
+import Server
 
 /// Checks of this machine: the certificate and key files, the limit of file descriptors, and the journal's directory.
 struct MachineChecks {

@@ -1,5 +1,5 @@
-internal import FoundationEssentials
-internal import Glibc
+import FoundationEssentials
+import Glibc
 
 /// The host of a URL, and whether other machines can reach it.
 struct WebAddress {

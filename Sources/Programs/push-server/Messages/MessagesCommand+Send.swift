@@ -1,6 +1,7 @@
-internal import ArgumentParser
-internal import JSON
-internal import ServiceKit
+import ArgumentParser
+import JSON
+import Runtime
+import Settings
 
 extension MessagesCommand {
     struct Send: AsyncParsableCommand {

@@ -1,6 +1,6 @@
-internal import ArgumentParser
-internal import FoundationEssentials
-internal import JSON
+import ArgumentParser
+import FoundationEssentials
+import JSON
 
 struct MessagesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 
 /// A message, parsed from the server's JSON. Pure.
 struct ShownMessage {

@@ -1,5 +1,5 @@
-internal import ArgumentParser
-internal import JSON
+import ArgumentParser
+import JSON
 
 struct SenderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,5 @@
-internal import ArgumentParser
-internal import FoundationEssentials
+import ArgumentParser
+import FoundationEssentials
 
 /// The key of a request that is carried out once, however often it is repeated.
 struct IdempotencyOptions: ParsableArguments {

@@ -1,6 +1,6 @@
-internal import JSON
-internal import Pushes
-internal import ServiceKit
+import JSON
+import Pushes
+import Runtime
 
 /// The request of `POST /v1/pushes`. Pure.
 struct PushRequest {

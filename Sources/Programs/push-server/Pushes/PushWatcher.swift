@@ -1,8 +1,8 @@
-internal import ArgumentParser
-internal import EventLoop
-internal import FoundationEssentials
-internal import Pushes
-internal import UnixSignals
+import ArgumentParser
+import EventLoop
+import FoundationEssentials
+import Pushes
+import UnixSignals
 
 /// Shows the progress of a push until it has ended, is paused or halted, or Ctrl-C is pressed.
 ///

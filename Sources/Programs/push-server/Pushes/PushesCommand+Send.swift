@@ -1,9 +1,10 @@
-internal import ArgumentParser
-internal import FoundationEssentials
-internal import JSON
-internal import Pushes
-internal import Schemas
-internal import ServiceKit
+import ArgumentParser
+import FoundationEssentials
+import JSON
+import Pushes
+import Runtime
+import Schemas
+import Settings
 
 extension PushesCommand {
     struct Send: AsyncParsableCommand {

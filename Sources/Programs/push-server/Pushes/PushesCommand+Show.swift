@@ -1,8 +1,8 @@
-internal import ArgumentParser
-internal import FoundationEssentials
-internal import JSON
-internal import Pushes
-internal import Schemas
+import ArgumentParser
+import FoundationEssentials
+import JSON
+import Pushes
+import Schemas
 
 extension PushesCommand {
     struct List: AsyncParsableCommand {

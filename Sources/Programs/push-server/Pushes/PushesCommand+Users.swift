@@ -1,5 +1,5 @@
-internal import ArgumentParser
-internal import JSON
+import ArgumentParser
+import JSON
 
 extension PushesCommand {
     struct User: AsyncParsableCommand {

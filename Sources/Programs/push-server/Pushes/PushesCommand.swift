@@ -1,8 +1,8 @@
-internal import ArgumentParser
-internal import FoundationEssentials
-internal import JSON
-internal import Pushes
-internal import ServiceKit
+import ArgumentParser
+import FoundationEssentials
+import JSON
+import Pushes
+import Runtime
 
 struct PushesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

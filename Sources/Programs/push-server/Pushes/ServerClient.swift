@@ -1,10 +1,10 @@
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPClient
-internal import HTTPTypes
-internal import JSON
-internal import Net
-internal import Schemas
+import EventLoop
+import FoundationEssentials
+import HTTPClient
+import HTTPTypes
+import JSON
+import Net
+import Schemas
 
 /// A client of the HTTP API of a running server, with an operator key.
 struct ServerClient: Sendable {

@@ -1,8 +1,8 @@
-internal import ArgumentParser
-internal import EventLoop
-internal import FoundationEssentials
-internal import HTTPClient
-internal import ServiceKit
+import ArgumentParser
+import EventLoop
+import FoundationEssentials
+import HTTPClient
+import Settings
 
 /// The options for the server to call and its key, shared by all commands that call a server.
 ///

@@ -1,6 +1,6 @@
-internal import JSON
-internal import Pushes
-internal import Schemas
+import JSON
+import Pushes
+import Schemas
 
 /// A push, parsed from the server's JSON. Pure.
 struct ShownPush: Equatable {

@@ -1,5 +1,5 @@
-internal import ArgumentParser
-internal import JSON
+import ArgumentParser
+import JSON
 
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

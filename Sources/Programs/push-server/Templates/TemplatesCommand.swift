@@ -1,6 +1,6 @@
-internal import ArgumentParser
-internal import ServiceKit
-internal import Templates
+import ArgumentParser
+import Settings
+import Templates
 
 /// Checks of message templates, without a server and without settings.
 struct TemplatesCommand: ParsableCommand {

@@ -1,6 +1,8 @@
-internal import HTTPServer
-internal import HTTPTypes
-internal import Locking
+package import Endpoints
+import HTTPServer
+import HTTPTypes
+import Locking
+package import Runtime
 
 /// The feature that keeps the access tokens of users, on one event loop.
 package protocol UserTokenSource: Sendable {
@@ -53,12 +55,6 @@ private struct NoUserTokens: UserTokenSource {
 }
 
 extension ProblemKind {
-    /// Kakao rejected the token of a request.
-    package static let loginRequired = ProblemKind(
-        .unauthorized,
-        "login-required",
-        "Kakao rejected the access token: the user must log in again."
-    )
     /// The server has no valid token of the user.
     package static let accountLoginRequired = ProblemKind(
         .conflict,

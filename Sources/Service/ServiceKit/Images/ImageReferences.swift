@@ -1,8 +1,10 @@
+package import Endpoints
 package import FoundationEssentials
-internal import HTTPServer
-internal import HTTPTypes
+import HTTPServer
+import HTTPTypes
 package import JSON
-internal import Locking
+import Locking
+package import Runtime
 
 /// The feature that keeps images, on one event loop.
 package protocol ImageSource: Sendable {

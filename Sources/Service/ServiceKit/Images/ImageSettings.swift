@@ -1,3 +1,6 @@
+package import Endpoints
+package import Settings
+
 /// The settings of images for messages.
 package struct ImageSettings: SettingsGroup {
     /// The maximum size of an image, in bytes.

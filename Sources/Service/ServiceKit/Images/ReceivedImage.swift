@@ -1,5 +1,6 @@
-internal import HTTPServer
-internal import HTTPTypes
+package import Endpoints
+import HTTPServer
+import HTTPTypes
 package import KakaoAPI
 
 extension ImageHeader {

@@ -1,5 +1,7 @@
-internal import HTTPTypes
-internal import Locking
+package import Endpoints
+import HTTPTypes
+import Locking
+package import Runtime
 
 /// The feature that counts messages against Kakao's quotas of a day, on one event loop.
 package protocol MessageReservationSource: Sendable {

@@ -1,4 +1,5 @@
 package import Crypto
+package import Settings
 
 /// The settings of shares that both the shares and Kakao's callbacks about them depend on.
 package struct ShareSettings: SettingsGroup {

@@ -1,6 +1,6 @@
 package import Crypto
 package import FoundationEssentials
-internal import Schemas
+import Schemas
 
 /// The signatures of the arguments that a phone passes on to Kakao with a share, and that come back in Kakao's callback.
 ///

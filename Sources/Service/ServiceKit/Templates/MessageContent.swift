@@ -1,6 +1,7 @@
-internal import HTTPServer
+package import Endpoints
+import HTTPServer
 package import JSON
-internal import Schemas
+import Schemas
 package import Templates
 
 /// What a message shows: one of the three ways in which Kakao's SDKs make a message.

@@ -1,6 +1,7 @@
+package import Endpoints
 package import HTTPServer
-internal import HTTPTypes
-internal import JSON
+import HTTPTypes
+import JSON
 package import Templates
 
 extension ProblemKind {

@@ -1,7 +1,7 @@
-internal import EventLoop
-internal import Glibc
-internal import Locking
-internal import Net
+import EventLoop
+import Glibc
+import Locking
+import Net
 
 /// A proxy between the servers under test and PostgreSQL that counts executed statements and injects faults.
 ///

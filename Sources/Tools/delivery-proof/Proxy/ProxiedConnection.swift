@@ -1,5 +1,5 @@
-internal import DequeModule
-internal import EventLoop
+import DequeModule
+import EventLoop
 
 /// A connection from a server under test, and the corresponding connection to PostgreSQL.
 ///

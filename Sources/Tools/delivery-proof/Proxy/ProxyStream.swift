@@ -1,6 +1,6 @@
-internal import EventLoop
-internal import Glibc
-internal import Net
+import EventLoop
+import Glibc
+import Net
 
 /// One end of a proxied connection, which reads input and buffers unsent output.
 final class ProxyStream {

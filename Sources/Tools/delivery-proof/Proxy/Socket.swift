@@ -1,7 +1,7 @@
-internal import CLinux
-internal import EventLoop
-internal import Glibc
-internal import Net
+import CLinux
+import EventLoop
+import Glibc
+import Net
 
 /// The socket calls of the proxy. All sockets are non-blocking.
 enum Socket {

@@ -1,7 +1,7 @@
+import Endpoints
 import FoundationEssentials
 import JSON
 import KakaoAPI
-import ServiceKit
 import Testing
 
 @testable import Devices

@@ -1,10 +1,11 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Postgres
-import ServiceKit
 import TestSupport
 import Testing
 

@@ -1,14 +1,16 @@
 import Crypto
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPServer
 import HTTPTypes
+import Identity
 import KakaoSandbox
-import ServiceKit
 import TestSupport
 import Testing
 
 @testable import Server
+@testable import Settings
 
 /// The checks of a request's head before its body is sent: credential, scopes and limits.
 @Suite(.timeLimit(.minutes(5))) struct AccessTests {

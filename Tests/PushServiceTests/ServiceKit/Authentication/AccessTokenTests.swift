@@ -5,9 +5,9 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Identity
 
 /// Calls of users' apps with a Kakao Login access token.
 @Suite(.timeLimit(.minutes(5))) struct AccessTokenTests {

@@ -2,10 +2,11 @@ import Crypto
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
+import Settings
 import TestSupport
 import Testing
 

@@ -3,7 +3,7 @@ import HTTPServer
 import Net
 import Testing
 
-@testable import ServiceKit
+@testable import Identity
 
 /// The delays of an address that repeatedly presents invalid keys.
 @Suite struct BadKeyDelaysTests {

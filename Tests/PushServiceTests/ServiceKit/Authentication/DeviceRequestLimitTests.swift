@@ -1,12 +1,14 @@
+import Endpoints
 import HTTPClient
 import HTTPServer
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Settings
 
 /// The request limits of users' apps on the device endpoints.
 @Suite(.timeLimit(.minutes(5))) struct DeviceRequestLimitTests {

@@ -3,9 +3,10 @@ import HTTPTypes
 import JSON
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Identity
+@testable import Settings
 
 /// Calls of users' apps with a Kakao ID token.
 @Suite(.timeLimit(.minutes(5))) struct IDTokenTests {

@@ -1,10 +1,11 @@
+import Endpoints
 import FoundationEssentials
 import HTTPClient
 import HTTPServer
 import HTTPTypes
+import Identity
 import JSON
 import Server
-import ServiceKit
 import TestSupport
 import Testing
 

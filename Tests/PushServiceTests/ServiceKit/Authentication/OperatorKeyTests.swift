@@ -11,8 +11,11 @@ import Postgres
 import TestSupport
 import Testing
 
+@testable import Endpoints
+@testable import Identity
 @testable import Server
-@testable import ServiceKit
+@testable import Settings
+@testable import Runtime
 
 /// Operators' keys: revocation, expiry, last use, and delays after invalid keys.
 @Suite(.timeLimit(.minutes(5))) struct OperatorKeyTests {

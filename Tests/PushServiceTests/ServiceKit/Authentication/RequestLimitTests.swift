@@ -1,7 +1,7 @@
 import EventLoop
 import Testing
 
-@testable import ServiceKit
+@testable import Identity
 
 /// The limit of requests per minute and key.
 @Suite struct RequestLimitTests {

@@ -1,10 +1,12 @@
+import Endpoints
 import HTTPClient
 import HTTPTypes
 import KakaoSandbox
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import Identity
+@testable import Settings
 
 /// Access tokens whose revocation Kakao reports. Every server drops them from its cache.
 @Suite(.timeLimit(.minutes(5))) struct RevokedTokenTests {

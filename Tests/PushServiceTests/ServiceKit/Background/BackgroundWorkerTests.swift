@@ -4,7 +4,7 @@ import Logging
 import TestSupport
 import Testing
 
-@testable import ServiceKit
+@testable import Runtime
 
 /// Repeated work in the background.
 @Suite(.timeLimit(.minutes(5))) struct BackgroundWorkerTests {

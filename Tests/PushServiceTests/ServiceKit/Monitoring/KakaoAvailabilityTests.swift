@@ -2,7 +2,7 @@ import Logging
 import Testing
 
 @testable import KakaoAPI
-@testable import ServiceKit
+@testable import Runtime
 
 /// What calls to Kakao say about pushes.
 @Suite struct KakaoAvailabilityTests {

@@ -1,7 +1,7 @@
 import PrometheusMetrics
 import Testing
 
-@testable import ServiceKit
+@testable import Runtime
 
 @Suite struct MonitoringTests {
     @Test("The sources are read at the same time, and reported in their order")

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import ServiceKit
+@testable import Runtime
 
 @Suite struct RecentCallsTests {
     @Test("The calls of five minutes are counted, and those before are forgotten")

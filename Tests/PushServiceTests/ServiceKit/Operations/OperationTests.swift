@@ -8,8 +8,9 @@ import Schemas
 import TestSupport
 import Testing
 
+@testable import Endpoints
 @testable import Server
-@testable import ServiceKit
+@testable import Settings
 
 /// Tests of what follows from the declarations of operations: the OpenAPI document, and the checks of fields.
 @Suite(.timeLimit(.minutes(5))) struct OperationTests {

@@ -1,4 +1,4 @@
-import ServiceKit
+import Runtime
 import Testing
 
 @Suite struct RetryDelayTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import ServiceKit
+@testable import Runtime
 
 /// Tests of when a server may send under its lease, and when it may reclaim other servers' batches.
 @Suite struct WorkLeaseTests {

@@ -10,6 +10,7 @@ import Locking
 import TestSupport
 import Testing
 
+@testable import Endpoints
 @testable import ServiceKit
 @testable import Sharing
 

@@ -1,15 +1,17 @@
+import Endpoints
 import EventLoop
 import FoundationEssentials
 import HTTPClient
 import HTTPTypes
+import Identity
 import JSON
 import KakaoSandbox
 import Logging
 import Net
 import Server
-import ServiceKit
 import TestSupport
 import Testing
+@testable import ServiceKit
 
 /// The images that the server keeps for messages.
 @Suite(.timeLimit(.minutes(5))) struct ImageRoutesTests {

@@ -1,7 +1,7 @@
 package import Crypto
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
+import HTTPTypes
+import JSON
+import Schemas
 
 /// The app key, and its client secret if the key has one, with which Kakao issues tokens.
 package struct OAuthClient: Sendable {

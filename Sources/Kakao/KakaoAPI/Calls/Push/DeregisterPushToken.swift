@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Deregisters a user's device. (Kakao, "Push: REST API", "Delete token".)
 package struct DeregisterPushToken: KakaoCall {

@@ -1,4 +1,4 @@
-internal import Schemas
+import Schemas
 
 /// The service that delivers notifications to a device.
 package enum PushType: Sendable, Hashable, CaseIterable {

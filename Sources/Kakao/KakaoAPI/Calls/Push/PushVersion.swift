@@ -1,4 +1,4 @@
-internal import Schemas
+import Schemas
 
 /// A version of Kakao's Push API. Both have the same functions; version 2 came with Firebase (2020-12-02) and renamed
 /// Google's push type and message member.

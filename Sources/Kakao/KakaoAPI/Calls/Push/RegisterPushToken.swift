@@ -1,8 +1,8 @@
-internal import HTTPClient
-internal import HTTPTypes
-internal import JSON
-internal import Net
-internal import Schemas
+import HTTPClient
+import HTTPTypes
+import JSON
+import Net
+import Schemas
 
 /// Registers a user's device or renews its registration. Repeating a registration only restarts its lifetime. (Kakao,
 /// "Push: REST API", "Register token".)

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Lists the devices of users in Kakao's order. Users without devices are absent. (Kakao, "Push: REST API", "Retrieve
 /// tokens".)

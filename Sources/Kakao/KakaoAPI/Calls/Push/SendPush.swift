@@ -1,8 +1,8 @@
-internal import HTTPClient
-internal import HTTPTypes
-internal import JSON
-internal import Net
-internal import Schemas
+import HTTPClient
+import HTTPTypes
+import JSON
+import Net
+import Schemas
 
 /// Sends a message to all devices of some users. (Kakao, "Push: REST API", "Send push".)
 ///

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Deletes an image at Kakao. (Names as in Kakao's JavaScript SDK, `Kakao.Share.deleteImage`.)
 package struct DeleteImage: KakaoCall {

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Copies an image of the web to Kakao, for messages. (Kakao, "Kakao Link: iOS", "Scraping image".)
 package struct ScrapeImage: KakaoCall {

@@ -1,4 +1,4 @@
-internal import Schemas
+import Schemas
 
 /// An image at Kakao, for messages. Kakao deletes it after 20 days. (Kakao, "Kakao Link: iOS", "Upload image".)
 package struct SharedImage: Sendable {

@@ -1,5 +1,5 @@
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Kakao's answer to the validation of a template: what KakaoTalk needs in order to show the message, and what Kakao
 /// found.

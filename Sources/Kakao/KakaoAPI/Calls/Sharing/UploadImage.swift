@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Uploads an image to Kakao, for messages. (Kakao, "Kakao Link: iOS", "Upload image".)
 package struct UploadImage: KakaoCall {

@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Validates a custom template of the message template builder for KakaoTalk Sharing. (Names as in Kakao's iOS SDK,
 /// `ShareApi.shareCustom`.)

@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Validates a default template for KakaoTalk Sharing, as Kakao's SDKs do before they open KakaoTalk. (Names as in
 /// Kakao's iOS SDK, `ShareApi.shareDefault`.)

@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Validates a message made of a web page for KakaoTalk Sharing: Kakao scrapes the page. (Names as in Kakao's iOS SDK,
 /// `ShareApi.shareScrap`.)

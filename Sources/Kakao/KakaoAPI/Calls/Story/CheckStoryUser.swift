@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Returns whether a user uses KakaoStory. All other calls of KakaoStory are rejected with error -601 for a user who does
 /// not. (Kakao, "Kakao Story: iOS", "Validate Kakao Story user".)

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Deletes a story of a user. (Kakao, "Kakao Story: iOS", "Delete story".)
 ///

@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Posts a story with a link to a web page, which ``RetrieveLinkInfo`` describes. (Kakao, "Kakao Story: iOS", "Posting link
 /// story".)

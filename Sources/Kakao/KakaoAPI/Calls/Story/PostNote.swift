@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Posts a story that consists of a text. (Kakao, "Kakao Story: iOS", "Posting text story".)
 package struct PostNote: KakaoCall {

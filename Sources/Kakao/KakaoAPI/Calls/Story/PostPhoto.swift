@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Posts a story with images, which ``UploadStoryImages`` has uploaded. (Kakao, "Kakao Story: iOS", "Posting photo story".)
 package struct PostPhoto: KakaoCall {

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Returns what Kakao reads of a web page (Open Graph), for a story with a link. (Kakao, "Kakao Story: iOS", "Posting link
 /// story".)

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Lists a user's stories, the newest first, about 18 a page, without their comments and moods. (Kakao, "Kakao Story: iOS",
 /// "Retrieving multiple stories".)

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Returns a story of a user, with its comments and moods. (Kakao, "Kakao Story: iOS", "Retrieving a specific story".)
 ///

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Returns a user's profile in KakaoStory. A member to which the user has not agreed is absent. (Kakao, "Kakao Story: iOS",
 /// "Retrieve Kakao Story profile".)

@@ -1,4 +1,4 @@
-internal import JSON
+import JSON
 package import Schemas
 
 /// The parameters that all calls have which post a story.

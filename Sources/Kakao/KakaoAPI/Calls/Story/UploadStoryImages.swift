@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Uploads images to Kakao for a story, and returns the path of each, in the order of the files. A path is valid in
 /// ``PostPhoto`` only. (Kakao, "Kakao Story: iOS", "Posting photo story".)

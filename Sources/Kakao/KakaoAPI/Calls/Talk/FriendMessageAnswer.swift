@@ -1,5 +1,5 @@
-internal import JSON
-internal import Schemas
+import JSON
+import Schemas
 
 /// The answer to a message to friends: the receivers that it reached, and those that it did not reach.
 ///

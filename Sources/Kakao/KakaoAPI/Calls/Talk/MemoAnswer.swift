@@ -1,5 +1,5 @@
-internal import JSON
-internal import Schemas
+import JSON
+import Schemas
 
 /// The answer to a message to the user's own chatroom.
 package struct MemoAnswer: Sendable {

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Returns a user's relations to the channels that are connected to the app. (Kakao, "KakaoTalk Channel: REST API", "Check
 /// KakaoTalk Channel".)

@@ -1,6 +1,6 @@
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
+import HTTPTypes
+import JSON
+import Schemas
 
 /// Lists the friends of a user who use the app too, in pages. (Kakao, "KakaoTalk Social: REST API", "Retrieve list of
 /// friends".)

@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Sends a custom template of the message template builder to the user's own chatroom. (Kakao, "KakaoTalk Message: REST
 /// API", "Send custom message to me".)

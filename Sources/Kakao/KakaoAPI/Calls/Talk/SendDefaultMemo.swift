@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Sends a default template to the user's own chatroom. (Kakao, "KakaoTalk Message: REST API", "Send default message to
 /// me".)

@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Sends a default template to friends of the user. (Kakao, "KakaoTalk Message: REST API", "Send default message to
 /// friends".)

@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Sends a message made of a web page, which Kakao scrapes, to the user's own chatroom. (Kakao, "KakaoTalk Message:
 /// REST API", "Send scrap message to me".)

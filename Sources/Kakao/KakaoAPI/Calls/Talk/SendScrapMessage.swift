@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Sends a message made of a web page, which Kakao scrapes, to friends of the user. (Kakao, "KakaoTalk Message: REST
 /// API", "Send scrap message to friends".)

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Returns a user's profile in KakaoTalk. (Kakao, "KakaoTalk Social: REST API", "Retrieve KakaoTalk profile".)
 ///

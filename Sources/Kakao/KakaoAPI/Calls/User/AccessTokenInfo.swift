@@ -1,6 +1,6 @@
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
+import HTTPTypes
+import JSON
+import Schemas
 
 /// Returns the user and the app of an access token that Kakao Login issued. (Kakao, "Kakao Login: REST API", "Retrieve
 /// token information".)

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Logs a user out. With the user's access token, that token and its refresh token become invalid; with the Admin key, all
 /// tokens of the user do. (Kakao, "Kakao Login: REST API", "Logout".)

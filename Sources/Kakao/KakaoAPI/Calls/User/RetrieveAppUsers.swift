@@ -1,6 +1,6 @@
-internal import HTTPTypes
-internal import JSON
-internal import Schemas
+import HTTPTypes
+import JSON
+import Schemas
 
 /// Returns several users of the app. (Kakao, "Kakao Login: REST API", "Retrieve information of multiple users".)
 ///

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Lists the app's scopes, and whether the user has agreed to them. (Kakao, "Kakao Login: REST API", "Retrieve consent
 /// details".)

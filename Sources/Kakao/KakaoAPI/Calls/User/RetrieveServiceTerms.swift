@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Lists the service terms that a user has agreed to, or all terms of the app. For apps with Kakao Sync. (Kakao, "Kakao
 /// Login: REST API", "Retrieve consent details for service terms".)

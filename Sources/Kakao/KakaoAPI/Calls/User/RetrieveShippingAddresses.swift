@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Lists a user's shipping addresses: the default one first, then by the time of the last change, newest first. (Kakao,
 /// "Kakao Login: REST API", "Retrieve shipping address".)

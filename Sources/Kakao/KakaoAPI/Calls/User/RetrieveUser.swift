@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Returns what a user has agreed to share: the Kakao Account and the properties that the app has stored. (Kakao, "Kakao
 /// Login: REST API", "Retrieve user information".)

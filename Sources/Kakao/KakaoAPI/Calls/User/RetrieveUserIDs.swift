@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Lists the ids of the app's users in pages. (Kakao, "Kakao Login: REST API", "Retrieve user list".)
 ///

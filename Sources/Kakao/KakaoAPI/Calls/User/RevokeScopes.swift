@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Revokes a user's consent to scopes, and lists the scopes as they are afterwards. (Kakao, "Kakao Login: REST API",
 /// "Revoke consent".)

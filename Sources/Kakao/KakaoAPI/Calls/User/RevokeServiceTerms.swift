@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Revokes a user's consent to service terms, and lists the terms whose consent was revoked. Terms that the user has not
 /// agreed to and terms that are not revocable are absent from the list. (Kakao, "Kakao Login: REST API", "Revoke consent

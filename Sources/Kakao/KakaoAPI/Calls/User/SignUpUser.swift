@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Links a user who has logged in to an app that does not link its users automatically. Kakao unlinks a user who does not
 /// sign up within 24 hours. (Kakao, "Kakao Login: REST API", "Manual signup".)

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Unlinks a user from the app. All tokens of the user become invalid, and the user's consent ends. Kakao sends no unlink
 /// notice for it. (Kakao, "Kakao Login: REST API", "Unlink".)

@@ -1,6 +1,6 @@
-internal import HTTPTypes
+import HTTPTypes
 package import JSON
-internal import Schemas
+import Schemas
 
 /// Stores properties of a user at Kakao, in addition to those that are stored already. (Kakao, "Kakao Login: REST API",
 /// "Store user information".)

@@ -1,5 +1,5 @@
-internal import HTTPTypes
-internal import Schemas
+import HTTPTypes
+import Schemas
 
 /// Records that a user, who has agreed in the service itself, agrees to service terms, and lists the terms that are agreed
 /// to now. Terms for which that fails are absent from the list. (Kakao, "Kakao Login: REST API", "Upgrade consent for

@@ -1,4 +1,4 @@
-internal import Schemas
+import Schemas
 
 /// The answer to a call that changes a user: the user's id.
 package struct UserIDAnswer: Sendable {

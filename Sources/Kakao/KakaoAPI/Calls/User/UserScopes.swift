@@ -1,4 +1,4 @@
-internal import Schemas
+import Schemas
 
 /// The scopes (consent items) of an app, and whether a user has agreed to them.
 package struct UserScopes: Sendable {

@@ -1,4 +1,4 @@
-internal import Schemas
+import Schemas
 
 /// Terms of the service that Kakao presents to users (Kakao Sync), and whether a user has agreed to them.
 package struct UserServiceTerms: Sendable {

@@ -1,0 +1,23 @@
+package import Endpoints
+package import Identity
+package import Postgres
+package import Runtime
+package import ServiceKit
+
+/// The verification of users' tokens, which forgets those that were revoked.
+package struct IdentityFeature: Feature {
+    package static let collections: [any RouteCollection.Type] = []
+
+    private let users: UserCredentials
+
+    package init(_ server: ServerContext, _ settings: NoSettings) {
+        users = server.identity.users
+        server.lifecycle.register { _ in TokenUserObserver() }
+    }
+
+    package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {}
+
+    package var channels: [String] { [KakaoAccessTokens.channel] }
+
+    package func receive(_ event: PostgresListener.Event) { users.receive(event) }
+}

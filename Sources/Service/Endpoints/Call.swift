@@ -1,0 +1,130 @@
+package import HTTPServer
+import HTTPTypes
+package import JSON
+import Net
+import Schemas
+
+/// A request to an operation: its caller and its fields.
+package struct Call: Sendable {
+    /// The request itself, for its header fields, its loop and a body that the handler reads itself.
+    package let request: Request
+    let operation: OperationDeclaration
+    private var parameters = Parameters()
+
+    /// - Throws: ``Problem``: 415 for a body of another media type; 400 for an invalid body or query, or for a field
+    ///   that is unknown or given twice.
+    init(_ request: Request, _ operation: OperationDeclaration) throws {
+        self.request = request
+        self.operation = operation
+        if operation.readsQuery, !request.head.query.isEmpty {
+            try parameters.add(request.queryItems(), operation.allowedInQuery)
+        }
+        if operation.method != .get { try readBody() }
+    }
+
+    private mutating func readBody() throws {
+        if case .files(let files) = operation.body {
+            guard files.mediaTypes.contains(where: { $0 == request.contentType }) else {
+                throw Self.unsupportedType(files.mediaTypes, files.description)
+            }
+            return
+        }
+        if case .media(let types, let description, _, let isChecked) = operation.body {
+            guard !isChecked || types.contains(where: { $0 == request.contentType }) else {
+                throw Self.unsupportedType(types, description)
+            }
+            return
+        }
+        // Without a body there are no fields. The error then names the missing field, and not the media type.
+        guard !request.body.isEmpty else { return }
+        switch request.contentType {
+        case "application/json": try parameters.add(json: request.body, operation.allowedInBody)
+        case FormURLEncoded.mediaType:
+            try parameters.add(FormURLEncoded.parse(request.body[...]), operation.allowedInBody)
+        default: throw Self.unsupportedType(["application/json", FormURLEncoded.mediaType])
+        }
+    }
+
+    private static func unsupportedType(_ types: [String], _ description: String? = nil) -> Problem {
+        let detail = "Unsupported Content-Type. Allowed: \(types.joined(separator: ", "))."
+        return Problem(of: .unsupportedMediaType, description.map { "\(detail) \($0)" } ?? detail)
+    }
+
+    /// Adds the fields of a form that the handler reads itself.
+    ///
+    /// - Throws: ``Problem`` 400 for a field that is unknown or given twice.
+    mutating func add(_ fields: [(name: String, value: String)]) throws {
+        try parameters.add(fields, operation.allowedInBody)
+    }
+
+    /// The authenticated caller.
+    package var caller: Caller { request.principal as? Caller ?? .anyone }
+
+    /// Returns the value of a declared field.
+    ///
+    /// - Throws: ``Problem`` 400 for a missing or invalid value.
+    @inlinable
+    package subscript<Value>(_ field: Field<Value>) -> Value {
+        get throws { try field.value(of: parameter(field.name, in: field.place)) }
+    }
+
+    /// Returns the value of a field that names an object in the path.
+    ///
+    /// - Parameter problem: The problem of an unknown object, which is also that of an invalid value, since no object can have it.
+    package func identifier<Value>(
+        _ field: Field<Value>,
+        orThrow problem: @autoclosure () -> Problem
+    ) throws -> Value {
+        do {
+            return try self[field]
+        } catch {
+            throw problem()
+        }
+    }
+
+    /// Returns whether the request has a field.
+    package func has<Value>(_ field: Field<Value>) -> Bool {
+        parameter(field.name, in: field.place) != nil
+    }
+
+    /// Returns the fields of a group without their prefix, in the order of the request.
+    package subscript(_ group: FieldGroup) -> [(name: String, value: String)] {
+        record(group.name)
+        return parameters.values.members.compactMap { name, value in
+            name.hasPrefix(group.prefix) ? (String(name.dropFirst(group.prefix.count)), value.anyText) : nil
+        }
+    }
+
+    /// All fields of the query and the body, for an operation whose fields follow from another declaration.
+    package var fields: JSONObject {
+        for name in operation.contentNames { record(name) }
+        return parameters.values
+    }
+
+    /// The fields that the operation does not declare but keeps, in the order of the request.
+    package var undeclared: LazyFilterSequence<[(name: String, value: JSONValue)]> {
+        parameters.values.members.lazy.filter { [operation] in !operation.contentNames.contains($0.name) }
+    }
+
+    /// The names of fields that were dropped because the operation does not declare them.
+    var ignoredNames: [String] { parameters.ignoredNames }
+
+    /// Returns the value of a declared field; `nil` if it is absent.
+    @usableFromInline
+    func parameter(_ name: String, in place: FieldPlace) -> JSONValue? {
+        record(name)
+        switch place {
+        case .queryOrBody: return parameters.values[name]
+        case .path: return .string(request.pathParameter(name))
+        case .header(let header): return request[header].map { .string($0) }
+        }
+    }
+
+    /// Checks in debug builds that the operation declares a field, and records that it was read.
+    private func record(_ name: String) {
+        #if DEBUG
+        precondition(operation.fieldNames.contains(name), "\(operation.id) does not declare \(name)")
+        FieldReads.record(name, of: operation)
+        #endif
+    }
+}

@@ -1,0 +1,223 @@
+import HTTPServer
+import HTTPTypes
+package import JSON
+import Net
+import Schemas
+
+/// The OpenAPI 3.1 document of a service: <https://spec.openapis.org/oas/v3.1.1>.
+package struct OpenAPIDocument: Sendable {
+    package let json: JSONValue
+
+    /// - Parameters:
+    ///   - title: The name of the service.
+    ///   - version: Its version.
+    ///   - description: Conventions that hold for all operations.
+    ///   - collections: All operations. Those that belong together are shown together, in this order.
+    package init(title: String, version: String, description: String, _ collections: [any RouteCollection.Type]) {
+        var paths = JSONObject()
+        var schemas: [String: JSONObject] = Problem.schema.components
+        var tags: [JSONValue] = []
+        for collection in collections {
+            tags.append(["name": .string(collection.title)])
+            for operation in collection.declarations {
+                var path = paths[operation.path]?.object ?? JSONObject()
+                path[operation.method.rawValue.lowercased()] = .object(
+                    operation.document(tag: collection.title, collecting: &schemas)
+                )
+                paths[operation.path] = .object(path)
+            }
+        }
+        var named = JSONObject()
+        for (name, schema) in schemas.sorted(by: { $0.key < $1.key }) { named[name] = .object(schema) }
+        json = [
+            "openapi": "3.1.0",
+            "info": [
+                "title": .string(title), "version": .string(version), "description": .string(description),
+            ],
+            "tags": .array(tags),
+            "paths": .object(paths),
+            "components": [
+                "schemas": .object(named),
+                "securitySchemes": .object(SecurityScheme.document),
+            ],
+        ]
+    }
+}
+
+extension RouteCollection {
+    /// The declarations of the operations.
+    package static var declarations: [OperationDeclaration] { operations.map(\.declaration) }
+}
+
+/// The ways to authenticate.
+private enum SecurityScheme: String, CaseIterable {
+    case operatorKey
+    case userToken
+    case kakaoToken
+    case adminKey
+
+    var json: JSONValue {
+        switch self {
+        case .operatorKey:
+            [
+                "type": "http", "scheme": "bearer",
+                "description": "A key of an operator or a backend. Kakao's form `KakaoAK KEY` is accepted too.",
+            ]
+        case .userToken:
+            [
+                "type": "http", "scheme": "bearer",
+                "description":
+                    "A Kakao Login access token, a Kakao ID token or a JWT of the service's backend: gives access to the user's own devices.",
+            ]
+        case .kakaoToken:
+            [
+                "type": "http", "scheme": "bearer",
+                "description": "An access token of Kakao Login: gives access to calls for the user.",
+            ]
+        case .adminKey:
+            [
+                "type": "apiKey", "in": "header", "name": "Authorization",
+                "description": "`KakaoAK ADMIN_KEY`, as Kakao's servers send it.",
+            ]
+        }
+    }
+
+    static var document: JSONObject {
+        var object = JSONObject()
+        for scheme in allCases { object[scheme.rawValue] = scheme.json }
+        return object
+    }
+}
+
+extension Access {
+    /// The security requirements, one of which a request must meet; empty if there are none.
+    fileprivate var requirements: [JSONValue] {
+        func requirement(_ scheme: SecurityScheme, _ scopes: [Scope] = []) -> JSONValue {
+            .object([scheme.rawValue: .array(scopes.map { .string($0.rawValue) })])
+        }
+        return switch self {
+        case .anyone, .operatorPort, .kakaoAddress: []
+        case .operator(let scopes): [requirement(.operatorKey, scopes)]
+        case .operatorWithAny(let scopes): scopes.map { requirement(.operatorKey, [$0]) }
+        case .monitoring: [requirement(.operatorKey, [.read])]
+        case .device: [requirement(.operatorKey, [.devices]), requirement(.userToken)]
+        case .kakaoUser(let scope): [requirement(.operatorKey, [scope]), requirement(.kakaoToken)]
+        case .kakao: [requirement(.adminKey)]
+        }
+    }
+}
+
+extension OperationDeclaration {
+    /// Returns the operation as the document describes it, and adds the schemas that it refers to.
+    fileprivate func document(tag: String, collecting schemas: inout [String: JSONObject]) -> JSONObject {
+        func object(_ schema: Schema) -> JSONValue {
+            schemas.merge(schema.components) { first, _ in first }
+            return .object(schema.object)
+        }
+        var parameters: [JSONValue] = []
+        for (place, fields) in [("path", pathFields), ("query", query), ("header", headers)] {
+            for field in fields {
+                var parameter: JSONObject = [
+                    "name": .string(field.name), "in": .string(place), "description": .string(field.description),
+                ]
+                if field.isRequired { parameter["required"] = true }
+                if field is FieldGroup {
+                    parameter["style"] = "form"
+                    parameter["explode"] = true
+                    parameter["schema"] = object(field.schema)
+                } else if field.schema.isStructured {
+                    // As in Kakao's API, an array is a JSON text.
+                    parameter["content"] = ["application/json": ["schema": object(field.schema)]]
+                } else {
+                    parameter["schema"] = object(field.schema)
+                }
+                parameters.append(.object(parameter))
+            }
+        }
+        if access == .kakaoAddress {
+            parameters.append([
+                "name": "secret", "in": "path", "required": true, "description": "The secret that authenticates Kakao.",
+                "schema": ["type": "string"],
+            ])
+        }
+        var operation: JSONObject = [
+            "operationId": .string(id), "tags": [.string(tag)], "summary": .string(summary),
+            "security": .array(access.requirements),
+        ]
+        if !parameters.isEmpty { operation["parameters"] = .array(parameters) }
+        switch body {
+        case .none: break
+        case .fields(let fields):
+            let name = id.prefix(1).uppercased() + id.dropFirst()
+            let ignoresOthers = unknownFields != .rejected
+            let json = Schema.object(
+                fields.map { ($0.name, $0.isRequired ? $0.schema : $0.schema.nullable, $0.isRequired) },
+                allowingOthers: ignoresOthers
+            )
+            let form = Schema.object(fields.map { ($0.name, $0.schema, $0.isRequired) }, allowingOthers: ignoresOthers)
+            var encoding = JSONObject()
+            for field in fields where field.schema.isStructured {
+                encoding[field.name] = ["contentType": "application/json"]
+            }
+            var formContent: JSONObject = ["schema": object(form.named("\(name)Form"))]
+            if !encoding.isEmpty { formContent["encoding"] = .object(encoding) }
+            operation["requestBody"] = [
+                "required": .bool(fields.contains(where: \.isRequired)),
+                "content": [
+                    "application/json": ["schema": object(json.named("\(name)Request"))],
+                    FormURLEncoded.mediaType: .object(formContent),
+                ],
+            ]
+        case .files(let files):
+            operation["requestBody"] = [
+                "required": true, "description": .string(files.description),
+                "content": .object(
+                    files.content(
+                        allowingOthers: unknownFields != .rejected,
+                        named: "\(id.prefix(1).uppercased() + id.dropFirst())Form",
+                        object
+                    )
+                ),
+            ]
+        case .media(let types, let description, let schema, _):
+            var content = JSONObject()
+            for type in types { content[type] = ["schema": object(schema)] }
+            operation["requestBody"] = [
+                "required": true, "description": .string(description), "content": .object(content),
+            ]
+        }
+        operation["responses"] = .object(responses(object))
+        return operation
+    }
+
+    private func responses(_ object: (Schema) -> JSONValue) -> JSONObject {
+        var responses = JSONObject()
+        for answer in answers {
+            var response: JSONObject = ["description": .string(answer.description)]
+            var headers = JSONObject()
+            for header in answer.headers + (unknownFields == .ignored ? [.ignoredParameters] : []) {
+                headers[header.name] = ["description": .string(header.description), "schema": ["type": "string"]]
+            }
+            if !headers.isEmpty { response["headers"] = .object(headers) }
+            var content = JSONObject()
+            for case .media(let type, let schema) in answer.contents { content[type] = ["schema": object(schema)] }
+            if !content.isEmpty { response["content"] = .object(content) }
+            responses[String(answer.status.code)] = .object(response)
+        }
+        let byStatus = Dictionary(grouping: allProblems, by: \.statusName)
+        for (name, kinds) in byStatus.sorted(by: { $0.key < $1.key }) {
+            // A status of Kakao's may be one that the operation has for other problems too.
+            let kinds = kinds + (name.hasPrefix("4") && name != "4XX" ? byStatus["4XX"] ?? [] : [])
+            let causes = kinds.map { "`\($0.name)`: \($0.cause)" }.joined(separator: "\n\n")
+            var response = responses[name]?.object ?? JSONObject()
+            response["description"] = .string(
+                [response["description"]?.string, causes].compactMap(\.self).joined(separator: "\n\n")
+            )
+            var contents = response["content"]?.object ?? JSONObject()
+            contents["application/problem+json"] = ["schema": object(Problem.schema)]
+            response["content"] = .object(contents)
+            responses[name] = .object(response)
+        }
+        return responses
+    }
+}

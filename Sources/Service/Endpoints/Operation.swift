@@ -1,0 +1,248 @@
+package import HTTPServer
+package import HTTPTypes
+import JSON
+package import Schemas
+
+/// A set of operations that belong together, with what their handlers need.
+///
+/// The type lists its operations without an instance, so that the OpenAPI document needs no settings.
+package protocol RouteCollection: Sendable {
+    /// The subject of the operations: their heading in the OpenAPI document.
+    static var title: String { get }
+    static var operations: [Operation<Self>] { get }
+}
+
+/// An endpoint: its declaration and its handler.
+package struct Operation<Collection: Sendable>: Sendable {
+    enum Handler: Sendable {
+        /// Responds at once on the loop, without a task.
+        case immediate(@Sendable (Collection) -> @Sendable (Call) throws -> Response)
+        /// Responds in a task on the request's loop, which is cancelled if the client goes away.
+        case task(@Sendable (Collection) -> @Sendable (Call) async throws -> Response)
+        /// Responds in a task that reads the body while it arrives.
+        case streaming(@Sendable (Collection) -> @Sendable (Call, RequestBody) async throws -> Response)
+    }
+
+    package let declaration: OperationDeclaration
+    let handler: Handler
+    let isOffered: @Sendable (Collection) -> Bool
+
+    /// - Parameters:
+    ///   - isOffered: Whether a server has this operation, which may depend on its settings.
+    package init(
+        _ declaration: OperationDeclaration,
+        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
+        handler: @escaping @Sendable (Collection) -> @Sendable (Call) async throws -> Response
+    ) {
+        self.declaration = declaration
+        self.isOffered = isOffered
+        self.handler = .task(handler)
+    }
+
+    package init(
+        _ declaration: OperationDeclaration,
+        immediate handler: @escaping @Sendable (Collection) -> @Sendable (Call) throws -> Response
+    ) {
+        self.declaration = declaration
+        isOffered = { _ in true }
+        self.handler = .immediate(handler)
+    }
+
+    /// - Parameters:
+    ///   - isOffered: Whether a server has this operation, which may depend on its settings.
+    package init(
+        _ declaration: OperationDeclaration,
+        isOffered: @escaping @Sendable (Collection) -> Bool = { _ in true },
+        streaming handler: @escaping @Sendable (Collection) -> @Sendable (Call, RequestBody) async throws -> Response
+    ) {
+        self.declaration = declaration
+        self.isOffered = isOffered
+        self.handler = .streaming(handler)
+    }
+}
+
+/// The declaration of an endpoint, from which its route, its authorization, the check of its fields and its description
+/// in the OpenAPI document follow.
+///
+/// A class, so that a request that refers to it costs one reference count and not one per property.
+package final class OperationDeclaration: Sendable {
+    /// The body of a request.
+    package enum Body: Sendable {
+        case none
+        /// Fields, as JSON or as a form.
+        case fields([any FieldDeclaration])
+        /// A body of one of these media types, which the handler reads itself, and its description. If `isChecked` is
+        /// false, the handler checks the type.
+        case media([String], String, schema: Schema = .text(), isChecked: Bool = true)
+        /// Files, which the handler collects with ``Call/files(in:_:)``.
+        case files(FileBody)
+    }
+
+    /// The treatment of fields that the operation does not declare.
+    package enum UnknownFields: Sendable {
+        /// A misspelt `dry_run` would send a push.
+        case rejected
+        /// As in Kakao's API: dropped, and named in `X-Ignored-Parameters`. Fields of the body may be in the query.
+        case ignored
+        /// For calls from Kakao: custom arguments. Fields of the body may be in the query.
+        case kept
+    }
+
+    /// The name of the operation in generated clients, such as `createPush`.
+    package let id: String
+    package let method: HTTPRequest.Method
+    /// The path with its parameters: `/v1/pushes/{id}`.
+    package let path: String
+    package let access: Access
+    /// A sentence for a list of all operations.
+    package let summary: String
+    /// The parameters in the path.
+    package let pathFields: [any FieldDeclaration]
+    /// The parameters in the query.
+    package let query: [any FieldDeclaration]
+    /// The header fields that the handler reads, other than those of HTTP and of authentication.
+    package let headers: [any FieldDeclaration]
+    /// The body of a request.
+    package let body: Body
+    package let unknownFields: UnknownFields
+    /// The limit of a body in bytes, if it is lower than `http.max_body_bytes`.
+    package let maximumBodyBytes: Int?
+    /// The responses to requests that succeed.
+    package let answers: [Answer]
+    /// The problems that do not follow from the access and the fields.
+    package let problems: [ProblemKind]
+    /// How the audit log records calls of operators.
+    package let auditing: Auditing
+
+    /// The fields that a query may have, and a body.
+    let allowedInQuery: AllowedFields
+    let allowedInBody: AllowedFields
+    /// Whether the query is read. A call from Kakao with a body is not rejected because of its query, and neither is the
+    /// probe of a load balancer.
+    let readsQuery: Bool
+    /// The names of the fields in the query and in the body.
+    let contentNames: Set<String>
+    /// The names of all fields.
+    let fieldNames: Set<String>
+
+    /// Declares an operation. `id` is its name in generated clients, `summary` a sentence for a list of all operations.
+    /// The other parameters are the properties of the same names.
+    package init(
+        _ id: String,
+        _ method: HTTPRequest.Method,
+        _ path: String,
+        _ access: Access,
+        _ summary: String,
+        path pathFields: [any FieldDeclaration] = [],
+        query: [any FieldDeclaration] = [],
+        headers: [any FieldDeclaration] = [],
+        body: Body = .none,
+        unknownFields: UnknownFields = .rejected,
+        maximumBodyBytes: Int? = nil,
+        answers: [Answer],
+        problems: [ProblemKind] = [],
+        auditing: Auditing = .none
+    ) {
+        var query = query
+        if case .download = auditing { query.append(AuditLog.reason) }
+        self.id = id
+        self.method = method
+        self.path = path
+        self.access = access
+        self.summary = summary
+        self.pathFields = pathFields
+        self.query = query
+        self.headers = headers
+        self.body = body
+        self.unknownFields = unknownFields
+        self.maximumBodyBytes = maximumBodyBytes
+        self.answers = answers
+        self.problems = problems
+        self.auditing = auditing
+        var bodyFields: [any FieldDeclaration] = []
+        switch body {
+        case .fields(let fields): bodyFields = fields
+        case .files(let files): bodyFields = files.fields
+        case .none, .media: break
+        }
+        allowedInQuery = AllowedFields(
+            unknownFields == .rejected ? query : query + bodyFields,
+            place: "the query",
+            others: unknownFields
+        )
+        allowedInBody = AllowedFields(bodyFields, place: "the body", others: unknownFields)
+        readsQuery = unknownFields != .kept || method == .get && !query.isEmpty
+        contentNames = Set((query + bodyFields).map(\.name))
+        fieldNames = Set((pathFields + query + headers + bodyFields).map(\.name))
+    }
+
+    /// The problems that the operation may respond with, in the order of their statuses.
+    package var allProblems: [ProblemKind] {
+        var problems: Set<ProblemKind> = [.invalidField, .badRequest, .internalError]
+        problems.formUnion(self.problems)
+        switch access {
+        case .anyone, .operatorPort: break
+        case .operator, .operatorWithAny, .monitoring:
+            problems.formUnion([.unauthorized, .missingScope, .tooManyBadKeys])
+        case .device, .kakaoUser:
+            problems.formUnion([
+                .unauthorized, .missingScope, .anotherUser, .tooManyBadKeys, .tooManyRequests, .identityUnavailable,
+            ])
+        case .kakao: problems.formUnion([.unauthorized])
+        case .kakaoAddress: problems.formUnion([.notFound])
+        }
+        if !access.isAnonymous { problems.formUnion([.databaseUnavailable, .overloaded]) }
+        switch body {
+        // A body that is streamed has no limit.
+        case .media(_, _, _, isChecked: true): problems.formUnion([.unsupportedMediaType])
+        case .media: problems.formUnion([.contentTooLarge])
+        case .files: problems.formUnion([.contentTooLarge, .unsupportedMediaType, .tooManyUploads])
+        case .none, .fields:
+            if method != .get { problems.formUnion([.invalidJSON, .contentTooLarge, .unsupportedMediaType]) }
+        }
+        return problems.sorted { ($0.status.code, $0.name) < ($1.status.code, $1.name) }
+    }
+}
+
+/// The fields that the query or the body of a request may have.
+///
+/// A class for the reason that ``OperationDeclaration`` is one.
+final class AllowedFields: Sendable {
+    /// The length to which an unknown name is shown, in characters.
+    private static let maximumShown = 64
+
+    private let names: Set<String>
+    private let prefixes: [String]
+    private let repeatable: Set<String>
+    private let place: String
+    /// The treatment of other fields.
+    let others: OperationDeclaration.UnknownFields
+
+    /// - Parameter place: The part of the request, for error messages: "the query".
+    init(_ fields: [any FieldDeclaration], place: String, others: OperationDeclaration.UnknownFields) {
+        prefixes = fields.compactMap { ($0 as? FieldGroup)?.prefix }
+        names = Set(fields.filter { !($0 is FieldGroup) }.map(\.name))
+        repeatable = Set(fields.filter(\.isRepeatable).map(\.name))
+        self.place = place
+        self.others = others
+    }
+
+    func contains(_ name: String) -> Bool {
+        names.contains(name) || prefixes.contains { name.hasPrefix($0) }
+    }
+
+    /// Returns whether a field may be given several times.
+    func isRepeatable(_ name: String) -> Bool { repeatable.contains(name) }
+
+    /// Returns the problem of a field that is not one of these.
+    func problem(of name: String) -> Problem {
+        let known = names.sorted() + prefixes.map { "\($0)NAME" }
+        let shown = String(String.UnicodeScalarView(name.unicodeScalars.prefix(Self.maximumShown)))
+        let list = known.joined(separator: ", ")
+        var detail = "Unknown field `\(shown)`. "
+        detail += known.isEmpty ? "No field is allowed in \(place)." : "Allowed: \(list)."
+        if let suggestion = Suggestion.closest(to: name, among: known) { detail += " Did you mean `\(suggestion)`?" }
+        let allowed: JSONValue = .string(known.isEmpty ? "no field in \(place)" : "one of \(list)")
+        return Problem(of: .invalidField, detail, members: ["field": .string(shown), "allowed": allowed])
+    }
+}

@@ -1,0 +1,52 @@
+import HTTPServer
+import HTTPTypes
+import JSON
+import Schemas
+
+/// The fields of a request's query and of its body, which is JSON or a form.
+struct Parameters: Sendable {
+    /// The number of ignored fields whose names are kept. More names mean a wrong request, not a misspelling.
+    private static let maximumIgnoredNames = 20
+
+    /// The fields in the order of the request. The values of a query and of a form are strings.
+    private(set) var values = JSONObject()
+    /// The names of fields that were dropped, up to a limit.
+    private(set) var ignoredNames: [String] = []
+
+    /// Adds the fields of a query or a form.
+    ///
+    /// - Throws: ``Problem`` 400 for a field that is not allowed or is given twice.
+    mutating func add(_ pairs: [(name: String, value: String)], _ allowed: AllowedFields) throws {
+        values.reserveCapacity(values.count + pairs.count)
+        for (name, value) in pairs { try add(name, .string(value), allowed) }
+    }
+
+    /// Adds the members of a JSON object. A member that is `null` counts as absent.
+    ///
+    /// - Throws: ``Problem`` 400 for invalid JSON, another value than an object, or a field that is not allowed or is
+    ///   in the query too.
+    mutating func add(json: [UInt8], _ allowed: AllowedFields) throws {
+        let value: JSONValue
+        do {
+            value = try JSONValue(parsing: json)
+        } catch {
+            throw Problem(of: .invalidJSON, "The body is not valid JSON: \(error.message) at byte \(error.offset).")
+        }
+        guard case .object(let object) = value else {
+            throw Problem(of: .invalidJSON, "The body must be a JSON object.")
+        }
+        for (name, value) in object.members where !value.isNull { try add(name, value, allowed) }
+    }
+
+    /// Adds a field, unless it is ignored. Keeps the name of one that is ignored.
+    private mutating func add(_ name: String, _ value: JSONValue, _ allowed: AllowedFields) throws {
+        if allowed.others != .kept, !allowed.contains(name) {
+            guard allowed.others == .ignored else { throw allowed.problem(of: name) }
+            if ignoredNames.count < Self.maximumIgnoredNames { ignoredNames.append(name) }
+        } else {
+            guard values.append(name, value, isRepeatable: allowed.isRepeatable(name)) else {
+                throw Problem.field(name, "given once")
+            }
+        }
+    }
+}

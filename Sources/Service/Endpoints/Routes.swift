@@ -1,0 +1,126 @@
+package import HTTPServer
+import HTTPTypes
+
+/// The routes of one event loop, made of declared operations.
+package struct Routes {
+    /// The body limit for requests without a credential, in bytes. Bodies of up to this size do not count towards the
+    /// server's memory limit for bodies.
+    private static let anonymousBody = 4096
+
+    /// All operations.
+    package private(set) var router = Router()
+    /// The operations of the public port beside a port for operators: those with a public access. Empty without such a
+    /// port.
+    package private(set) var publicRouter = Router()
+    private let authorizer: any Authorizer
+    private let publicAuthorizer: (any Authorizer)?
+    private let audit: AuditLog
+
+    /// - Parameters:
+    ///   - publicAuthorizer: The authorizer of the public port, which admits no operators; `nil` if there is only one port.
+    ///   - audit: The audit log of the same event loop.
+    package init(
+        _ authorizer: any Authorizer,
+        public publicAuthorizer: (any Authorizer)? = nil,
+        recordingIn audit: AuditLog
+    ) {
+        self.authorizer = authorizer
+        self.publicAuthorizer = publicAuthorizer
+        self.audit = audit
+    }
+
+    /// Adds the operations that `collection` offers.
+    package mutating func add<Collection: RouteCollection>(_ collection: Collection) {
+        for operation in Collection.operations where operation.isOffered(collection) {
+            let declaration = operation.declaration
+            var limit = declaration.maximumBodyBytes
+            if declaration.access.isAnonymous { limit = limit ?? Self.anonymousBody }
+            // The body of a GET is not used.
+            if declaration.method == .get { limit = limit ?? RequestSize.small }
+            let handler: Handler
+            switch operation.handler {
+            case .immediate(let handle):
+                let handle = handle(collection)
+                handler = .immediate { try handle(Call($0, declaration)) }
+            case .task(let handle):
+                let handle = recorded(declaration, handle(collection))
+                handler = .task { request in
+                    let call = try Call(request, declaration)
+                    guard !call.ignoredNames.isEmpty else { return try await handle(call) }
+                    return try await call.namingIgnoredFields { try await handle(call) }
+                }
+            case .streaming(let handle):
+                let (handle, audit) = (handle(collection), audit)
+                handler = .streaming(maximumBodyBytes: .max) { request, body in
+                    let call = try Call(request, declaration)
+                    return try await audit.recording(call) { try await handle(call, body) }
+                }
+            }
+            Self.add(handler, of: declaration, upTo: limit, authorizer, to: &router)
+            if let publicAuthorizer, declaration.access.isPublic {
+                Self.add(handler, of: declaration, upTo: limit, publicAuthorizer, to: &publicRouter)
+            }
+        }
+    }
+
+    /// Returns a handler that records its calls in the audit log, if the operation declares that.
+    private func recorded(
+        _ declaration: OperationDeclaration,
+        _ handle: @escaping @Sendable (Call) async throws -> Response
+    ) -> @Sendable (Call) async throws -> Response {
+        switch declaration.auditing {
+        case .none, .handler: handle
+        case .ahead, .kept, .download, .lookup:
+            { [audit] call in try await audit.recording(call) { try await handle(call) } }
+        }
+    }
+
+    private static func add(
+        _ handler: Handler,
+        of declaration: OperationDeclaration,
+        upTo bodyLimit: Int?,
+        _ authorizer: any Authorizer,
+        to router: inout Router
+    ) {
+        router.add(
+            declaration.method,
+            declaration.path,
+            name: declaration.id,
+            check: authorizer.check(declaration.access),
+            bodyLimit: bodyLimit,
+            handler
+        )
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static let ignoredParameters = unvalidated("X-Ignored-Parameters")
+}
+
+extension Call {
+    /// Runs a handler, and names the ignored fields in its response, if there are any.
+    package func namingIgnoredFields(_ handle: () async throws -> Response) async throws -> Response {
+        guard !ignoredNames.isEmpty else { return try await handle() }
+        do {
+            var response = try await handle()
+            response.headerFields[.ignoredParameters] = ignoredParameters
+            return response
+        } catch var problem as Problem {
+            // The field that is missing may be the one that was misspelt.
+            problem.headerFields[.ignoredParameters] = ignoredParameters
+            throw problem
+        }
+    }
+
+    /// The names of the ignored fields, so that a misspelt one can be found.
+    fileprivate var ignoredParameters: String {
+        ignoredNames.map { name in
+            // A header field allows neither controls nor, by custom, other than ASCII; a comma separates names.
+            let characters = name.unicodeScalars.prefix(64).map {
+                (0x21...0x7E).contains($0.value) && $0 != "," ? $0 : "?"
+            }
+            return String(String.UnicodeScalarView(characters))
+        }
+        .joined(separator: ", ")
+    }
+}

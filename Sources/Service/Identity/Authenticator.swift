@@ -1,0 +1,198 @@
+import Crypto
+import Endpoints
+import HTTPClient
+import HTTPServer
+import HTTPTypes
+import KakaoAPI
+import Net
+import Runtime
+
+/// Authentication and authorization of callers.
+struct Authenticator: Authorizer {
+    private let secrets: LoopValue<AcceptedSecrets>.Copy
+    private let operators: OperatorKeys
+    private let keys: OperatorKeyStore
+    private let users: UserCredentials
+    private let limits: UserRequestLimits
+    private let monitoring: MonitoringAccess
+    private let kakao: KakaoClient
+    private let client: HTTPClient
+    /// Whether operator keys are accepted. The public port beside a port for operators rejects valid ones like unknown
+    /// ones.
+    private let admitsOperators: Bool
+
+    /// - Parameters:
+    ///   - secrets: The secrets of this authenticator's event loop, as are `keys`, `kakao` and `client`.
+    ///   - operators: Shared by all event loops, as are `users`, `limits` and `monitoring`.
+    init(
+        secrets: LoopValue<AcceptedSecrets>.Copy,
+        operators: OperatorKeys,
+        keys: OperatorKeyStore,
+        users: UserCredentials,
+        limits: UserRequestLimits,
+        monitoring: MonitoringAccess,
+        kakao: KakaoClient,
+        client: HTTPClient,
+        admitsOperators: Bool
+    ) {
+        self.secrets = secrets
+        self.operators = operators
+        self.keys = keys
+        self.users = users
+        self.limits = limits
+        self.monitoring = monitoring
+        self.kakao = kakao
+        self.client = client
+        self.admitsOperators = admitsOperators
+    }
+
+    /// Returns the check for an operation with this access; `nil` for a public one.
+    ///
+    /// The check throws a database error or a ``Problem``: 401 without a valid credential, 403 for a key that lacks a
+    /// scope, 404 for a wrong secret address, 429 for too many requests, 503 when the token cannot be verified now.
+    func check(_ access: Access) -> HeadCheck? {
+        switch access {
+        case .anyone, .operatorPort: nil
+        case .operator(let scopes): { try checkOperator($0, .all(scopes)) }
+        case .operatorWithAny(let scopes): { try checkOperator($0, .any(scopes)) }
+        case .monitoring: { try monitoring.check($0) { try checkOperator($0, .all([.read])) } }
+        case .device: { try checkUser($0, or: .devices, acceptsAnyToken: true) }
+        case .kakaoUser(let scope): { try checkUser($0, or: scope, acceptsAnyToken: false) }
+        case .kakao: { try checkKakao($0) }
+        case .kakaoAddress: { try checkAddress($0) }
+        }
+    }
+
+    /// The scopes that a key must have.
+    private enum Requirement: Sendable {
+        case all([Scope])
+        /// At least one of them.
+        case any([Scope])
+
+        /// - Throws: ``Problem`` 403 if a scope is missing.
+        func check(_ granted: Set<Scope>) throws {
+            switch self {
+            case .all(let scopes):
+                guard let missing = scopes.first(where: { !$0.isAllowed(by: granted) }) else { return }
+                throw Problem(of: .missingScope, "This key does not have the scope \(missing.rawValue).")
+            case .any(let scopes):
+                guard !scopes.contains(where: { $0.isAllowed(by: granted) }) else { return }
+                let names = scopes.map(\.rawValue).joined(separator: " or ")
+                throw Problem(of: .missingScope, "This key does not have the scope \(names).")
+            }
+        }
+    }
+
+    /// Admits a request whose operator key has the required scopes.
+    ///
+    /// Both `Bearer KEY` and `KakaoAK KEY` are accepted. Clients written for Kakao's API send the latter.
+    private func checkOperator(_ request: Request, _ scopes: Requirement) throws -> PendingCheck? {
+        guard let credential = Credential(request) else { throw Self.unauthorized }
+        return try checkKey(SHA256Digest.of(credential.text), scopes, of: request)
+    }
+
+    /// Authenticates the caller of an operation on a user: an operator whose key has a scope, or a user's app that sends
+    /// an accepted token as `Bearer TOKEN`. Requests of users are limited by user and by address; requests of operators
+    /// are not limited.
+    ///
+    /// - Parameter acceptsAnyToken: Whether tokens other than access tokens of Kakao Login are accepted.
+    private func checkUser(_ request: Request, or scope: Scope, acceptsAnyToken: Bool) throws -> PendingCheck? {
+        guard let credential = Credential(request) else { throw Self.unauthorized }
+        let digest = SHA256Digest.of(credential.text)
+        guard users.isAccepted, credential.scheme == .bearer, !OperatorKeyStore.isKey(credential.text),
+            !secrets.value.operatorKey.matches(digest: digest)
+        else {
+            return try checkKey(digest, .all([scope]), of: request)
+        }
+        guard acceptsAnyToken || !JSONWebToken.isLike(credential.text) else { throw Self.kakaoTokenRequired }
+        try limits.takeFromAddress(of: request)
+        if let user = users.rememberedUser(of: credential.text, digest) {
+            try admit(user, request)
+            return nil
+        }
+        return {
+            let user = try await users.user(
+                of: credential.text,
+                digest,
+                from: request.clientAddress.network,
+                kakao,
+                client,
+                on: request.loop
+            )
+            guard let user else { throw Self.unauthorized }
+            try admit(user, request)
+        }
+    }
+
+    private func admit(_ user: AuthorizedUser, _ request: Request) throws {
+        try limits.take(from: user.id)
+        request.principal = Caller.user(user)
+    }
+
+    private func checkKey(_ digest: [UInt8], _ scopes: Requirement, of request: Request) throws -> PendingCheck? {
+        guard admitsOperators else {
+            try operators.recordRejection(from: request.clientAddress.network)
+            throw Self.unauthorized
+        }
+        guard !secrets.value.operatorKey.matches(digest: digest) else {
+            request.principal = Caller.operator(.setting)
+            return nil
+        }
+        @Sendable func admit(_ grant: OperatorKeys.Grant) throws {
+            request.principal = Caller.operator(KeyIdentity(id: grant.id, name: grant.name, digest: digest))
+            try scopes.check(grant.scopes)
+        }
+        if let known = try operators.knownGrant(ofKeyWith: digest, from: request.clientAddress.network) {
+            try admit(known)
+            return nil
+        }
+        return {
+            let known = try await operators.grant(
+                ofKeyWith: digest,
+                from: request.clientAddress.network,
+                keys,
+                on: request.loop
+            )
+            guard let known else { throw Self.unauthorized }
+            try admit(known)
+        }
+    }
+
+    /// Admits a request that carries the Admin key, as those of Kakao's servers do.
+    private func checkKakao(_ request: Request) throws -> PendingCheck? {
+        guard let credential = Credential(request), credential.scheme == .kakaoAK,
+            secrets.value.hasAdminKey(credential.text)
+        else {
+            throw Self.unauthorized
+        }
+        request.principal = Caller.kakao
+        request.exemptsConnection = true
+        return nil
+    }
+
+    /// Admits a request whose path contains the secret, which only Kakao's servers know.
+    private func checkAddress(_ request: Request) throws -> PendingCheck? {
+        guard let secret = secrets.value.feedback, secret.matches(request.pathParameter("secret")) else {
+            throw Problem(of: .notFound, "There is nothing at this path.")
+        }
+        request.principal = Caller.kakao
+        request.exemptsConnection = true
+        return nil
+    }
+
+    private static var kakaoTokenRequired: Problem {
+        Problem(
+            of: .unauthorized,
+            "This call needs an access token of Kakao Login. Send it as Authorization: Bearer TOKEN.",
+            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+        )
+    }
+
+    static var unauthorized: Problem {
+        Problem(
+            of: .unauthorized,
+            "Missing, invalid or expired credentials. Send a key or token as Authorization: Bearer KEY.",
+            headerFields: [.wwwAuthenticate: "Bearer error=invalid_token"]
+        )
+    }
+}

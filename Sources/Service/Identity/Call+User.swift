@@ -1,0 +1,51 @@
+package import Endpoints
+package import EventLoop
+import HTTPServer
+import JSON
+import Schemas
+
+extension Call {
+    /// The user that a request of an app is about.
+    package static let uuid = Field.optional(
+        "uuid",
+        .userID,
+        "The user. An operator names a user; a user's token implies the user."
+    )
+
+    /// Returns the user that a request is about.
+    ///
+    /// - Throws: ``Problem``: 400 if an operator omits `uuid`, 403 if a user's app names another user.
+    package func userID() throws -> Int64 {
+        let given = try self[Self.uuid]
+        if let own = caller.user {
+            if let given { try caller.require([given], Self.uuid.name) }
+            return own.id
+        }
+        guard let given else { throw Problem.field(Self.uuid.name, Kind.userID.allowed) }
+        return given
+    }
+}
+
+extension Caller {
+    /// The user whose app calls; `nil` for other callers.
+    package var user: AuthorizedUser? {
+        if case .user(let user) = self { user } else { nil }
+    }
+
+    /// When the verification of the caller's token began; `nil` for an operator, whose requests are valid whatever the
+    /// user has done since.
+    package var authorizedAt: MonotonicTime? { user?.authorizedAt }
+
+    /// Checks that the caller may read and change data of these users.
+    ///
+    /// - Parameter field: The field that names them.
+    /// - Throws: ``Problem`` 403.
+    package func require(_ userIDs: [Int64], _ field: String) throws {
+        guard let own = user, userIDs.contains(where: { $0 != own.id }) else { return }
+        throw Problem(
+            of: .anotherUser,
+            "\(field) names another user. A user's token gives access to that user only.",
+            members: ["field": .string(field)]
+        )
+    }
+}

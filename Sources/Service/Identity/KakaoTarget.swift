@@ -1,0 +1,54 @@
+package import Endpoints
+import HTTPServer
+package import KakaoAPI
+import Schemas
+
+/// The user whom a call in Kakao's format concerns.
+package enum KakaoTarget: Sendable {
+    /// The caller, with an access token of Kakao Login.
+    case caller(Int64, token: String)
+    /// A user that an operator names.
+    case named(Int64)
+
+    package var userID: Int64 {
+        switch self {
+        case .caller(let userID, _), .named(let userID): userID
+        }
+    }
+
+    /// The credential towards Kakao: the caller's token, or the Admin key for the named user.
+    package var credential: KakaoCredential {
+        switch self {
+        case .caller(_, let token): .userToken(token)
+        case .named(let userID): .adminKeyForUser(userID)
+        }
+    }
+
+    /// The fields with which an operator names the user.
+    package static let fields: [any FieldDeclaration] = [idType, id]
+
+    fileprivate static let id = Field.optional("target_id", .userID, "The user, if an operator calls.")
+    fileprivate static let idType = Field.optional(
+        "target_id_type",
+        Kind<String>.text(oneOf: ["user_id"]),
+        "The kind of `target_id`."
+    )
+}
+
+extension Call {
+    /// Returns the user whom a call in Kakao's format concerns. The operation declares ``KakaoTarget/fields``.
+    ///
+    /// - Throws: ``Problem``: 400 if an operator names no user, 403 if a user's app names another one.
+    package func kakaoTarget() throws -> KakaoTarget {
+        let target = try self[KakaoTarget.id]
+        _ = try self[KakaoTarget.idType]
+        if let user = caller.user, let credential = Credential(request) {
+            if let target { try caller.require([target], KakaoTarget.id.name) }
+            return .caller(user.id, token: credential.text)
+        }
+        guard let target else {
+            throw Problem.field(KakaoTarget.id.name, "the id of the user, with target_id_type=user_id")
+        }
+        return .named(target)
+    }
+}

@@ -1,0 +1,67 @@
+import Crypto
+import Endpoints
+import EventLoop
+import HTTPServer
+import HTTPTypes
+import Locking
+import Postgres
+
+/// Access to metrics and status for keys with the scope `read`. One instance serves all event loops of a server.
+final class MonitoringAccess: Sendable {
+    /// The time limit for the look-up of a key.
+    private static let limit = Duration.seconds(2)
+    /// How long a key that was valid is accepted while the database is unavailable.
+    private static let admissionTime = Duration.seconds(3600)
+    /// The maximum number of accepted keys remembered, more than any service has readers. When it is exceeded, all are
+    /// forgotten.
+    private static let maximumAdmissions = 16
+
+    /// When each `Authorization` was last accepted, by its SHA-256.
+    private let admissions = Locked<[[UInt8]: MonotonicTime]>([:])
+
+    /// Admits a request whose key has the scope `read`. Keys cannot be looked up while the database is unavailable,
+    /// which is when operators need the metrics most. Therefore a key that was accepted within the last hour is
+    /// accepted again.
+    ///
+    /// - Parameter checkKey: Checks the key of the request.
+    /// - Throws: The errors of `checkKey`.
+    func check(_ request: Request, by checkKey: HeadCheck) throws -> PendingCheck? {
+        let digest = SHA256Digest.of(request[.authorization] ?? "")
+        let pending: PendingCheck?
+        do {
+            pending = try checkKey(request)
+        } catch {
+            forget(digest)
+            throw error
+        }
+        guard let pending else {
+            // The key of the settings needs no database. A reload may replace it, and the old one is then invalid.
+            if request.principal as? Caller != .operator(.setting) { remember(digest) }
+            return nil
+        }
+        return { [self] in
+            do {
+                let passed: Void? = try await request.loop.run(within: Self.limit) { try await pending() }
+                if passed == nil { throw PostgresError(.timedOut) }
+                remember(digest)
+            } catch let error as PostgresError where error.isTransient {
+                let admission = admissions.withLock { $0[digest] }
+                guard let admission, MonotonicTime.now - admission < Self.admissionTime else { throw error }
+            } catch {
+                forget(digest)
+                throw error
+            }
+        }
+    }
+
+    private func remember(_ digest: [UInt8]) {
+        admissions.withLock { admissions in
+            if admissions[digest] == nil, admissions.count >= Self.maximumAdmissions { admissions.removeAll() }
+            admissions[digest] = .now
+        }
+    }
+
+    private func forget(_ digest: [UInt8]) {
+        admissions.withLock { $0[digest] = nil }
+    }
+}

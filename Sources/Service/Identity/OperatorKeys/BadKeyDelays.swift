@@ -1,0 +1,59 @@
+import EventLoop
+import HTTPServer
+import Locking
+import Net
+import Runtime
+
+/// Delays for addresses that keep presenting invalid operator keys. Shared by all event loops of a server.
+///
+/// Keys have 256 random bits and cannot be guessed anyway. The delays protect the database from look-ups of guessed
+/// keys. No request is held: during the delay, a request is rejected at once. A valid key does not reset the delay,
+/// since an attacker may share an address with the key's owner.
+final class BadKeyDelays: Sendable {
+    /// The number of invalid keys at which an address has to wait. The attempts before allow a person to correct a
+    /// script.
+    static let allowance = 5
+    private static let firstDelay = Duration.seconds(1)
+    private static let longestDelay = Duration.seconds(15 * 60)
+    /// How long an address must present no invalid key, after its delay, for its count to start again at zero.
+    private static let quietTime = Duration.seconds(15 * 60)
+    /// The maximum number of addresses remembered.
+    static let maximumAddresses = 16_384
+
+    private struct Record: Sendable {
+        var badKeys: Int
+        /// When the address may present a key again.
+        var end: MonotonicTime
+    }
+
+    private let records = Locked(LRUCache<SocketAddress.Network, Record>(limit: maximumAddresses))
+
+    /// The number of addresses remembered at present.
+    var count: Int { records.withLock { $0.count } }
+
+    /// Returns how long an address still has to wait; `nil` if it does not.
+    func wait(_ address: SocketAddress.Network, at now: MonotonicTime = .now) -> Duration? {
+        let end = records.withLock { $0.value(address)?.end }
+        return end.flatMap { $0 > now ? $0 - now : nil }
+    }
+
+    /// Records an invalid key from an address. From the fifth on, the address has to wait: first 1 s, then twice as
+    /// long each time, up to 15 min.
+    func recordInvalidKey(from address: SocketAddress.Network, at now: MonotonicTime = .now) {
+        records.withLock { records in
+            var record = records.value(address) ?? Record(badKeys: 0, end: now)
+            // This look-up was concurrent with the one that started the present delay.
+            guard record.end <= now else { return }
+            if now - record.end >= Self.quietTime { record.badKeys = 0 }
+            record.badKeys += 1
+            record.end = now + Self.delay(after: record.badKeys)
+            records.set(record, for: address)
+        }
+    }
+
+    private static func delay(after badKeys: Int) -> Duration {
+        guard badKeys >= allowance else { return .zero }
+        // More doublings would exceed the longest delay anyway.
+        return min(firstDelay * (1 << min(badKeys - allowance, 16)), longestDelay)
+    }
+}

@@ -1,0 +1,258 @@
+import Endpoints
+import EventLoop
+package import HTTPServer
+import HTTPTypes
+import KakaoAPI
+import Locking
+import Net
+import Postgres
+import Runtime
+import Schemas
+
+/// A cache of Kakao Login access tokens and their users, as verified by Kakao. Shared by all event loops.
+///
+/// A result is cached under the token's SHA-256, never under the token. A token that Kakao rejects is distinguished
+/// from one that cannot be verified now: an app logs its user out for the first, and must not for the second.
+///
+/// When a user's tokens are revoked, earlier results for them become invalid on all servers, whichever server Kakao
+/// notified.
+package final class KakaoAccessTokens: Sendable {
+    /// The notification channel between servers. The payload is the id of a user whose tokens were revoked.
+    package static let channel = "kakao_push_revoked_users"
+
+    /// How long a valid token is cached at most. A revoked token is accepted for that long unless Kakao reports the
+    /// revocation.
+    private static let trust = Duration.seconds(5 * 60)
+    /// How long a rejection is cached, against clients that repeat a bad token.
+    private static let refusalTime = Duration.seconds(5)
+    /// The maximum number of cached valid tokens, of cached rejected tokens, and of remembered users with revoked
+    /// tokens.
+    private static let limit = 16_384
+    /// The maximum number of concurrent verifications, including those that wait for their turn.
+    private static let maximumVerifications = 1024
+    /// The delay in seconds before a retry if Kakao did not respond.
+    private static let retrySeconds: Int64 = 5
+    /// The longest pause after Kakao reports that a quota is used up.
+    private static let longestPause = Duration.seconds(60)
+
+    /// The result of verifying a token.
+    private enum Verdict: Sendable {
+        case user(AuthorizedUser)
+        case refused
+        /// The token could not be verified. A retry is possible after `retrySeconds`.
+        case unknown(retrySeconds: Int64)
+    }
+
+    private struct Entry: Sendable {
+        let userID: Int64
+        /// When the call to Kakao began.
+        let asked: MonotonicTime
+        let end: MonotonicTime
+    }
+
+    private struct State: Sendable {
+        var users = LRUCache<TokenDigest, Entry>(limit: KakaoAccessTokens.limit)
+        /// When each rejection expires. Separate from `users`, so that a flood of bad tokens does not evict the valid
+        /// ones.
+        var refused = LRUCache<TokenDigest, MonotonicTime>(limit: KakaoAccessTokens.limit)
+        /// When the tokens of these users were revoked.
+        var revoked: [Int64: MonotonicTime] = [:]
+        /// The last time at which tokens of any user may have been revoked unnoticed.
+        var allRevoked = MonotonicTime.now
+        /// The end of the pause in calls to Kakao after a quota was used up.
+        var pauseEnd: MonotonicTime?
+
+        /// Returns whether none of a user's tokens was revoked since Kakao was asked about one.
+        func holds(for userID: Int64, since asked: MonotonicTime) -> Bool {
+            allRevoked < asked && revoked[userID].map { $0 < asked } ?? true
+        }
+
+        mutating func revokeAll() {
+            users = LRUCache(limit: KakaoAccessTokens.limit)
+            revoked = [:]
+            allRevoked = .now
+        }
+    }
+
+    private let appID: Int64
+    private let state = Locked(State())
+    private let verifications = SingleFlight<TokenDigest, Verdict>(limit: maximumVerifications)
+    private let pace = VerificationPace()
+
+    /// - Parameter appID: The app that tokens must belong to.
+    init(appID: Int64) {
+        self.appID = appID
+    }
+
+    /// Returns the user of a token; `nil` for a token that is invalid, expired or of another app.
+    ///
+    /// - Parameters:
+    ///   - digest: The SHA-256 of `token`.
+    ///   - address: The address of the caller: see ``VerificationPace``.
+    ///   - kakao: The API client of `loop`.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``Problem`` 503 when Kakao cannot verify the token now, or when too many verifications are requested.
+    func user(
+        of token: String,
+        _ digest: [UInt8],
+        from address: @autoclosure () -> SocketAddress.Network,
+        _ kakao: KakaoClient,
+        on loop: EventLoop
+    ) async throws -> AuthorizedUser? {
+        guard Self.isToken(token) else { return nil }
+        let digest = TokenDigest(digest)
+        var verdict = known(digest)
+        if verdict == nil {
+            let address = address()
+            verdict = await verifications.answer(to: digest, on: loop) {
+                // An earlier call may have ended between the look-up and this call.
+                if let verdict = self.known(digest) { return verdict }
+                guard await self.pace.begin(address, on: loop) else {
+                    return .unknown(retrySeconds: VerificationPace.retrySeconds)
+                }
+                let verdict = await self.ask(token, digest, kakao)
+                if case .refused = verdict {
+                    self.pace.end(address, isRejected: true)
+                } else {
+                    self.pace.end(address, isRejected: false)
+                }
+                return verdict
+            }
+        }
+        switch verdict ?? .unknown(retrySeconds: 1) {
+        case .user(let user): return user
+        case .refused: return nil
+        case .unknown(let seconds): throw Problem.identityUnavailable(retrySeconds: seconds)
+        }
+    }
+
+    /// Returns the user of the token with this SHA-256, if it is cached.
+    func rememberedUser(_ digest: [UInt8]) -> AuthorizedUser? {
+        guard case .user(let user) = known(TokenDigest(digest)) else { return nil }
+        return user
+    }
+
+    /// Invalidates the user that a notification names; all users on (re)connection, when notifications may have been
+    /// lost.
+    func receive(_ event: PostgresListener.Event) {
+        switch event {
+        case .listening:
+            state.withLock { $0.revokeAll() }
+        case .notification(channel: Self.channel, let payload):
+            guard let userID = Int64(decimal: payload) else { return }
+            state.withLock { state in
+                if state.revoked.count >= Self.limit { state.revokeAll() }
+                state.revoked[userID] = .now
+            }
+        case .notification:
+            break
+        }
+    }
+
+    /// Returns the cached result for a token. After a quota was used up, the result for any other token is `unknown`
+    /// until the pause ends.
+    private func known(_ digest: TokenDigest) -> Verdict? {
+        let now = MonotonicTime.now
+        return state.withLock { state in
+            if let entry = state.users.value(digest) {
+                if entry.end > now, state.holds(for: entry.userID, since: entry.asked) {
+                    return .user(AuthorizedUser(id: entry.userID, authorizedAt: entry.asked))
+                }
+                state.users.remove(digest)
+            }
+            if let end = state.refused.value(digest) {
+                if end > now { return .refused }
+                state.refused.remove(digest)
+            }
+            if let end = state.pauseEnd, end > now {
+                return .unknown(retrySeconds: max(1, (end - now).components.seconds + 1))
+            }
+            return nil
+        }
+    }
+
+    /// Asks Kakao, and caches the result.
+    private func ask(_ token: String, _ digest: TokenDigest, _ kakao: KakaoClient) async -> Verdict {
+        // Kakao's quota may have been used up while this call waited for its turn.
+        if let verdict = known(digest) { return verdict }
+        let asked = MonotonicTime.now
+        do throws(KakaoError) {
+            let info = try await kakao.call(AccessTokenInfo(), as: .userToken(token))
+            guard info.appID == appID, let userID = info.userID, userID > 0 else { return refuse(digest) }
+            let trust = min(.seconds(info.expiresInSeconds), Self.trust)
+            return state.withLock { state in
+                // The token was revoked during the call, in unknown order. The next request asks Kakao again.
+                guard state.holds(for: userID, since: asked) else { return .unknown(retrySeconds: 1) }
+                state.users.set(Entry(userID: userID, asked: asked, end: .now + trust), for: digest)
+                return .user(AuthorizedUser(id: userID, authorizedAt: asked))
+            }
+        } catch {
+            if error.refusesToken { return refuse(digest) }
+            if error.disposition == .wait {
+                let pause = min(error.retryAfter ?? .seconds(Self.retrySeconds), Self.longestPause)
+                state.withLock { $0.pauseEnd = .now + pause }
+                return .unknown(retrySeconds: max(1, pause.components.seconds))
+            }
+            return .unknown(retrySeconds: max(1, error.retryAfter?.components.seconds ?? Self.retrySeconds))
+        }
+    }
+
+    private func refuse(_ digest: TokenDigest) -> Verdict {
+        state.withLock { $0.refused.set(.now + Self.refusalTime, for: digest) }
+        return .refused
+    }
+
+    /// Returns whether a text can be sent as a bearer token (RFC 6750 §2.1) and has a plausible length.
+    package static func isToken(_ token: String) -> Bool {
+        (1...2048).contains(token.utf8.count)
+            && token.utf8.allSatisfy { octet in
+                switch octet {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+                case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "+"),
+                    UInt8(ascii: "/"), UInt8(ascii: "="):
+                    true
+                default: false
+                }
+            }
+    }
+}
+
+/// The SHA-256 of a token, which represents the token in memory.
+private struct TokenDigest: Hashable, Sendable {
+    private let words: (UInt64, UInt64, UInt64, UInt64)
+
+    init(_ digest: [UInt8]) {
+        words = digest.withUnsafeBytes { bytes in
+            (
+                bytes.loadUnaligned(as: UInt64.self), bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+                bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
+                bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
+            )
+        }
+    }
+
+    static func == (left: TokenDigest, right: TokenDigest) -> Bool { left.words == right.words }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(words.0)
+        hasher.combine(words.1)
+    }
+}
+
+extension KakaoError {
+    /// Whether Kakao itself rejects the access token as invalid or malformed. A gateway's 401 does not count.
+    fileprivate var refusesToken: Bool {
+        code == .invalidCredential || code == .invalidParameter
+    }
+}
+
+extension Problem {
+    /// The problem of a caller that cannot be identified now. It is never 401, for which an app would log its user out.
+    package static func identityUnavailable(retrySeconds: Int64) -> Problem {
+        Problem(
+            of: .identityUnavailable,
+            "The token cannot be verified now. Try again.",
+            headerFields: [.retryAfter: String(retrySeconds)]
+        )
+    }
+}

@@ -1,0 +1,122 @@
+import Crypto
+package import EventLoop
+import Glibc
+package import HTTPClient
+package import JSON
+import Schemas
+
+/// The verification of one issuer's JSON Web Tokens (RFC 7519 §7.2, RFC 8725).
+package struct TokenVerifier: Sendable {
+    /// The source of the issuer's keys.
+    enum Keys: Sendable {
+        /// A secret shared with the issuer. A token need not name it.
+        case shared(VerificationKey)
+        /// Keys from a file.
+        case fixed(KeySet)
+        /// Keys fetched from a URL.
+        case published(PublishedKeys)
+    }
+
+    /// The tolerated difference between the issuer's clock and this server's, in seconds.
+    private static let leeway: Int64 = 30
+
+    let issuer: String
+    /// The accepted audiences. A token has to name at least one.
+    let audiences: Set<String>
+    /// The accepted signature algorithms.
+    let algorithms: Set<SignatureAlgorithm>
+    let keys: Keys
+
+    /// The reason why a token is rejected.
+    package enum RejectionReason: Sendable {
+        /// The token names another issuer, or none.
+        case issuer
+        /// The token is for other audiences.
+        case audience
+        /// The token's algorithm is not accepted, or it names no key, or a key that the issuer does not have.
+        case key
+        /// The token was not signed with the key that it names, or was changed since.
+        case signature
+    }
+
+    /// Returns the user of a token; `nil` for an invalid token.
+    ///
+    /// - Parameters:
+    ///   - client: The client of `loop`.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``Problem`` 503 when the keys cannot be fetched.
+    package func user(of token: JSONWebToken, _ client: HTTPClient, on loop: EventLoop) async throws -> Int64? {
+        guard Self.isValid(token.claims, at: Int64(time(nil))), let userID = Self.userID(token.claims["sub"]),
+            try await rejectionReason(of: token, isUrgent: false, client, on: loop) == nil
+        else { return nil }
+        return userID
+    }
+
+    /// Returns the reason to reject a token; `nil` if its issuer signed it for one of the accepted audiences. The
+    /// validity period and other claims are not checked here.
+    ///
+    /// - Parameters:
+    ///   - isUrgent: Whether the token arrives only once, so that the keys may be fetched sooner.
+    ///   - client: The client of `loop`.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``Problem`` 503 when the key is unknown and the keys cannot be fetched now.
+    package func rejectionReason(
+        of token: JSONWebToken,
+        isUrgent: Bool,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws -> RejectionReason? {
+        // The signature is checked last: only a token that may be this issuer's is worth a fetch of keys.
+        guard token.claims["iss"]?.string == issuer else { return .issuer }
+        guard isForUs(token.claims["aud"]) else { return .audience }
+        guard algorithms.contains(token.algorithm), let key = try await key(of: token, isUrgent, client, on: loop)
+        else {
+            return .key
+        }
+        return token.isSigned(with: key) ? nil : .signature
+    }
+
+    private func key(
+        of token: JSONWebToken,
+        _ isUrgent: Bool,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws -> VerificationKey? {
+        if case .shared(let key) = keys { return key }
+        guard let keyID = token.keyID else { return nil }
+        switch keys {
+        case .shared(let key): return key
+        case .fixed(let keys): return keys.key(keyID)
+        case .published(let keys): return try await keys.key(keyID, isUrgent: isUrgent, client, on: loop)
+        }
+    }
+
+    /// Returns whether `aud`, a string or an array of strings, names an accepted audience (RFC 7519 §4.1.3).
+    private func isForUs(_ audience: JSONValue?) -> Bool {
+        if let audience = audience?.string { return audiences.contains(audience) }
+        return audience?.array?.contains { $0.string.map(audiences.contains) ?? false } ?? false
+    }
+
+    /// Returns whether a token is valid at a time, by `exp` and, if present, `nbf` and `iat`.
+    ///
+    /// - Parameter now: Seconds since 1970.
+    private static func isValid(_ claims: JSONObject, at now: Int64) -> Bool {
+        guard let end = claims["exp"].flatMap(seconds), end > now - leeway else { return false }
+        for name in ["nbf", "iat"] {
+            guard let claim = claims[name] else { continue }
+            guard let start = seconds(claim), start <= now + leeway else { return false }
+        }
+        return true
+    }
+
+    /// Returns the seconds since 1970 of a claim, rounded down. The claim may have a fraction (RFC 7519 §2).
+    package static func seconds(_ value: JSONValue) -> Int64? {
+        value.integer ?? value.number?.double.flatMap { Int64(exactly: $0.rounded(.down)) }
+    }
+
+    /// Returns a user's id from a string or a number; `nil` unless it is a positive integer.
+    package static func userID(_ subject: JSONValue?) -> Int64? {
+        let number = subject?.string.flatMap { Int64(decimal: $0) } ?? subject?.integer
+        return number.flatMap { $0 > 0 ? $0 : nil }
+    }
+}

@@ -1,0 +1,134 @@
+import Crypto
+import Endpoints
+import EventLoop
+import HTTPClient
+import HTTPServer
+import JSON
+import KakaoAPI
+import Logging
+import Net
+package import Postgres
+import Settings
+
+/// The kinds of bearer token accepted from users, as enabled in the settings. Shared by all event loops.
+package final class UserCredentials: Sendable {
+    /// The verifier of Kakao's tokens for the app's keys, ID tokens and account events alike; `nil` without such a key.
+    let kakao: TokenVerifier?
+    private let accessTokens: KakaoAccessTokens?
+    /// The verifiers of JSON Web Tokens, one for each issuer.
+    private let verifiers: [TokenVerifier]
+
+    /// - Throws: ``SettingsError`` for an unusable file of keys.
+    init(_ identity: IdentitySettings, _ app: KakaoSettings, logger: Logger) throws {
+        accessTokens = identity.acceptsKakaoAccessTokens ? app.appID.map(KakaoAccessTokens.init) : nil
+        kakao = app.loginKeys.isEmpty ? nil : Self.kakao(identity, app, logger)
+        var verifiers: [TokenVerifier] = []
+        if identity.acceptsKakaoIDTokens, let kakao { verifiers.append(kakao) }
+        if let backend = identity.backend { verifiers.append(try Self.backend(backend, identity, logger)) }
+        self.verifiers = verifiers
+    }
+
+    /// Returns the verifier of Kakao's tokens, signed with RS256: ID tokens for the app key that the user logged in
+    /// with, account events for the REST API key.
+    private static func kakao(_ identity: IdentitySettings, _ app: KakaoSettings, _ logger: Logger) -> TokenVerifier {
+        TokenVerifier(
+            issuer: app.authURL,
+            audiences: app.loginKeys,
+            algorithms: [.rs256],
+            keys: publishedKeys(app.keysURL, avoidsProxy: false, identity, logger)
+        )
+    }
+
+    private static func publishedKeys(
+        _ url: String,
+        avoidsProxy: Bool,
+        _ identity: IdentitySettings,
+        _ logger: Logger
+    ) -> TokenVerifier.Keys {
+        .published(
+            PublishedKeys(
+                url: url,
+                avoidsProxy: avoidsProxy,
+                interval: identity.keyFetchInterval,
+                refreshInterval: identity.keyRefreshInterval,
+                logger: logger
+            )
+        )
+    }
+
+    /// Returns the verifier of tokens that the service's own backend issues.
+    private static func backend(
+        _ backend: IdentitySettings.Backend,
+        _ identity: IdentitySettings,
+        _ logger: Logger
+    ) throws -> TokenVerifier {
+        let keys: TokenVerifier.Keys
+        switch backend.keys {
+        case .secret(let secret):
+            keys = .shared(VerificationKey(secret: secret))
+        case .url(let url):
+            keys = publishedKeys(url, avoidsProxy: true, identity, logger)
+        case .file(let path):
+            guard let set = FileContents.read(path).flatMap({ KeySet(json: $0) }), !set.isEmpty else {
+                throw SettingsError(
+                    place: "identity.jwt.keys_file",
+                    message:
+                        "\(path) is unreadable or has no usable key. Use a JSON Web Key Set with an RSA or P-256 key that has a kid."
+                )
+            }
+            keys = .fixed(set)
+        }
+        return TokenVerifier(
+            issuer: backend.issuer,
+            audiences: [backend.audience],
+            algorithms: backend.isSecret ? [.hs256] : [.rs256, .es256],
+            keys: keys
+        )
+    }
+
+    /// Whether any kind of token is accepted.
+    var isAccepted: Bool { accessTokens != nil || !verifiers.isEmpty }
+
+    /// Returns the user of a token; `nil` if the token is invalid, expired or of a kind that is not accepted.
+    ///
+    /// - Parameters:
+    ///   - digest: The SHA-256 of `token`.
+    ///   - address: The address of the caller.
+    ///   - kakao: The API client of `loop`. `client` belongs to the same event loop.
+    ///   - loop: The caller's event loop.
+    /// - Throws: ``Problem`` 503 when the token cannot be verified now.
+    func user(
+        of token: String,
+        _ digest: [UInt8],
+        from address: @autoclosure () -> SocketAddress.Network,
+        _ kakao: KakaoClient,
+        _ client: HTTPClient,
+        on loop: EventLoop
+    ) async throws -> AuthorizedUser? {
+        // Kakao's access tokens are not JSON Web Tokens. A JSON Web Token is never sent to Kakao: it may be another
+        // issuer's.
+        guard JSONWebToken.isLike(token) else {
+            return try await accessTokens?.user(of: token, digest, from: address(), kakao, on: loop)
+        }
+        guard !verifiers.isEmpty, let token = JSONWebToken(token, .credential),
+            let issuer = token.claims["iss"]?.string
+        else {
+            return nil
+        }
+        let now = MonotonicTime.now
+        let userID = try await verifiers.first { $0.issuer == issuer }?.user(of: token, client, on: loop)
+        return userID.map { AuthorizedUser(id: $0, authorizedAt: now) }
+    }
+
+    /// Returns the user of a token that was verified recently, without asking the issuer.
+    ///
+    /// - Parameter digest: The SHA-256 of `token`.
+    func rememberedUser(of token: String, _ digest: [UInt8]) -> AuthorizedUser? {
+        JSONWebToken.isLike(token) ? nil : accessTokens?.rememberedUser(digest)
+    }
+
+    /// Invalidates cached tokens of the user that a notification names; of all users on (re)connection.
+    package func receive(_ event: PostgresListener.Event) {
+        accessTokens?.receive(event)
+    }
+}

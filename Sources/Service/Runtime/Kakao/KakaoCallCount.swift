@@ -1,0 +1,74 @@
+import EventLoop
+package import Logging
+package import Postgres
+
+/// The number of calls to Kakao in the current month, of all servers. Kakao limits the calls of all its APIs together
+/// (Kakao: Quotas).
+package struct KakaoCallCount: Sendable {
+    /// The calls of all APIs that Kakao allows an app in a month without a contract.
+    package static let monthlyQuota: Int64 = 3_000_000
+
+    private let availability: KakaoAvailability
+
+    package init(availability: KakaoAvailability) {
+        self.availability = availability
+    }
+
+    /// Returns the worker that adds this server's calls each minute. A server that makes none writes nothing.
+    package func worker(on services: LoopServices, logger: Logger) -> BackgroundWorker {
+        BackgroundWorker(
+            "count-kakao-calls",
+            on: services.loop,
+            every: .seconds(60),
+            firstAfter: .seconds(60),
+            stepsAfterStop: true,
+            pace: nil,
+            failure: "Calls to Kakao not counted",
+            logger: logger
+        ) { [availability, pool = services.pool] _ in
+            let calls = availability.takeAnsweredCalls()
+            guard calls > 0 else { return nil }
+            do {
+                try await pool.write(AddKakaoCalls(calls: calls))
+            } catch {
+                availability.putBack(answeredCalls: calls)
+                throw error
+            }
+            return nil
+        }
+    }
+}
+
+// MARK: Statements
+
+/// Adds calls to those of the current month.
+package struct AddKakaoCalls: PostgresStatement {
+    package static let sql: SQL = """
+        INSERT INTO kakao_calls (month, calls)
+        VALUES (date_trunc('month', now() AT TIME ZONE 'Asia/Seoul')::date, $1)
+        ON CONFLICT (month) DO UPDATE
+        SET calls = kakao_calls.calls + excluded.calls
+        """
+
+    private let calls: Int64
+
+    package init(calls: Int64) {
+        self.calls = calls
+    }
+
+    package var parameters: [PostgresValue] { [.int64(calls)] }
+}
+
+/// Reads the number of calls in the current month.
+package struct ReadKakaoCalls: PostgresStatement {
+    package static let sql: SQL = """
+        SELECT COALESCE(sum(calls), 0)::bigint
+        FROM kakao_calls
+        WHERE month = date_trunc('month', now() AT TIME ZONE 'Asia/Seoul')::date
+        """
+
+    package init() {}
+
+    package var parameters: [PostgresValue] { [] }
+    package static func decode(_ row: PostgresRow) throws -> Int64 { try row.decode(Int64.self) }
+}

@@ -1,0 +1,64 @@
+import HTTPClient
+import KakaoAPI
+
+/// The outcome of a call to Kakao: the label `outcome`.
+package enum KakaoOutcome: Int, CaseIterable, Sendable {
+    /// Kakao responded with success.
+    case ok
+    /// Kakao reported a transient error.
+    case retry
+    /// A quota is used up.
+    case wait
+    /// Kakao rejected the key or the app, or the settings yield no valid request.
+    case halt
+    /// Kakao rejected this request.
+    case refused
+    /// Kakao did not respond in time.
+    case timeout
+    /// The connection failed or was lost.
+    case unreachable
+    /// The response contradicts Kakao's documents, or is not HTTP.
+    case badAnswer
+    /// The call failed in this server: it was canceled, came too late for a connection, or the server was overloaded or stopping.
+    case givenUp
+
+    package var label: String {
+        switch self {
+        case .ok: "ok"
+        case .retry: "retry"
+        case .wait: "wait"
+        case .halt: "halt"
+        case .refused: "refused"
+        case .timeout: "timeout"
+        case .unreachable: "unreachable"
+        case .badAnswer: "bad_answer"
+        case .givenUp: "given_up"
+        }
+    }
+
+    init(_ error: KakaoError?) {
+        guard let error else {
+            self = .ok
+            return
+        }
+        switch error.kind {
+        case .badAnswer:
+            self = .badAnswer
+        case .unreachable(let error):
+            switch error.code {
+            case .timedOut: self = .timeout
+            case .cannotResolve, .cannotConnect, .proxy, .tls, .connectionLost: self = .unreachable
+            case .responseTooLarge, .badResponse: self = .badAnswer
+            case .canceled, .expired, .overloaded, .shutDown, .uploadFailed, .internalFailure: self = .givenUp
+            case .invalidRequest: self = .halt
+            }
+        case .refused:
+            switch error.disposition {
+            case .retry: self = .retry
+            case .wait: self = .wait
+            case .halt: self = .halt
+            case .invalid, .fail, .logIn, .consent: self = .refused
+            }
+        }
+    }
+}

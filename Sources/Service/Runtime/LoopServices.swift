@@ -1,0 +1,41 @@
+package import Endpoints
+package import EventLoop
+package import HTTPClient
+package import KakaoAPI
+package import Logging
+package import Postgres
+
+/// The services that each event loop has of its own, so that a request never leaves its event loop.
+package struct LoopServices: Sendable {
+    package let loop: EventLoop
+    package let pool: PostgresPool
+    package let client: HTTPClient
+    package let audit: AuditLog
+    private let kakaoSettings: KakaoAPISettings
+    private let onCall: @Sendable (KakaoCallReport) -> Void
+
+    /// - Parameters:
+    ///   - pool: A pool of `loop`, as is `client`.
+    ///   - logger: The logger of what cannot be recorded in the audit log.
+    ///   - onCall: Called for every finished call to Kakao.
+    package init(
+        loop: EventLoop,
+        pool: PostgresPool,
+        client: HTTPClient,
+        kakao: KakaoAPISettings,
+        logger: Logger,
+        onCall: @escaping @Sendable (KakaoCallReport) -> Void
+    ) {
+        self.loop = loop
+        self.pool = pool
+        self.client = client
+        audit = AuditLog(pool: pool, logger: logger)
+        kakaoSettings = kakao
+        self.onCall = onCall
+    }
+
+    /// Returns the client for calls of one purpose.
+    package func kakao(_ budget: KakaoBudget) -> KakaoClient {
+        KakaoClient(settings: kakaoSettings, client: client, budget: budget, onCall: onCall)
+    }
+}

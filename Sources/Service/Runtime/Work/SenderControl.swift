@@ -1,0 +1,220 @@
+package import Endpoints
+package import EventLoop
+package import FoundationEssentials
+import Locking
+package import Logging
+package import Postgres
+import Schemas
+
+/// The switch that stops all that is sent: pushes and KakaoTalk messages, on all servers of a database.
+///
+/// It is a row that the statements that claim work read and lock. Nothing is claimed after the commit of a stop, even by a
+/// server that has not been notified. What was claimed before is sent, or released within seconds.
+package final class SenderControl: Sendable {
+    /// A stop by an operator.
+    package struct Stop: Sendable, Equatable {
+        package let at: Date
+        package let reason: String
+        /// The name of the operator key.
+        package let by: String
+    }
+
+    private let pool: PostgresPool
+    private let query: CachedQuery<Stop?>
+    private let observers = Locked<[@Sendable () -> Void]>([])
+    /// The source of webhooks about the sender.
+    package let webhooks = WebhookSource(
+        "sender",
+        [.senderStopped, .senderHalted, .senderResumed],
+        key: .bigint,
+        ListSenderWebhooks.self
+    )
+
+    package init(pool: PostgresPool) {
+        self.pool = pool
+        query = CachedQuery(pool, Self.read)
+    }
+
+    /// Adds what is to happen when the switch changes: waking a sender, on this server and on others. Called before the
+    /// server starts.
+    package func onChange(_ observer: @escaping @Sendable () -> Void) {
+        observers.withLock { $0.append(observer) }
+    }
+
+    /// Returns the stop in effect, up to a few seconds old; `nil` if the sender is not stopped, or the database does not
+    /// respond.
+    package func stop() async -> Stop? { await query.value() ?? nil }
+
+    /// Stops the sender. A sender that is stopped already remains so, for the earlier reason.
+    ///
+    /// - Parameter record: The record for the audit log.
+    /// - Returns: The stop in effect.
+    @discardableResult package func stop(
+        reason: String,
+        by name: String,
+        recording record: AuditRecord?
+    ) async throws -> Stop? {
+        _ = try await pool.write(StopSender(reason: reason, by: name), recording: record) as Int
+        return try await notifyAndRead()
+    }
+
+    /// Starts the sender again.
+    ///
+    /// - Parameter record: The record for the audit log.
+    /// - Returns: The stop in effect: `nil`, unless another operator stops it at the same time.
+    package func start(recording record: AuditRecord?) async throws -> Stop? {
+        _ = try await pool.write(StartSender(), recording: record) as Int
+        return try await notifyAndRead()
+    }
+
+    private func notifyAndRead() async throws -> Stop? {
+        for observer in observers.withLock({ $0 }) { observer() }
+        webhooks.changed()
+        await query.forget()
+        return try await Self.read(pool)
+    }
+
+    /// Returns the worker that records for all servers whether Kakao rejects the Admin key or the app, as this one finds out.
+    package func haltRecorder(
+        _ availability: KakaoAvailability,
+        on loop: EventLoop,
+        logger: Logger
+    ) -> BackgroundWorker {
+        let signal = Signal(loop: loop)
+        availability.onChange { signal.send() }
+        return BackgroundWorker(
+            "record-sender-halt",
+            on: loop,
+            every: .seconds(3600),
+            firstAfter: .seconds(3600),
+            signal: signal,
+            retryAfter: .seconds(1),
+            pace: nil,
+            failure: "Halt of the sender not recorded",
+            logger: logger
+        ) { [pool, webhooks] _ in
+            // Nothing is known before the first call to Kakao.
+            guard availability.hasAnswer else { return nil }
+            if try await pool.write(RecordSenderHalt(reason: availability.refusalReason)) as Int > 0 {
+                webhooks.changed()
+            }
+            return nil
+        }
+    }
+
+    @Sendable private static func read(_ pool: PostgresPool) async throws -> Stop? {
+        try await pool.read(ReadSenderStop()).first
+    }
+}
+
+// MARK: Statements
+
+/// Stops the sender unless it is stopped. Waits for the claims in flight, which have locked the row.
+struct StopSender: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE sender
+        SET stopped_at = now(),
+            reason = $1,
+            stopped_by = $2
+        WHERE stopped_at IS NULL
+        """
+
+    let reason: String
+    let by: String
+
+    var parameters: [PostgresValue] { [.text(reason), .text(by)] }
+}
+
+/// Starts the sender.
+struct StartSender: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE sender
+        SET stopped_at = NULL,
+            reason = NULL,
+            stopped_by = NULL
+        WHERE stopped_at IS NOT NULL
+        """
+
+    var parameters: [PostgresValue] { [] }
+}
+
+/// Records why Kakao rejects calls, or that it accepts them.
+struct RecordSenderHalt: PostgresStatement {
+    static let sql: SQL = """
+        UPDATE sender
+        SET halted_at = CASE WHEN $1::text IS NOT NULL THEN COALESCE(halted_at, now()) END,
+            halt_reason = $1
+        WHERE halt_reason IS DISTINCT FROM $1
+        """
+
+    /// `nil` if Kakao accepts calls.
+    let reason: String?
+
+    var parameters: [PostgresValue] { [.text(reason)] }
+}
+
+/// Reads the stop in effect. Returns no row while the sender runs.
+struct ReadSenderStop: PostgresStatement {
+    static let sql: SQL = """
+        SELECT stopped_at, reason, stopped_by
+        FROM sender
+        WHERE stopped_at IS NOT NULL
+        """
+
+    var parameters: [PostgresValue] { [] }
+
+    static func decode(_ row: PostgresRow) throws -> SenderControl.Stop {
+        let (at, reason, by) = try row.decode(Date.self, String.self, String.self)
+        return SenderControl.Stop(at: at, reason: reason, by: by)
+    }
+}
+
+/// Reads the latest change of the sender as a webhook.
+struct ListSenderWebhooks: WebhookStatement {
+    static let sql: SQL = """
+        SELECT event_xid::text, event_at, stopped_at IS NOT NULL, halted_at IS NOT NULL, COALESCE(reason, halt_reason), stopped_by
+        FROM sender
+        WHERE (event_xid, 1::bigint) >= ($1::text::xid8, $2::text::bigint)
+            AND event_xid < COALESCE($3::text::xid8, webhook_horizon())
+        LIMIT $4
+        """
+
+    let range: WebhookRange
+
+    /// The sender as a webhook shows it.
+    private struct Sender: Sendable {
+        let state: String
+        let reason: String?
+        let by: String?
+        let at: Date
+
+        static let shape = Shape<Sender>(
+            "SenderChange",
+            [
+                .member("state", .text, "`stopped`, `halted` or `resumed`.", \.state),
+                .nullable("reason", .text, "Why it does not send.", \.reason),
+                .nullable("by", .text, "The name of the operator key that stopped it.", \.by),
+                .member("at", .time, "When.", \.at),
+            ]
+        )
+    }
+
+    static func decode(_ row: PostgresRow) throws -> WebhookEvent {
+        let (xid, at, isStopped, isHalted, reason, by) = try row.decode(
+            String.self,
+            Date.self,
+            Bool.self,
+            Bool.self,
+            String?.self,
+            String?.self
+        )
+        let state = isStopped ? "stopped" : isHalted ? "halted" : "resumed"
+        return WebhookEvent(
+            position: WebhookPosition(xid: xid, key: "1"),
+            type: WebhookType(rawValue: "sender.\(state)"),
+            happenedAt: at,
+            storedAt: at,
+            data: Sender.shape.json(Sender(state: state, reason: reason, by: by, at: at))
+        )
+    }
+}

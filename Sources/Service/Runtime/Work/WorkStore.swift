@@ -1,0 +1,164 @@
+import Endpoints
+package import FoundationEssentials
+package import Postgres
+
+/// The work of one kind in PostgreSQL, as far as it differs between queues.
+///
+/// Any number of servers share a queue. A server claims work under its lease (``WorkLease``). The statement that claims
+/// work locks the lease's row (`FOR KEY SHARE`), so that no work is claimed under a lease that another server deletes. The
+/// statement that stores a result checks the lease and the number of the claim.
+package protocol WorkStore: Sendable {
+    /// The name of the queue in `work_leases`.
+    var queue: String { get }
+    var pool: PostgresPool { get }
+
+    /// Renews a lease: sets `ends_at` of its row. One statement also looks for work, since an idle server does little
+    /// else.
+    ///
+    /// - Parameter duration: The time from now until the lease ends, unless it is renewed again.
+    /// - Returns: Whether there is work for any server; `nil` if the lease has no row, because another server has
+    ///   reclaimed the work under it.
+    func renew(_ lease: UUID, for duration: Duration) async throws -> Bool?
+
+    /// Returns whether work is open under a lease.
+    func isWorkOpen(under lease: UUID, in transaction: PostgresTransaction) async throws -> Bool
+
+    /// Returns the leases of open work that have no row.
+    func orphanedLeases() async throws -> [UUID]
+
+    /// Makes the open work of deleted leases available again. Returns its amount.
+    func reclaim(_ leases: [UUID], in transaction: PostgresTransaction) async throws -> Int
+}
+
+extension WorkStore {
+    /// Stores a new lease.
+    package func acquire(_ lease: UUID, for duration: Duration) async throws {
+        try await pool.write(AcquireLease(id: lease, queue: queue, duration: duration))
+    }
+
+    /// Deletes a lease unless work is open under it. Returns whether it is deleted.
+    func release(_ lease: UUID) async throws -> Bool {
+        try await pool.withTransaction { transaction in
+            // A claim that is being committed holds a lock on the row: the next statement sees its work.
+            guard try await !transaction.query(LockLease(id: lease)).isEmpty else { return true }
+            guard try await !isWorkOpen(under: lease, in: transaction) else { return false }
+            try await transaction.query(DeleteLease(id: lease))
+            return true
+        }
+    }
+
+    /// Reclaims the work of other servers whose leases have expired, and of leases without a row.
+    ///
+    /// - Parameter own: The lease of this server.
+    /// - Returns: The number of reclaimed leases and the amount of work.
+    func reclaim(except own: UUID) async throws -> (leases: Int, items: Int) {
+        async let orphaned = orphanedLeases()
+        let expired = try await pool.read(FindExpiredLeases(queue: queue, own: own))
+        let leases = try await expired + orphaned
+        guard !leases.isEmpty else { return (0, 0) }
+        return try await pool.withTransaction { transaction in
+            try await transaction.query(DeleteExpiredLeases(leases: leases))
+            let deleted = try await transaction.query(FindDeletedLeases(leases: leases))
+            let items = try await reclaim(deleted, in: transaction)
+            return (deleted.count, items)
+        }
+    }
+}
+
+// MARK: Statements
+
+/// Stores a new lease, with the server that holds it.
+struct AcquireLease: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO work_leases (id, queue, ends_at, host, version, started_at)
+        VALUES ($1, $2, now() + make_interval(secs => $3), $4, $5, $6)
+        """
+
+    let id: UUID
+    let queue: String
+    let duration: Duration
+
+    var parameters: [PostgresValue] {
+        [
+            .uuid(id), .text(queue), .float64(duration.inSeconds), .text(ThisServer.host), .text(ServerVersion.current),
+            .timestamp(ThisServer.startedAt),
+        ]
+    }
+}
+
+/// Locks a lease until the end of the transaction. Returns no row if there is none.
+struct LockLease: PostgresStatement {
+    static let sql: SQL = """
+        SELECT 1
+        FROM work_leases
+        WHERE id = $1
+        FOR UPDATE
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+    static func decode(_ row: PostgresRow) throws -> Int32 { try row.decode(Int32.self) }
+}
+
+/// Deletes a lease.
+struct DeleteLease: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM work_leases
+        WHERE id = $1
+        """
+
+    let id: UUID
+
+    var parameters: [PostgresValue] { [.uuid(id)] }
+}
+
+/// Finds expired leases of other servers.
+struct FindExpiredLeases: PostgresStatement {
+    static let sql: SQL = """
+        SELECT id
+        FROM work_leases
+        WHERE queue = $1
+            AND ends_at <= now()
+            AND id <> $2
+        """
+
+    let queue: String
+    let own: UUID
+
+    var parameters: [PostgresValue] { [.text(queue), .uuid(own)] }
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+}
+
+/// Deletes those of the given leases that are still expired. Skips a locked one, under which a server is claiming work
+/// or which another server is reclaiming.
+struct DeleteExpiredLeases: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM work_leases
+        WHERE id IN (
+            SELECT id
+            FROM work_leases
+            WHERE id = ANY ($1)
+                AND ends_at <= now()
+            FOR UPDATE SKIP LOCKED
+        )
+        """
+
+    let leases: [UUID]
+
+    var parameters: [PostgresValue] { [.uuids(leases)] }
+}
+
+/// Finds those of the given leases that have no row. A lease may be given twice, as expired and as orphaned.
+struct FindDeletedLeases: PostgresStatement {
+    static let sql: SQL = """
+        SELECT DISTINCT id
+        FROM unnest($1::uuid[]) AS given (id)
+        WHERE NOT EXISTS (SELECT 1 FROM work_leases WHERE work_leases.id = given.id)
+        """
+
+    let leases: [UUID]
+
+    var parameters: [PostgresValue] { [.uuids(leases)] }
+    static func decode(_ row: PostgresRow) throws -> UUID { try row.decode(UUID.self) }
+}

@@ -1,0 +1,136 @@
+import Crypto
+package import Endpoints
+package import EventLoop
+import HTTPClient
+package import HTTPServer
+package import Identity
+package import Journal
+import KakaoAPI
+package import Locking
+package import Logging
+import Net
+package import Postgres
+package import Runtime
+package import Settings
+
+/// The parts of a server that its features share.
+package struct ServerContext: Sendable {
+    package let logger: Logger
+    /// The Admin key of all calls to Kakao.
+    private let adminKey: KakaoKey
+    /// The settings of the app at Kakao. ``use(_:_:)`` replaces them.
+    private let currentKakao: Locked<KakaoSettings>
+    package let identity: ServerIdentity
+    /// The settings of shares.
+    package let shares: ShareSettings
+    /// The document of all operations.
+    package let document: OpenAPIDocument
+    package let migrator: Migrator
+    /// The services of each event loop.
+    package let loops: [LoopServices]
+    package let metrics = KakaoMetrics()
+    package let availability: KakaoAvailability
+    package let monitoring = Monitoring()
+    /// The switch that stops all that is sent. Features register their senders.
+    package let senderControl: SenderControl
+    /// The journal of calls from Kakao; `nil` if none is configured.
+    package let journal: Journal?
+    package let gate: StartupGate
+    package let pace = PollPace()
+    /// The tables whose rows become webhooks. Features register them.
+    package let webhooks = WebhookSources()
+    /// The features' reactions to events of users. Features register them.
+    package let lifecycle = UserLifecycle()
+    /// The URL at which Kakao and phones reach the server; `nil` if none is set. It is set once the server listens.
+    package let publicURL = Locked<String?>(nil)
+    /// The references to images in templates. The feature that keeps images registers itself.
+    package let imageReferences = ImageReferences()
+    package let images: ImageSettings
+    /// The access tokens of users. The feature that keeps them registers itself.
+    package let userTokens = UserTokens()
+    /// The quotas of KakaoTalk messages. The feature that counts them registers itself.
+    package let messageReservations = MessageReservations()
+    /// The limit of concurrent requests with images, which are in memory.
+    package let imageUploads = ConcurrencyLimit(4)
+    /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.
+    package let returnURL = Locked<String?>(nil)
+    /// The secrets that no log line may show.
+    package let mask: SecretMask
+    /// Returns the number of log lines that were dropped; `nil` if the log's output does not count them.
+    package let droppedLogLines: @Sendable () -> Int?
+
+    /// - Parameters:
+    ///   - journal: Opens the journal, once the file of `identity.jwt.keys_file` was read.
+    ///   - secretPaths: The paths that end with a secret.
+    ///   - openPaths: The paths that are served before the database is ready.
+    ///   - droppedLogLines: Returns the number of log lines that were dropped; `nil` if the output does not count them.
+    /// - Throws: ``SettingsError`` for unusable files.
+    package init(
+        kakao: KakaoSettings,
+        identity: IdentitySettings,
+        shares: ShareSettings,
+        images: ImageSettings,
+        document: OpenAPIDocument,
+        migrator: Migrator,
+        database: PostgresSettings,
+        journal: @autoclosure () throws -> Journal?,
+        loops: [EventLoop],
+        secretPaths: [String],
+        openPaths: [String],
+        logger: Logger,
+        droppedLogLines: @escaping @Sendable () -> Int? = { nil }
+    ) throws {
+        self.logger = logger
+        self.droppedLogLines = droppedLogLines
+        let api = kakao.api
+        adminKey = api.adminKey
+        currentKakao = Locked(kakao)
+        self.shares = shares
+        self.images = images
+        self.identity = try ServerIdentity(identity, kakao, loops: loops, logger: logger)
+        self.document = document
+        self.migrator = migrator
+        let journal = try journal()
+        self.journal = journal
+        let availability = KakaoAvailability(logger: logger)
+        self.availability = availability
+        let clientSettings = HTTPClientSettings(
+            connectionLimits: KakaoBudget.connectionLimits(kakao.maximumConcurrentRequests),
+            trust: try .reading(kakao.caCertificateFile),
+            proxy: kakao.proxy
+        )
+        self.loops = loops.map { [metrics] loop in
+            LoopServices(
+                loop: loop,
+                pool: PostgresPool(settings: database, loop: loop, logger: logger),
+                client: HTTPClient(settings: clientSettings, loop: loop),
+                kakao: api,
+                logger: logger
+            ) {
+                metrics.count($0)
+                availability.record($0)
+            }
+        }
+        senderControl = SenderControl(pool: self.loops[0].pool)
+        mask = SecretMask(secrets: identity.feedbackSecret.map { [$0.revealed] } ?? [], prefixes: secretPaths)
+        gate = StartupGate(openPaths: openPaths, passesKakao: journal != nil)
+    }
+
+    /// The app at Kakao as the settings describe it at present. A reload may replace its secrets: read them when they are
+    /// used.
+    package var kakao: KakaoSettings { currentKakao.withLock { $0 } }
+
+    /// Uses the secrets and the limits of reloaded settings.
+    package func use(_ kakao: KakaoSettings, _ identity: IdentitySettings) async {
+        if let secret = identity.feedbackSecret { mask.add(secret.revealed) }
+        currentKakao.withLock { $0 = kakao }
+        adminKey.replace(by: kakao.adminKey.revealed)
+        await self.identity.use(identity, kakao)
+    }
+
+    /// The services of the loop that sends pushes.
+    package var sending: LoopServices { loops[0] }
+
+    /// The services of the loop of other work in the background.
+    package var background: LoopServices { loops[loops.count - 1] }
+}

@@ -1,0 +1,23 @@
+import Glibc
+
+/// Reads the small files that settings name.
+package enum FileContents {
+    /// The size limit in bytes. It is more than any of these files needs, and stops the reading of an endless device.
+    private static let maximumBytes = 1 << 20
+
+    /// Returns the bytes of a file, or `nil` if the file cannot be read or exceeds 1 MiB.
+    package static func read(_ path: String) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 16 * 1024)
+        while bytes.count <= maximumBytes {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            if count == 0 { return bytes }
+            if count < 0 && errno != EINTR { return nil }
+            bytes += buffer[..<max(count, 0)]
+        }
+        return nil
+    }
+}
