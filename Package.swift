@@ -136,9 +136,8 @@ let package = Package(
         target(
             "Service/ServiceKit",
             [
-                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal", "JSON",
-                "KakaoAPI", "Locking", "Net", "Postgres", "Runtime", "Schemas", "Settings", "Templates", httpTypes,
-                logging, serviceLifecycle,
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal", "KakaoAPI",
+                "Locking", "Net", "Postgres", "Runtime", "Settings", logging, serviceLifecycle,
             ]
         ),
 
@@ -170,22 +169,22 @@ let package = Package(
             "Features/Callbacks",
             [
                 "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal", "JSON", "Postgres",
-                "Runtime", "Schemas", "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
+                "Runtime", "Schemas", "ServiceKit", "Settings", "Sharing", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
             "Features/Messages",
             [
-                "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
-                "Runtime", "Schemas", "ServiceKit", "Settings", "Templates", deque, httpTypes, logging,
-                serviceLifecycle,
+                "Accounts", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking",
+                "Postgres", "Runtime", "Schemas", "ServiceKit", "Settings", "Sharing", "Templates", deque, httpTypes,
+                logging, serviceLifecycle,
             ]
         ),
         target(
             "Features/KakaoRelay",
             [
-                "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "Locking", "Runtime",
-                "Schemas", "ServiceKit", "Settings", "Templates", httpTypes,
+                "Accounts", "Endpoints", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI", "Locking",
+                "Messages", "Runtime", "Schemas", "ServiceKit", "Settings", "Sharing", "Templates", httpTypes,
             ]
         ),
         target(
@@ -283,15 +282,124 @@ let package = Package(
                 "Net", "TestSupport", httpTypes, logging,
             ]
         ),
-        tests(
-            "PushServiceTests",
+        testSupport(
+            "ServiceTesting",
             [
-                "Accounts", "Callbacks", "CLibssl", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient",
-                "HTTPServer", "Identity", "Journal", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoRelay", "KakaoSandbox",
-                "Keys", "Locking", "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "PrometheusMetrics",
-                "push-server", "Pushes", "Runtime", "Schemas", "Server", "ServiceKit", "Settings", "Sharing", "Status",
-                "Templates", "TestSupport", "Webhooks", argumentParser, coreMetrics, httpTypes, logging,
+                "Accounts", "CLibssl", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
+                "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Net", "Postgres", "PrivatePostgres",
+                "Pushes", "Runtime", "Schemas", "Server", "Settings", "TestSupport", "Webhooks", httpTypes, logging,
                 serviceLifecycle, subprocess, systemPackage,
+            ]
+        ),
+        tests(
+            "Service/EndpointsTests",
+            [
+                "Endpoints", "HTTPClient", "HTTPServer", "JSON", "KakaoRelay", "KakaoSandbox", "Net", "Postgres",
+                "Schemas", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes,
+            ]
+        ),
+        tests(
+            "Service/IdentityTests",
+            [
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoSandbox",
+                "Net", "Postgres", "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport", httpTypes, logging,
+            ]
+        ),
+        tests(
+            "Service/RuntimeTests",
+            [
+                "EventLoop", "KakaoAPI", "Locking", "PrometheusMetrics", "Runtime", "ServiceTesting", "TestSupport",
+                logging,
+            ]
+        ),
+        tests(
+            "Features/AccountsTests",
+            [
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI",
+                "KakaoSandbox", "Locking", "Postgres", "Server", "ServiceKit", "ServiceTesting", "Settings",
+                "TestSupport", httpTypes,
+            ]
+        ),
+        tests(
+            "Features/CallbacksTests",
+            [
+                "Callbacks", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "Journal",
+                "JSON", "KakaoSandbox", "Locking", "Postgres", "PrivatePostgres", "Server", "ServiceKit",
+                "ServiceTesting", "Settings", "TestSupport", httpTypes, logging, subprocess,
+            ]
+        ),
+        tests(
+            "Features/DevicesTests",
+            [
+                "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "Identity", "JSON",
+                "KakaoAPI", "KakaoSandbox", "Net", "Postgres", "Server", "ServiceKit", "ServiceTesting", "Settings",
+                "TestSupport", httpTypes, logging,
+            ]
+        ),
+        tests(
+            "Features/KakaoRelayTests",
+            [
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
+                "KakaoAPI", "KakaoRelay", "KakaoSandbox", "Locking", "Messages", "Net", "Postgres", "Runtime", "Server",
+                "ServiceKit", "ServiceTesting", "Settings", "Sharing", "TestSupport", httpTypes,
+            ]
+        ),
+        tests(
+            "Features/MessagesTests",
+            [
+                "Accounts", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "KakaoSandbox",
+                "Locking", "Messages", "Postgres", "PrivatePostgres", "Runtime", "Server", "ServiceKit",
+                "ServiceTesting", "Sharing", "TestSupport", httpTypes,
+            ]
+        ),
+        tests(
+            "Features/PushesTests",
+            [
+                "Endpoints", "HTTPClient", "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Net", "Postgres",
+                "PrivatePostgres", "Pushes", "Runtime", "Server", "ServiceTesting", "Settings", "TestSupport",
+                "Webhooks", httpTypes, logging, subprocess,
+            ]
+        ),
+        tests(
+            "Features/SharingTests",
+            [
+                "Callbacks", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON",
+                "KakaoAPI", "KakaoSandbox", "Locking", "Net", "Postgres", "Server", "ServiceKit", "ServiceTesting",
+                "Settings", "Sharing", "Templates", "TestSupport", httpTypes, logging,
+            ]
+        ),
+        tests(
+            "Features/StatusTests",
+            [
+                "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI",
+                "KakaoRelay", "KakaoSandbox", "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres",
+                "PrometheusMetrics", "Pushes", "Runtime", "Server", "ServiceKit", "ServiceTesting", "Settings",
+                "Sharing", "Status", "TestSupport", coreMetrics, httpTypes, subprocess,
+            ]
+        ),
+        tests(
+            "Features/WebhooksTests",
+            [
+                "Callbacks", "Crypto", "Endpoints", "HTTPClient", "JSON", "KakaoSandbox", "Postgres", "Pushes",
+                "Runtime", "Server", "ServiceKit", "ServiceTesting", "Settings", "TestSupport", "Webhooks", logging,
+            ]
+        ),
+        tests(
+            "Server/ServerTests",
+            [
+                "Accounts", "Callbacks", "Crypto", "Devices", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
+                "Identity", "JSON", "kakao-sandbox", "KakaoAPI", "KakaoSandbox", "Keys", "Locking", "LogOutput",
+                "Messages", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Server", "ServiceKit",
+                "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport", "Webhooks", httpTypes, logging,
+                subprocess, systemPackage,
+            ]
+        ),
+        tests(
+            "Programs/PushServerTests",
+            [
+                "Accounts", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "kakao-sandbox",
+                "KakaoSandbox", "Locking", "Net", "Postgres", "push-server", "Pushes", "Runtime", "Schemas", "Server",
+                "ServiceTesting", "Settings", "TestSupport", argumentParser, httpTypes, subprocess, systemPackage,
             ]
         ),
         tests("Tools/DeliveryProofTests", ["delivery-proof"]),

@@ -12,48 +12,65 @@ import Sharing
 import Status
 import Webhooks
 
-/// All features, in the order of the OpenAPI document.
-let features = [
-    ListedFeature(DeviceFeature.self, \.devices),
-    ListedFeature(PushFeature.self, \.pushes),
-    ListedFeature(SharingFeature.self, \.sharing),
-    ListedFeature(AccountFeature.self, \.accounts),
-    ListedFeature(RelayFeature.self, \.relay),
-    ListedFeature(MessageFeature.self, \.messages),
-    ListedFeature(CallbackFeature.self, \.callbacks),
-    ListedFeature(IdentityFeature.self),
-    ListedFeature(OperationsFeature.self, \.audit),
-    // The last one: the others register what it delivers.
-    ListedFeature(WebhookFeature.self, \.webhooks),
+/// The operations and settings of all features, in the order of the documents.
+let featureDeclarations = [
+    FeatureDeclaration(DeviceFeature.self, \.devices),
+    FeatureDeclaration(PushFeature.self, \.pushes),
+    FeatureDeclaration(SharingFeature.self, \.sharing),
+    FeatureDeclaration(AccountFeature.self, \.accounts),
+    FeatureDeclaration(RelayFeature.self, \.relay),
+    FeatureDeclaration(MessageFeature.self, \.messages),
+    FeatureDeclaration(CallbackFeature.self, \.callbacks),
+    FeatureDeclaration(KeyFeature.self),
+    FeatureDeclaration(StatusFeature.self, \.audit),
+    FeatureDeclaration(WebhookFeature.self, \.webhooks),
 ]
 
-/// A feature, and where its settings are.
-struct ListedFeature: Sendable {
+/// All operations of the service.
+let routeCollections = featureDeclarations.flatMap { $0.collections }
+
+/// Makes the features of a server. Each gets the features that it uses.
+func makeFeatures(_ server: ServerContext, _ settings: Settings) -> [any Feature] {
+    let userIDArgument = settings.callbacks.userIDArgument
+    let devices = DeviceFeature(server, settings.devices)
+    let pushes = PushFeature(server, settings.pushes)
+    let sharing = SharingFeature(server, settings.sharing, userIDArgument: userIDArgument)
+    let accounts = AccountFeature(server, settings.accounts)
+    let messages = MessageFeature(server, settings.messages, accounts: accounts, sharing: sharing)
+    let relay = RelayFeature(server, settings.relay, accounts: accounts, messages: messages, sharing: sharing)
+    let callbacks = CallbackFeature(server, settings.callbacks, sharing: sharing)
+    let keys = KeyFeature(server)
+    let status = StatusFeature(server, settings.audit)
+    let others: [any Feature] = [devices, pushes, sharing, accounts, messages, relay, callbacks, keys, status]
+    let webhooks = WebhookFeature(
+        server,
+        settings.webhooks,
+        sources: others.flatMap(\.webhookSources),
+        userIDArgument: userIDArgument
+    )
+    return others + [webhooks]
+}
+
+/// The static parts of a feature, and the place of its settings.
+struct FeatureDeclaration: Sendable {
     let collections: [any RouteCollection.Type]
     let settings: [Setting<Settings>]
     /// Checks the rules between the feature's settings: ``SettingsGroup/validate(_:_:)``.
     let validate: @Sendable (SettingsReader, inout Settings) throws -> Void
-    /// Creates the feature of a server.
-    let make: @Sendable (ServerContext, Settings) -> any Feature
-    /// Makes a feature that `make` created use reloaded settings.
+    /// Applies reloaded settings to the feature, if it is the declared one.
     let reload: @Sendable (any Feature, Settings) -> Void
 
     init<F: Feature>(_ feature: F.Type, _ path: any WritableKeyPath<Settings, F.Configuration> & Sendable) {
         collections = F.collections
         settings = F.Configuration.settings.map { $0.of(path) }
         validate = { reader, settings in try settings[keyPath: path].validate(reader, settings.kakao) }
-        make = { F($0, $1[keyPath: path]) }
-        reload = { ($0 as? F)?.use($1[keyPath: path]) }
+        reload = { ($0 as? F)?.apply($1[keyPath: path]) }
     }
 
     init<F: Feature>(_ feature: F.Type) where F.Configuration == NoSettings {
         collections = F.collections
         settings = []
         validate = { _, _ in }
-        make = { server, _ in F(server, NoSettings()) }
         reload = { _, _ in }
     }
 }
-
-/// All operations of the service.
-let routeCollections = features.flatMap { $0.collections }

@@ -47,7 +47,7 @@ struct HTTPServers: Sendable {
                 guard let routes = routes.first(where: { $0.loop === loop })?.routes else {
                     preconditionFailure("each loop has routes")
                 }
-                let accessLog = AccessLog(logger: logger, quietPaths: OperationsFeature.quietPaths, mask: context.mask)
+                let accessLog = AccessLog(logger: logger, quietPaths: StatusFeature.quietPaths, mask: context.mask)
                 return Application(router: router(routes), middleware: [accessLog, context.gate], logger: logger)
             }
         }
@@ -58,10 +58,10 @@ struct HTTPServers: Sendable {
     /// Uses reloaded settings.
     ///
     /// - Parameter server: The result of ``Settings/httpServer()``.
-    func use(_ server: HTTPServerSettings, _ settings: Settings, logger: Logger) async {
+    func apply(_ server: HTTPServerSettings, _ settings: Settings, logger: Logger) async {
         var server = server
         Self.limitConnections(&server, settings, loopCount: loopCount, logger)
-        for port in all { await port.use(server) }
+        for port in all { await port.apply(server) }
     }
 
     /// Lowers the number of connections to what the limit of open files allows, which is raised as far as necessary.

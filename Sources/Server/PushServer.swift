@@ -58,22 +58,20 @@ package final class PushServer: Service {
         let context = try ServerContext(
             kakao: settings.kakao,
             identity: settings.identity,
-            shares: settings.shares,
-            images: settings.images,
             document: .service,
             migrator: Migrator(directory: migrations),
             database: database,
             journal: Journal(settings.journal, logger: logger),
             loops: loops.loops,
             secretPaths: [CallbackFeature.feedbackPath, DeviceFeature.devicePath],
-            openPaths: OperationsFeature.openPaths,
+            openPaths: StatusFeature.openPaths,
             logger: logger,
             droppedLogLines: { logSink?.droppedLines }
         )
         self.context = context
         self.settings = Locked(settings)
         self.database = database
-        let features = Server.features.map { $0.make(context, settings) }
+        let features = makeFeatures(context, settings)
         self.features = features
         http = try HTTPServers(settings, context, features, loops: loops, logger: logger)
         // Weak, since the handlers of the HTTP servers refer to the monitoring.
@@ -129,9 +127,11 @@ package final class PushServer: Service {
         // The lines below appear if the old level or the new one allows them.
         if let logSink { logSink.level = min(logSink.level, next.logLevel) }
         defer { logSink?.level = next.logLevel }
-        await http.use(httpSettings, next, logger: logger)
-        await context.use(next.kakao, next.identity)
-        for (listed, feature) in zip(Server.features, features) { listed.reload(feature, next) }
+        await http.apply(httpSettings, next, logger: logger)
+        await context.apply(next.kakao, next.identity)
+        for feature in features {
+            for declaration in featureDeclarations { declaration.reload(feature, next) }
+        }
         context.returnURL.withLock { [port] in $0 = next.returnURL(port: port) }
         var metadata: Logger.Metadata = [
             "changed": "\(changes.applied.isEmpty ? "none" : changes.applied.joined(separator: ", "))"

@@ -16,6 +16,8 @@ import Settings
 
 /// The users whose Kakao tokens the server keeps: logins, refreshes, access tokens for other backends, unlinks.
 package struct AccountFeature: Feature {
+    package typealias Configuration = AccountSettings
+
     package static let collections: [any RouteCollection.Type] = [
         LoginRoutes.self, TicketRoutes.self, AccountRoutes.self, UserEndRoutes.self,
     ]
@@ -36,12 +38,13 @@ package struct AccountFeature: Feature {
         self.settings = settings
         vault = settings.vault(appID: server.kakao.appID)
         app = LoginApp { server.kakao }
-        server.webhooks.register(webhooks)
         server.lifecycle.register { [webhooks] in AccountUserObserver(pool: $0.pool, webhooks: webhooks) }
         server.monitoring.register(AccountMonitoring(pool: server.background.pool, counts: counts).report)
-        guard vault != nil else { return }
-        server.userTokens.register { [self] in StoredUserTokens(refresher: refresher($0, .requests)) }
-        server.userTokens.registerConsentPage(consentURL)
+    }
+
+    /// Returns the access tokens of accounts, with which other features call Kakao on an event loop.
+    package func tokens(_ loop: LoopServices) -> any UserTokenSource {
+        StoredUserTokens(refresher: refresher(loop, .requests))
     }
 
     private func refresher(_ loop: LoopServices, _ budget: KakaoBudget) -> TokenRefresher? {
@@ -69,14 +72,19 @@ package struct AccountFeature: Feature {
         )
     }
 
-    /// Returns the address where a user agrees to scopes; `nil` if users do not log in here.
-    private func consentURL(userID: Int64, scopes: [String]) -> String? {
-        guard !settings.returnURLs.isEmpty, let publicURL = server.publicURL.withLock({ $0 }) else { return nil }
+    /// Returns the address of the page where a user logs in and agrees to scopes, for the member `consent_url` of a problem;
+    /// `nil` if users do not log in here.
+    package func consentURL(userID: Int64, scopes: [String]) -> String? {
+        guard vault != nil, !settings.returnURLs.isEmpty, let publicURL = server.publicURL.withLock({ $0 }) else {
+            return nil
+        }
         var query = FormBody()
         query.append("user_id", String(userID))
         if !scopes.isEmpty { query.append("scope", scopes.joined(separator: ",")) }
         return "\(publicURL)\(LoginRoutes.path)?\(String(decoding: query.bytes, as: UTF8.self))"
     }
+
+    package var webhookSources: [WebhookSource] { [webhooks] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let store = AccountStore(pool: loop.pool)
@@ -136,12 +144,18 @@ package struct AccountFeature: Feature {
     }
 }
 
-/// The access tokens of accounts, for other features.
+/// The access tokens of accounts.
 private struct StoredUserTokens: UserTokenSource {
+    /// `nil` if the server keeps no tokens.
     let refresher: TokenRefresher?
 
     func accessToken(of userID: Int64, replacing rejected: String?) async throws -> String {
-        guard let refresher else { throw Problem.accountsDisabled }
+        guard let refresher else {
+            throw Problem(
+                of: .accountLoginRequired,
+                "Kakao accepts this call only with the user's access token, and none is stored here."
+            )
+        }
         return try await refresher.accessToken(of: userID, replacing: rejected).text
     }
 }

@@ -4,9 +4,12 @@ package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
 import Settings
+package import Sharing
 
 /// Calls from Kakao: shared messages, failed tokens, unlinked users, account events.
 package struct CallbackFeature: Feature {
+    package typealias Configuration = CallbackSettings
+
     package static let collections: [any RouteCollection.Type] = [
         LinkCallbackRoutes.self, EventRoutes.self, FeedbackRoutes.self,
     ]
@@ -16,25 +19,27 @@ package struct CallbackFeature: Feature {
 
     private let server: ServerContext
     private let settings: CallbackSettings
+    private let sharing: SharingFeature
     private let counts: CallbackCounts
     private let webhooks = CallbackWebhooks()
 
-    package init(_ server: ServerContext, _ settings: CallbackSettings) {
+    package init(_ server: ServerContext, _ settings: CallbackSettings, sharing: SharingFeature) {
         self.server = server
         self.settings = settings
+        self.sharing = sharing
         counts = CallbackCounts(server.loops)
-        server.webhooks.register(webhooks.callbacks)
-        server.webhooks.register(webhooks.events)
         server.lifecycle.register { [self] loop in
             CallbackUserObserver(
                 hasKakaoUserIDs: server.identity.hasKakaoUserIDs,
                 events: events(loop),
                 callbacks: callbacks(loop),
-                userIDArgument: server.shares.userIDArgument
+                userIDArgument: settings.userIDArgument
             )
         }
         server.monitoring.register(CallbackMonitoring(counts: counts).report)
     }
+
+    package var webhookSources: [WebhookSource] { [webhooks.callbacks, webhooks.events] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let store = store(loop)
@@ -50,8 +55,8 @@ package struct CallbackFeature: Feature {
             LinkCallbackRoutes(
                 store: store.callbacks,
                 intake: intake,
-                signer: server.shares.signer,
-                requiresSignature: server.shares.requiresSignature,
+                signer: sharing.signer,
+                requiresSignature: settings.requiresSignature,
                 signatures: counts.signatures.on(loop.loop)
             )
         )
@@ -92,7 +97,7 @@ package struct CallbackFeature: Feature {
     private func callbacks(_ loop: LoopServices) -> LinkCallbackStore {
         LinkCallbackStore(
             pool: loop.pool,
-            statisticsArgs: server.shares.statisticsArgs,
+            statisticsArgs: sharing.statisticsArgs,
             webhooks: webhooks.callbacks
         )
     }

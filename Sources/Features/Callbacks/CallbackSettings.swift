@@ -1,13 +1,31 @@
 package import Settings
+package import Sharing
 
 /// The settings of calls from Kakao.
 package struct CallbackSettings: SettingsGroup {
+    /// Whether link callbacks without a valid signature are dropped.
+    package var requiresSignature = false
+    /// The argument that holds a user id; `nil` if none does.
+    package var userIDArgument: String?
     package var retentionDays = 400
     package var eventRetentionDays = 400
 
     package init() {}
 
     package static let settings: [Setting<CallbackSettings>] = [
+        Setting(
+            "callbacks.require_signature",
+            \.requiresSignature,
+            .boolean,
+            "whether Kakao Link callbacks without a valid signature are counted and dropped instead of stored; needs `sharing.signing_key` or `sharing.verification_keys` ([sharing](sharing.md#callbacks-that-cannot-be-forged))"
+        ),
+        Setting(
+            "callbacks.user_id_argument",
+            \.userIDArgument,
+            optional: .text,
+            example: "member",
+            "the custom argument of shares and Kakao Link callbacks that holds a user id: removed from them when that user is erased"
+        ),
         Setting(
             "callbacks.retention_days",
             \.retentionDays,
@@ -21,4 +39,26 @@ package struct CallbackSettings: SettingsGroup {
             "days after which an event of a user is deleted"
         ),
     ]
+
+    /// Checks the rules between these settings and those of sharing.
+    ///
+    /// - Throws: ``SettingsError``
+    package func validate(_ reader: SettingsReader, _ sharing: SharingSettings) throws {
+        if requiresSignature, sharing.signer == nil {
+            throw reader.error(
+                "callbacks.require_signature",
+                "needs sharing.signing_key or sharing.verification_keys: without a key no signature is valid."
+            )
+        }
+        guard let userIDArgument else { return }
+        if ShareSigner.isOfKakao(userIDArgument) {
+            throw reader.error("callbacks.user_id_argument", ShareSigner.isOfKakaoRemedy(userIDArgument))
+        }
+        if sharing.statisticsArgs.contains(userIDArgument) {
+            throw reader.error(
+                "sharing.statistics_args",
+                "must not contain callbacks.user_id_argument: statistics are kept after the user is erased."
+            )
+        }
+    }
 }

@@ -9,6 +9,8 @@ package import ServiceLifecycle
 
 /// The devices of users: registration, import and export, renewal.
 package struct DeviceFeature: Feature {
+    package typealias Configuration = DeviceSettings
+
     package static let collections: [any RouteCollection.Type] = [
         KakaoDeviceRoutes.self, DeviceRoutes.self, DeviceTransferRoutes.self, UserRoutes.self,
     ]
@@ -30,7 +32,6 @@ package struct DeviceFeature: Feature {
         self.settings = settings
         importSignal = Signal(loop: server.background.loop)
         registrationSignal = Signal(loop: server.background.loop)
-        server.webhooks.register(webhooks)
         server.lifecycle.register { [self] loop in
             DeviceUserObserver(
                 registrar: registrar(loop, .requests),
@@ -53,6 +54,8 @@ package struct DeviceFeature: Feature {
     }
 
     private var renewal: RenewalTime { RenewalTime(daysBeforeExpiry: settings.renewDaysBeforeExpiry) }
+
+    package var webhookSources: [WebhookSource] { [webhooks] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let registrar = registrar(loop, .requests)

@@ -1,3 +1,4 @@
+import Accounts
 import Endpoints
 import FoundationEssentials
 import HTTPClient
@@ -6,9 +7,11 @@ import HTTPTypes
 import Identity
 import JSON
 import KakaoAPI
+import Messages
 import Runtime
 import Schemas
 import ServiceKit
+import Sharing
 import Templates
 
 /// Kakao's calls on behalf of users, with Kakao's paths, parameters and responses, so that clients written for Kakao's
@@ -30,9 +33,9 @@ struct KakaoRelayRoutes: RouteCollection {
     let uploads: ConcurrencyLimit
     /// The access tokens of users, for calls of operators that Kakao accepts only with the user's token.
     let tokens: any UserTokenSource
-    /// The quotas of KakaoTalk messages; `nil` if nothing counts them.
-    let reservations: (any MessageReservationSource)?
-    /// The page where a user logs in and agrees to scopes: ``UserTokens/consentURL(userID:scopes:)``.
+    /// The quotas of KakaoTalk messages.
+    let reservations: QuotaReservations
+    /// The page where a user logs in and agrees to scopes: ``AccountFeature/consentURL(userID:scopes:)``.
     let consentURL: @Sendable (_ userID: Int64, _ scopes: [String]) -> String?
     /// The URL at which callers reach the server; `nil` if none is set.
     let publicURL: @Sendable () -> String?
@@ -138,7 +141,7 @@ struct KakaoRelayRoutes: RouteCollection {
         _ uploads: [KakaoUpload],
         on call: Call
     ) async throws -> HTTPClientResponse {
-        guard let message = request as? any MessageCall, let sender = target.userID, let reservations else {
+        guard let message = request as? any MessageCall, let sender = target.userID else {
             return try await send(request, of: target, uploads)
         }
         // The caller may disconnect after the message was sent.

@@ -1,7 +1,8 @@
-package import Endpoints
+import Endpoints
 import KakaoAPI
 import ServiceKit
 package import Settings
+import Sharing
 
 /// The settings of relayed calls.
 package struct RelaySettings: SettingsGroup {

@@ -5,12 +5,12 @@ package import Runtime
 package import ServiceKit
 
 /// The verification of users' tokens, which forgets those that were revoked.
-package struct IdentityFeature: Feature {
+package struct KeyFeature: Feature {
     package static let collections: [any RouteCollection.Type] = []
 
     private let users: UserCredentials
 
-    package init(_ server: ServerContext, _ settings: NoSettings) {
+    package init(_ server: ServerContext) {
         users = server.identity.users
         server.lifecycle.register { _ in TokenUserObserver() }
     }

@@ -1,3 +1,4 @@
+import Accounts
 import EventLoop
 import FoundationEssentials
 import HTTPServer

@@ -1,3 +1,4 @@
+import Accounts
 import Endpoints
 import HTTPServer
 import HTTPTypes
@@ -5,12 +6,13 @@ import JSON
 import KakaoAPI
 import Runtime
 import ServiceKit
+import Sharing
 
 /// Makes the requests that send messages, with the tokens of their senders.
 struct MessageCourier: Sendable {
     let kakao: KakaoClient
     let tokens: any UserTokenSource
-    let images: ImageReferences.Resolver
+    let images: ImageReferences
 
     /// Sends a message to some of its receivers.
     ///

@@ -1,3 +1,4 @@
+package import Accounts
 package import Endpoints
 import EventLoop
 import KakaoAPI
@@ -6,33 +7,49 @@ package import Postgres
 package import Runtime
 package import ServiceKit
 package import ServiceLifecycle
+package import Sharing
 
 /// KakaoTalk messages in the name of users.
 package struct MessageFeature: Feature {
+    package typealias Configuration = MessageSettings
+
     package static let collections: [any RouteCollection.Type] = [MessageRoutes.self]
 
     private let server: ServerContext
+    private let accounts: AccountFeature
+    private let sharing: SharingFeature
     private let settings: MessageSettings
     private let notices: MessageNotices
     private let receivers: LoopCounts<ReceiverState>
     private let progress = WorkProgress()
 
-    package init(_ server: ServerContext, _ settings: MessageSettings) {
+    package init(
+        _ server: ServerContext,
+        _ settings: MessageSettings,
+        accounts: AccountFeature,
+        sharing: SharingFeature
+    ) {
         self.server = server
+        self.accounts = accounts
+        self.sharing = sharing
         self.settings = settings
         notices = MessageNotices(pool: server.background.pool)
         receivers = LoopCounts([server.background])
         server.monitoring.register(MessageMonitoring(pool: server.background.pool, receivers: receivers).report)
         server.senderControl.onChange(notices.servers.send)
-        server.webhooks.register(notices.webhooks)
-        let quotas = settings.quotas
         server.lifecycle.register { MessageUserObserver(pool: $0.pool) }
-        server.messageReservations.register { QuotaReservations(pool: $0.pool, quotas: quotas) }
     }
+
+    /// Returns the counts against Kakao's quotas, for messages that an event loop sends without the queue.
+    package func reservations(_ loop: LoopServices) -> QuotaReservations {
+        QuotaReservations(pool: loop.pool, quotas: settings.quotas)
+    }
+
+    package var webhookSources: [WebhookSource] { [notices.webhooks] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let kakao = loop.kakao(.requests)
-        let tokens = server.userTokens.source(loop)
+        let tokens = accounts.tokens(loop)
         routes.add(
             MessageRoutes(
                 store: MessageStore(pool: loop.pool, quotas: settings.quotas),
@@ -40,11 +57,11 @@ package struct MessageFeature: Feature {
                     kakao: kakao,
                     tokens: tokens,
                     friends: FriendsLists(pool: loop.pool, kakao: kakao, tokens: tokens),
-                    reservations: QuotaReservations(pool: loop.pool, quotas: settings.quotas)
+                    reservations: reservations(loop)
                 ),
-                images: server.imageReferences.resolver(loop),
+                images: sharing.imageReferences(loop),
                 notices: notices,
-                consentURL: server.userTokens.consentURL
+                consentURL: accounts.consentURL
             )
         )
     }
@@ -52,11 +69,11 @@ package struct MessageFeature: Feature {
     package func makeServices() -> [any Service] {
         let loop = server.background
         let kakao = loop.kakao(.background)
-        let tokens = server.userTokens.source(loop)
+        let tokens = accounts.tokens(loop)
         let store = MessageStore(pool: loop.pool, quotas: settings.quotas)
         let sender = MessageSender(
             store: store,
-            courier: MessageCourier(kakao: kakao, tokens: tokens, images: server.imageReferences.resolver(loop)),
+            courier: MessageCourier(kakao: kakao, tokens: tokens, images: sharing.imageReferences(loop)),
             friends: FriendsLists(pool: loop.pool, kakao: kakao, tokens: tokens),
             requestsPerSecond: settings.requestsPerSecond,
             intervals: settings.intervals,

@@ -1,3 +1,4 @@
+import Accounts
 import Endpoints
 import FoundationEssentials
 import HTTPServer

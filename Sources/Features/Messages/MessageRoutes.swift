@@ -7,6 +7,7 @@ import Postgres
 import Runtime
 import Schemas
 import ServiceKit
+import Sharing
 import Templates
 
 /// `/v1/messages`: KakaoTalk messages in the name of users, to themselves or to their friends.
@@ -16,7 +17,7 @@ struct MessageRoutes: RouteCollection {
 
     let store: MessageStore
     let previewer: MessagePreviewer
-    let images: ImageReferences.Resolver
+    let images: ImageReferences
     let notices: MessageNotices
     let consentURL: @Sendable (_ userID: Int64, _ scopes: [String]) -> String?
 

@@ -6,6 +6,7 @@ import KakaoAPI
 import Runtime
 import Schemas
 import ServiceKit
+import Sharing
 import Templates
 
 // The parsing of messages from requests, and their JSON in responses.

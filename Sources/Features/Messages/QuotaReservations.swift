@@ -6,12 +6,16 @@ import JSON
 import Postgres
 import ServiceKit
 
-/// Counts messages that other features send against the same quotas.
-struct QuotaReservations: MessageReservationSource {
+/// The counts of messages against Kakao's quotas of a day, for messages that are sent without the queue.
+package struct QuotaReservations: Sendable {
     let pool: PostgresPool
     let quotas: MessageQuotaSettings
 
-    func reserve(_ uuids: [String]?, from sender: Int64) async throws -> MessageReservation {
+    /// Reserves a message before it is sent.
+    ///
+    /// - Parameter uuids: The receivers, by Kakao's ids; `nil` for a message to the sender.
+    /// - Throws: ``Problem`` 429 if a quota is used up.
+    package func reserve(_ uuids: [String]?, from sender: Int64) async throws -> MessageReservation {
         let result = try await pool.withTransaction { transaction in
             try await transaction.query(LockMessageQuotas(timeZone: quotas.timeZone))
             return try await transaction.query(
@@ -24,7 +28,10 @@ struct QuotaReservations: MessageReservationSource {
         return MessageReservation(sender: sender, day: result.day)
     }
 
-    func release(_ uuids: [String?], of reservation: MessageReservation) async throws {
+    /// Releases what Kakao did not count.
+    ///
+    /// - Parameter uuids: The receivers that were not reached; `nil` stands for the sender.
+    package func release(_ uuids: [String?], of reservation: MessageReservation) async throws {
         guard !uuids.isEmpty else { return }
         let _: Int = try await pool.write(
             ReleaseMessages(sender: reservation.sender, uuids: uuids, day: reservation.day)

@@ -9,6 +9,8 @@ import Settings
 
 /// Pushes and the audiences that they are sent to.
 package struct PushFeature: Feature {
+    package typealias Configuration = PushSettings
+
     package static let collections: [any RouteCollection.Type] = [
         PushRoutes.self, PushUserRoutes.self, AudienceRoutes.self,
     ]
@@ -16,7 +18,7 @@ package struct PushFeature: Feature {
     private let server: ServerContext
     /// The settings at the start.
     private let settings: PushSettings
-    /// The settings of requests. ``use(_:)`` replaces them.
+    /// The settings of requests. ``apply(_:)`` replaces them.
     private let present: Locked<PushSettings>
     private let notices: PushNotices
     private let events = PushEvents()
@@ -35,7 +37,6 @@ package struct PushFeature: Feature {
             pool: server.sending.pool,
             webhooks: PushWebhooks.source(settings)
         )
-        server.webhooks.register(notices.webhooks)
         users = LoopCounts([server.sending])
         let monitoring = PushMonitoring(
             users: users,
@@ -47,6 +48,8 @@ package struct PushFeature: Feature {
         server.monitoring.register(monitoring.report)
         server.senderControl.onChange(notices.pushChanged)
     }
+
+    package var webhookSources: [WebhookSource] { [notices.webhooks] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         routes.add(
@@ -103,7 +106,7 @@ package struct PushFeature: Feature {
         ]
     }
 
-    package func use(_ settings: PushSettings) {
+    package func apply(_ settings: PushSettings) {
         present.withLock { $0 = settings }
     }
 

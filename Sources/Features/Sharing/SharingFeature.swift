@@ -9,56 +9,75 @@ import Templates
 
 /// Sharing with KakaoTalk: templates of messages and their images, shares, and what shares lead to.
 package struct SharingFeature: Feature {
+    package typealias Configuration = SharingSettings
+
     package static let collections: [any RouteCollection.Type] = [
         TemplateRoutes.self, ImageRoutes.self, ShareRoutes.self, LandingRoutes.self, StatisticsRoutes.self,
     ]
 
     private let server: ServerContext
+    private let settings: SharingSettings
+    /// The argument of shares that holds a user id; `nil` if none does.
+    private let userIDArgument: String?
     private let linter: TemplateLinter
     private let domains: RegisteredDomains
-    private let imageUploads = ConcurrencyLimit(4)
+    /// The limit of concurrent uploads to Kakao.
+    private let kakaoUploads = ConcurrencyLimit(4)
+    /// The limit of concurrent requests with images, which are in memory.
+    package let imageUploads = ConcurrencyLimit(4)
     private let cache = ShareCache()
     private let landingCounts = LandingCounts()
 
-    package init(_ server: ServerContext, _ settings: SharingSettings) {
+    package init(_ server: ServerContext, _ settings: SharingSettings, userIDArgument: String?) {
         self.server = server
+        self.settings = settings
+        self.userIDArgument = userIDArgument
         linter = TemplateLinter(domains: settings.domains)
         domains = RegisteredDomains(settings.domains)
-        server.imageReferences.register { [self] in images($0) }
         server.lifecycle.register { [self] in
-            ShareUserObserver(store: shares($0), userIDArgument: server.shares.userIDArgument)
+            ShareUserObserver(store: shares($0), userIDArgument: userIDArgument)
         }
         server.monitoring.register { [landingCounts] in landingCounts.report() }
     }
+
+    /// The limits of images in messages.
+    package var imageSettings: ImageSettings { settings.images }
+    /// The signer of shares; `nil` without a key.
+    package var signer: ShareSigner? { settings.signer }
+    /// The names of the arguments by which statistics can be grouped.
+    package var statisticsArgs: [String] { settings.statisticsArgs }
+
+    /// Returns the references to stored images, which an event loop replaces in templates.
+    package func imageReferences(_ loop: LoopServices) -> ImageReferences { ImageReferences(images(loop)) }
 
     private func images(_ loop: LoopServices) -> ImageLibrary {
         ImageLibrary(
             store: ImageStore(pool: loop.pool),
             kakao: loop.kakao(.requests),
             loop: loop.loop,
-            maximumTotalBytes: server.images.maximumTotalBytes,
-            uploads: imageUploads,
+            maximumTotalBytes: settings.images.maximumTotalBytes,
+            uploads: kakaoUploads,
             logger: server.logger
         )
     }
 
     private func shares(_ loop: LoopServices) -> ShareStore {
-        ShareStore(pool: loop.pool, statisticsArgs: server.shares.statisticsArgs)
+        ShareStore(pool: loop.pool, statisticsArgs: settings.statisticsArgs)
     }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
-        let (store, shareSettings) = (shares(loop), server.shares)
+        let store = shares(loop)
         routes.add(TemplateRoutes(linter: linter))
-        routes.add(ImageRoutes(library: images(loop), settings: server.images, uploads: server.imageUploads))
+        routes.add(ImageRoutes(library: images(loop), settings: settings.images, uploads: imageUploads))
         routes.add(
             ShareRoutes(
                 store: store,
                 cache: cache,
                 audit: loop.audit,
-                signer: shareSettings.signer,
+                signer: settings.signer,
                 linter: linter,
                 domains: domains,
-                images: server.imageReferences.resolver(loop),
+                images: imageReferences(loop),
                 app: ShareApp(server.kakao),
                 kakao: server.kakao.makesAppKeyCalls ? loop.kakao(.requests) : nil,
                 publicURL: { [server] in server.publicURL.withLock { $0 } }
@@ -68,13 +87,13 @@ package struct SharingFeature: Feature {
             LandingRoutes(
                 store: store,
                 cache: cache,
-                signer: shareSettings.signer,
+                signer: settings.signer,
                 domains: domains,
                 counts: landingCounts
             )
         )
         routes.add(
-            StatisticsRoutes(store: StatisticsStore(pool: loop.pool), args: shareSettings.statisticsArgs)
+            StatisticsRoutes(store: StatisticsStore(pool: loop.pool), args: settings.statisticsArgs)
         )
     }
 

@@ -8,6 +8,8 @@ package import ServiceLifecycle
 
 /// Outgoing webhooks: the events of the other features, delivered to one endpoint.
 package struct WebhookFeature: Feature {
+    package typealias Configuration = WebhookSettings
+
     package static let collections: [any RouteCollection.Type] = [WebhookRoutes.self]
 
     /// The maximum number of connections to the endpoint.
@@ -33,23 +35,36 @@ package struct WebhookFeature: Feature {
         let sender: WebhookSender
         let notices: WebhookNotices
         let lags: CachedQuery<[SourceLag]>
-        /// The secrets that sign. ``use(_:)`` replaces them.
+        /// The secrets that sign. ``apply(_:)`` replaces them.
         let secrets: Locked<[WebhookSecret]>
     }
 
-    package init(_ server: ServerContext, _ settings: WebhookSettings) {
+    /// - Parameters:
+    ///   - sources: The tables of all features whose rows become webhooks.
+    ///   - userIDArgument: The argument of Link callbacks that holds a user id; `nil` if none does.
+    package init(
+        _ server: ServerContext,
+        _ settings: WebhookSettings,
+        sources: [WebhookSource],
+        userIDArgument: String?
+    ) {
         self.server = server
         self.settings = settings
         outcomes = LoopCounts([server.background])
-        endpoint = settings.url.map { Self.endpoint($0, server, settings) }
-        server.lifecycle.register { WebhookUserObserver(pool: $0.pool, userIDArgument: server.shares.userIDArgument) }
+        endpoint = settings.url.map { Self.endpoint($0, server, settings, sources) }
+        server.lifecycle.register { WebhookUserObserver(pool: $0.pool, userIDArgument: userIDArgument) }
         server.monitoring.register(WebhookMonitoring(lags: endpoint?.lags, outcomes: outcomes).report)
     }
 
-    private static func endpoint(_ url: WebhookURL, _ server: ServerContext, _ settings: WebhookSettings) -> Endpoint {
+    private static func endpoint(
+        _ url: WebhookURL,
+        _ server: ServerContext,
+        _ settings: WebhookSettings,
+        _ sources: [WebhookSource]
+    ) -> Endpoint {
         let loop = server.background
         let client = HTTPClient(settings: WebhookSender.clientSettings, loop: loop.loop)
-        let sources = server.webhooks.all.filter { $0.types.contains(where: settings.types.contains) }
+        let sources = sources.filter { $0.types.contains(where: settings.types.contains) }
         let store = WebhookStore(pool: loop.pool)
         let secrets = Locked(settings.secrets)
         return Endpoint(
@@ -123,7 +138,7 @@ package struct WebhookFeature: Feature {
         return [deliverer, endpoint.notices.worker(logger: logger), cleaner] + deliverer.workers(pace: server.pace)
     }
 
-    package func use(_ settings: WebhookSettings) {
+    package func apply(_ settings: WebhookSettings) {
         // There are none if the endpoint was removed as well, which takes a restart. Until then webhooks are signed.
         guard !settings.secrets.isEmpty else { return }
         endpoint?.secrets.withLock { $0 = settings.secrets }

@@ -10,7 +10,7 @@ package import Logging
 package import Messages
 import Net
 package import Pushes
-package import ServiceKit
+import ServiceKit
 package import Settings
 package import Sharing
 package import Status
@@ -32,8 +32,6 @@ package struct Settings: SettingsGroup {
     package var migratesOnStart = true
     package var kakao = KakaoSettings()
     package var identity = IdentitySettings()
-    package var shares = ShareSettings()
-    package var images = ImageSettings()
     package var callbacks = CallbackSettings()
     package var pushes = PushSettings()
     package var devices = DeviceSettings()
@@ -116,9 +114,8 @@ package struct Settings: SettingsGroup {
         let app = kakao
         try kakao.validate(reader, app)
         try identity.validate(reader, kakao)
-        try shares.validate(reader, kakao)
-        try images.validate(reader, kakao)
-        for feature in features { try feature.validate(reader, &self) }
+        for feature in featureDeclarations { try feature.validate(reader, &self) }
+        try callbacks.validate(reader, sharing)
     }
 }
 
@@ -127,11 +124,14 @@ package struct Settings: SettingsGroup {
 extension Settings {
     /// All settings, in the order of the documents: those of a section follow each other, whatever declares them.
     static let all: [Setting<Settings>] = {
-        let all =
-            settings + KakaoSettings.settings.map { $0.of(\.kakao) }
-            + IdentitySettings.settings.map { $0.of(\.identity) }
-            + ShareSettings.settings.map { $0.of(\.shares) } + features.flatMap(\.settings)
-            + ImageSettings.settings.map { $0.of(\.images) } + JournalSettings.settings.map { $0.of(\.journal) } + log
+        let all = [
+            settings,
+            KakaoSettings.settings.map { $0.of(\.kakao) },
+            IdentitySettings.settings.map { $0.of(\.identity) },
+            featureDeclarations.flatMap(\.settings),
+            JournalSettings.settings.map { $0.of(\.journal) },
+            log,
+        ].flatMap(\.self)
         let sections = Dictionary(grouping: all, by: \.section)
         var known: Set<Substring> = []
         return all.filter { known.insert($0.section).inserted }.flatMap { sections[$0.section] ?? [] }

@@ -31,9 +31,9 @@ package struct ServerIdentity: Sendable {
     package var kakaoTokens: TokenVerifier? { users.kakao }
 
     /// Uses the secrets and the limits of reloaded settings. Afterwards no old secret is accepted.
-    package func use(_ settings: IdentitySettings, _ kakao: KakaoSettings) async {
+    package func apply(_ settings: IdentitySettings, _ kakao: KakaoSettings) async {
         await secrets.replace(by: AcceptedSecrets(settings, kakao))
-        limits.use(perUser: settings.requestsPerMinutePerUser, perAddress: settings.requestsPerMinutePerAddress)
+        limits.apply(perUser: settings.requestsPerMinutePerUser, perAddress: settings.requestsPerMinutePerAddress)
     }
 
     /// Returns the authenticator of a loop.

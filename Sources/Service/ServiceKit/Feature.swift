@@ -5,16 +5,13 @@ package import ServiceLifecycle
 package import Settings
 
 /// A part of the service: its operations, its settings, and its work in the background. There is one instance for each
-/// server. `PushService` lists all features.
+/// server. `makeFeatures` of the server makes all of them, and gives each the features that it uses.
 package protocol Feature: Sendable {
     /// The settings of the feature; ``NoSettings`` if it has none.
     associatedtype Configuration: SettingsGroup = NoSettings
 
     /// The operations, whatever the settings are.
     static var collections: [any RouteCollection.Type] { get }
-
-    /// Creates the feature of a server.
-    init(_ server: ServerContext, _ settings: Configuration)
 
     /// Adds the operations of a loop.
     func addRoutes(to routes: inout Routes, _ loop: LoopServices)
@@ -26,8 +23,11 @@ package protocol Feature: Sendable {
     /// Makes the work in the background, once. It starts when the database is ready, and stops with the last requests.
     func makeServices() -> [any Service]
 
-    /// Uses the settings after a reload. Only those that can be reloaded have changed.
-    func use(_ settings: Configuration)
+    /// Applies the settings after a reload. Only those that can be reloaded have changed.
+    func apply(_ settings: Configuration)
+
+    /// The tables whose rows become webhooks.
+    var webhookSources: [WebhookSource] { get }
 
     /// The channels of PostgreSQL on which other servers notify the feature.
     var channels: [String] { get }
@@ -39,7 +39,8 @@ package protocol Feature: Sendable {
 extension Feature {
     package func prepare() async throws {}
     package func makeServices() -> [any Service] { [] }
-    package func use(_ settings: Configuration) {}
+    package func apply(_ settings: Configuration) {}
+    package var webhookSources: [WebhookSource] { [] }
     package var channels: [String] { [] }
     package func receive(_ event: PostgresListener.Event) {}
 }

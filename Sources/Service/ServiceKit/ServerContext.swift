@@ -18,11 +18,9 @@ package struct ServerContext: Sendable {
     package let logger: Logger
     /// The Admin key of all calls to Kakao.
     private let adminKey: KakaoKey
-    /// The settings of the app at Kakao. ``use(_:_:)`` replaces them.
+    /// The settings of the app at Kakao. ``apply(_:_:)`` replaces them.
     private let currentKakao: Locked<KakaoSettings>
     package let identity: ServerIdentity
-    /// The settings of shares.
-    package let shares: ShareSettings
     /// The document of all operations.
     package let document: OpenAPIDocument
     package let migrator: Migrator
@@ -37,21 +35,10 @@ package struct ServerContext: Sendable {
     package let journal: Journal?
     package let gate: StartupGate
     package let pace = PollPace()
-    /// The tables whose rows become webhooks. Features register them.
-    package let webhooks = WebhookSources()
     /// The features' reactions to events of users. Features register them.
     package let lifecycle = UserLifecycle()
     /// The URL at which Kakao and phones reach the server; `nil` if none is set. It is set once the server listens.
     package let publicURL = Locked<String?>(nil)
-    /// The references to images in templates. The feature that keeps images registers itself.
-    package let imageReferences = ImageReferences()
-    package let images: ImageSettings
-    /// The access tokens of users. The feature that keeps them registers itself.
-    package let userTokens = UserTokens()
-    /// The quotas of KakaoTalk messages. The feature that counts them registers itself.
-    package let messageReservations = MessageReservations()
-    /// The limit of concurrent requests with images, which are in memory.
-    package let imageUploads = ConcurrencyLimit(4)
     /// The URL at which Kakao reports failed tokens. It is set once the server listens, since the port is unknown before.
     package let returnURL = Locked<String?>(nil)
     /// The secrets that no log line may show.
@@ -68,8 +55,6 @@ package struct ServerContext: Sendable {
     package init(
         kakao: KakaoSettings,
         identity: IdentitySettings,
-        shares: ShareSettings,
-        images: ImageSettings,
         document: OpenAPIDocument,
         migrator: Migrator,
         database: PostgresSettings,
@@ -85,8 +70,6 @@ package struct ServerContext: Sendable {
         let api = kakao.api
         adminKey = api.adminKey
         currentKakao = Locked(kakao)
-        self.shares = shares
-        self.images = images
         self.identity = try ServerIdentity(identity, kakao, loops: loops, logger: logger)
         self.document = document
         self.migrator = migrator
@@ -120,12 +103,12 @@ package struct ServerContext: Sendable {
     /// used.
     package var kakao: KakaoSettings { currentKakao.withLock { $0 } }
 
-    /// Uses the secrets and the limits of reloaded settings.
-    package func use(_ kakao: KakaoSettings, _ identity: IdentitySettings) async {
+    /// Applies the secrets and the limits of reloaded settings.
+    package func apply(_ kakao: KakaoSettings, _ identity: IdentitySettings) async {
         if let secret = identity.feedbackSecret { mask.add(secret.revealed) }
         currentKakao.withLock { $0 = kakao }
         adminKey.replace(by: kakao.adminKey.revealed)
-        await self.identity.use(identity, kakao)
+        await self.identity.apply(identity, kakao)
     }
 
     /// The services of the loop that sends pushes.

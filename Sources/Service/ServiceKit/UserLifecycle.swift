@@ -81,7 +81,7 @@ package final class UserLifecycle: Sendable {
 
     package init() {}
 
-    /// Adds an observer, which is made for each event loop. Called before the server starts.
+    /// Adds an observer, which is made for each event loop. A feature calls it when it is made.
     package func register(_ make: @escaping @Sendable (LoopServices) -> any UserObserver) {
         observers.withLock { $0.append(make) }
     }

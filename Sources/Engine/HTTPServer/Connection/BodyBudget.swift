@@ -18,7 +18,7 @@ final class BodyBudget: Sendable {
     }
 
     /// Sets another limit for further bodies.
-    func use(limit: Int) {
+    func apply(limit: Int) {
         self.limit.store(limit, ordering: .relaxed)
     }
 

@@ -27,7 +27,7 @@ final class ConnectionLimit: Sendable {
     /// Sets other limits. Connections beyond a lower one remain, and new ones wait until there is a place.
     ///
     /// Switching the limit per address on or off is a programming error, since connections are counted with it only.
-    func use(maximum: Int, perAddress: Int?) {
+    func apply(maximum: Int, perAddress: Int?) {
         precondition((perAddress != nil) == hasLimitPerAddress, "the limit per address cannot be switched on or off")
         let waiting = state.withLock { state in
             state.maximum = maximum

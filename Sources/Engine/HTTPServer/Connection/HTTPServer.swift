@@ -86,11 +86,11 @@ package final class HTTPServer: Sendable {
     ///
     /// The address and the trusted proxies remain. Switching TLS or the limit of connections per address on or off is a
     /// programming error.
-    package func use(_ settings: HTTPServerSettings) async {
-        limit.use(maximum: settings.maximumConnections, perAddress: settings.maximumConnectionsPerAddress)
-        budget.use(limit: settings.bodyBudget)
+    package func apply(_ settings: HTTPServerSettings) async {
+        limit.apply(maximum: settings.maximumConnections, perAddress: settings.maximumConnectionsPerAddress)
+        budget.apply(limit: settings.bodyBudget)
         for server in loopServers {
-            await server.loop.result { server.use(settings) }
+            await server.loop.result { server.apply(settings) }
         }
     }
 

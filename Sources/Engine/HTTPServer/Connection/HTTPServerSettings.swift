@@ -6,7 +6,7 @@ package struct HTTPServerSettings: Sendable {
     package var host = "127.0.0.1"
     /// The port to listen on. 0 lets the kernel choose; ``HTTPServer/port`` returns the choice.
     package var port = 0
-    /// The certificate and key; `nil` for plain HTTP. ``HTTPServer/use(_:)`` replaces them.
+    /// The certificate and key; `nil` for plain HTTP. ``HTTPServer/apply(_:)`` replaces them.
     package var tls: TLSContext?
     package var headLimits = HeadLimits()
     /// The maximum length of a request body in bytes; a longer one is rejected with 413. A streaming route has its own

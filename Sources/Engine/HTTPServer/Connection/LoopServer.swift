@@ -30,7 +30,7 @@ final class LoopServer: @unchecked Sendable {
     }
 
     let loop: EventLoop
-    /// The current settings. ``use(_:)`` replaces them.
+    /// The current settings. ``apply(_:)`` replaces them.
     private(set) var settings: HTTPServerSettings
     let application: Application
     /// The requests that were answered on this loop.
@@ -256,7 +256,7 @@ final class LoopServer: @unchecked Sendable {
         if connections.isEmpty { finishShutDown() }
     }
 
-    func use(_ settings: HTTPServerSettings) {
+    func apply(_ settings: HTTPServerSettings) {
         loop.preconditionOnLoop()
         precondition((settings.tls == nil) == (self.settings.tls == nil), "TLS cannot be switched on or off")
         self.settings = settings

@@ -4,6 +4,7 @@ import JSON
 import Postgres
 import Runtime
 import ServiceKit
+import Sharing
 
 /// Stores a message with its receivers, unless its idempotency key is in use. Returns whether it is stored.
 ///

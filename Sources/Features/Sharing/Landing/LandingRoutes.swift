@@ -25,9 +25,6 @@ struct LandingRoutes: RouteCollection {
     let domains: RegisteredDomains
     let counts: LandingCounts
 
-    /// Returns the landing address of a share.
-    static func address(of id: ShareID, at publicURL: String) -> String { "\(publicURL)/s/\(id.text)" }
-
     private static let id = Field.path("id", .shareID, "The id of the share.")
     private static let link = Field.optional(
         "l",

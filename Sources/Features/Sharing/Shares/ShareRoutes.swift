@@ -26,7 +26,7 @@ struct ShareRoutes: RouteCollection {
     let linter: TemplateLinter
     let domains: RegisteredDomains
     /// Replaces references to images in templates.
-    let images: ImageReferences.Resolver
+    let images: ImageReferences
     /// The identity of the app; `nil` if it is not configured.
     let app: ShareApp?
     /// The client for calls with the app key; `nil` if the server makes none.
@@ -94,7 +94,7 @@ struct ShareRoutes: RouteCollection {
         let content = try await given.resolved(images)
         let id = ShareID(.v7())
         let links = ShareLinks(of: content, domains)
-        let landing = links.addresses.isEmpty ? nil : publicURL().map { LandingRoutes.address(of: id, at: $0) }
+        let landing = links.addresses.isEmpty ? nil : publicURL().map { id.landingAddress(at: $0) }
         let shown = try tracked(content, track, id, links, landing)
         var findings = shown.findings(linter)
         try Problem.requireAccepted(findings)

@@ -1,10 +1,10 @@
 package import Crypto
 package import EventLoop
 import HTTPClient
+import Identity
 import Net
 package import Server
 import Settings
-import Identity
 
 /// The checks of a configuration as `push-server serve` would use it: Kakao, the database, the addresses that Kakao
 /// calls, and this machine.

@@ -1,9 +1,9 @@
 import Accounts
 import Callbacks
 import Crypto
+import Identity
 import Server
 import Settings
-import Identity
 
 /// Checks of the keys and secrets that need no other server.
 struct KeyChecks {

@@ -28,11 +28,11 @@ final class RequestLimit<Key: Hashable & Sendable>: Sendable {
 
     /// - Parameter perMinute: 1 or more; `nil` for no limit.
     init(perMinute: Int?) {
-        use(perMinute: perMinute)
+        apply(perMinute: perMinute)
     }
 
     /// Sets another limit for further requests: 1 or more, or `nil` for none.
-    func use(perMinute: Int?) {
+    func apply(perMinute: Int?) {
         state.withLock { $0.interval = perMinute.map { Self.capacity / $0 } }
     }
 

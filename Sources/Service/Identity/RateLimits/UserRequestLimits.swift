@@ -26,9 +26,9 @@ final class UserRequestLimits: Sendable {
     }
 
     /// Sets other limits.
-    func use(perUser: Int?, perAddress: Int?) {
-        users.use(perMinute: perUser)
-        addresses.use(perMinute: perAddress)
+    func apply(perUser: Int?, perAddress: Int?) {
+        users.apply(perMinute: perUser)
+        addresses.apply(perMinute: perAddress)
     }
 
     /// Counts a request against its source address, before any work is spent on verifying its token.

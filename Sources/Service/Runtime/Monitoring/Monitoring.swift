@@ -1,6 +1,6 @@
 import Locking
 
-/// The part of the service that operators see: each feature registers a source, and the feature `Operations` shows what
+/// The part of the service that operators see: each feature registers a source, and the feature `Status` shows what
 /// the sources report.
 package final class Monitoring: Sendable {
     /// The state of a feature, or of all features.
@@ -25,7 +25,7 @@ package final class Monitoring: Sendable {
 
     package init() {}
 
-    /// Adds a source. Called before the server starts.
+    /// Adds a source. A feature calls it when it is made.
     package func register(_ source: @escaping Source) {
         sources.withLock { $0.append(source) }
     }

@@ -3,7 +3,7 @@ import Locking
 package import Postgres
 import Synchronization
 
-/// A table whose rows become webhooks. The feature that owns it registers it with ``WebhookSources``.
+/// A table whose rows become webhooks. The feature that owns it lists it in its `webhookSources`.
 package final class WebhookSource: Sendable {
     /// The days for which events that only webhooks need are kept, and the failed webhooks.
     package static let retentionDays = 30
@@ -83,7 +83,7 @@ package final class WebhookSource: Sendable {
         observer.withLock { $0 }?()
     }
 
-    /// Sets what happens when there may be an event. Called before the server starts.
+    /// Sets what happens when there may be an event. The feature that delivers webhooks calls it, once.
     package func onChange(_ observer: @escaping @Sendable () -> Void) {
         self.observer.withLock { $0 = observer }
         expectChange()
@@ -95,19 +95,4 @@ package final class WebhookSource: Sendable {
     package func expectChange() -> Bool {
         isKnown.exchange(false, ordering: .acquiringAndReleasing)
     }
-}
-
-/// A registry of the sources of webhooks: features register their tables, and one feature delivers what is in them.
-package final class WebhookSources: Sendable {
-    private let sources = Locked<[WebhookSource]>([])
-
-    package init() {}
-
-    /// Adds a source. Called before the server starts.
-    package func register(_ source: WebhookSource) {
-        sources.withLock { $0.append(source) }
-    }
-
-    /// All sources. Complete once all features have been made.
-    package var all: [WebhookSource] { sources.withLock { $0 } }
 }

@@ -27,6 +27,9 @@ package struct ShareID: Hashable, Sendable {
 
     /// The 22 characters of base64url.
     package var text: String { Base64URL.encode(bytes) }
+
+    /// Returns the landing address of the share.
+    func landingAddress(at publicURL: String) -> String { "\(publicURL)/s/\(text)" }
 }
 
 extension Kind where Value == ShareID {

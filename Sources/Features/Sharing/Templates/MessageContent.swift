@@ -66,7 +66,7 @@ package enum MessageContent: Sendable {
     /// Returns the content with addresses at Kakao in place of references to images.
     ///
     /// - Throws: ``Problem``.
-    package func resolved(_ images: ImageReferences.Resolver) async throws -> MessageContent {
+    package func resolved(_ images: ImageReferences) async throws -> MessageContent {
         guard case .template(let template) = self else { return self }
         return .template(try await images.resolve(.object(template)).object ?? template)
     }

@@ -5,7 +5,9 @@ package import ServiceKit
 package import ServiceLifecycle
 
 /// Health, status, metrics, the switch of the sender, the audit log, and the OpenAPI document.
-package struct OperationsFeature: Feature {
+package struct StatusFeature: Feature {
+    package typealias Configuration = AuditSettings
+
     package static let collections: [any RouteCollection.Type] = [
         StatusRoutes.self, SenderRoutes.self, AuditRoutes.self, MetricsRoutes.self, HealthRoutes.self,
         OpenAPIRoutes.self,
@@ -31,8 +33,9 @@ package struct OperationsFeature: Feature {
         document = OpenAPIRoutes(server.document)
         let sender = SenderMonitoring(availability: server.availability, control: server.senderControl)
         server.monitoring.register(sender.report)
-        server.webhooks.register(server.senderControl.webhooks)
     }
+
+    package var webhookSources: [WebhookSource] { [server.senderControl.webhooks] }
 
     package func addRoutes(to routes: inout Routes, _ loop: LoopServices) {
         let readiness = Readiness(

@@ -1,0 +1,22 @@
+package import Endpoints
+import HTTPServer
+import HTTPTypes
+
+/// The access tokens of users, on one event loop.
+package protocol UserTokenSource: Sendable {
+    /// Returns a valid access token of a user's account.
+    ///
+    /// - Parameter rejected: A token of the user that Kakao has just rejected with -401. It is refreshed first, unless a
+    ///   concurrent call has refreshed it.
+    /// - Throws: ``Problem`` 409 `login-required` if the user must log in first.
+    func accessToken(of userID: Int64, replacing rejected: String?) async throws -> String
+}
+
+extension ProblemKind {
+    /// The server has no valid token of the user.
+    package static let accountLoginRequired = ProblemKind(
+        .conflict,
+        "login-required",
+        "The call needs an access token of the user, and none is stored here."
+    )
+}
