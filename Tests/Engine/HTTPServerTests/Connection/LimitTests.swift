@@ -90,7 +90,7 @@ struct LimitTests {
             try await waiting.send(get)
             #expect(try await client.exchange(get).text == "a")
             #expect(!waiting.hasInput)
-            await server.server.use(
+            await server.server.apply(
                 settings { settings in
                     settings.maximumConnections = 3
                     settings.maximumBodyBytes = 20
@@ -110,7 +110,7 @@ struct LimitTests {
         try await withServer(settings { $0.idleTimeout = .seconds(3600) }, routes: routes) { server in
             let client = try server.connect()
             #expect(try await client.exchange(get).text == "a")
-            await server.server.use(settings { $0.idleTimeout = .milliseconds(10) })
+            await server.server.apply(settings { $0.idleTimeout = .milliseconds(10) })
             #expect(try await client.exchange(get).text == "a")
             #expect(try await client.receiveToEnd() == "")
         }

@@ -208,7 +208,7 @@ struct TLSServerTests {
             let other = try SelfSignedCertificate()
             let otherFile = try writeFile(other.certificate, to: "\(directory)/other.pem")
             let context = try TLSContext(certificateChain: other.certificate, privateKey: other.privateKey)
-            await server.server.server.use(settings { $0.tls = context })
+            await server.server.server.apply(settings { $0.tls = context })
             #expect(try await server.curl("--cacert", otherFile).text == "secure: true")
             #expect(try await server.curl().status != 0)
             server.gate.open()

@@ -1,0 +1,204 @@
+import HTTPClient
+import HTTPTypes
+import JSON
+import KakaoSandbox
+import Logging
+import Server
+import ServiceTesting
+import TestSupport
+import Testing
+
+/// Tests of devices while Kakao is unavailable or rejects calls.
+@Suite(.timeLimit(.minutes(5))) struct KakaoOutageTests {
+    @Test("While Kakao is down, a registration is accepted and stored. It completes when Kakao is back")
+    func register() async throws {
+        try await withService { service in
+            service.kakao.fail("*", .down)
+            let answer = try await service.api.register(1, "token")
+            #expect(answer.status == 202)
+            #expect(answer.json == ["state": "pending"])
+            #expect(try await service.api.get("/v1/users/1/devices").json?["items"]?[0]?["state"] == "pending")
+            // The device is listed at once.
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).json?.array?.count == 1)
+
+            service.kakao.sandbox.removeFaults()
+            try await eventually("Kakao has the token") {
+                try await service.kakao.tokens(of: 1) == ["phone gcm token"]
+            }
+            try await eventually("the device is registered") {
+                try await service.api.get("/v1/users/1/devices").json?["items"]?[0]?["state"] == "registered"
+            }
+        }
+    }
+
+    @Test("While Kakao is down, a deregistration is accepted. It completes when Kakao is back")
+    func deregister() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "token")
+            service.kakao.fail("*", .down)
+            let answer = try await service.api.deregister(1)
+            #expect(answer.status == 202)
+            #expect(answer.json == ["state": "pending"])
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
+
+            service.kakao.sandbox.removeFaults()
+            try await eventually("the device is deleted") { try await service.database.count("devices") == 0 }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+        }
+    }
+
+    @Test(
+        "The last of several requests for one device while Kakao is down counts",
+        arguments: [true, false]
+    )
+    func lastChangeWins(endsRegistered: Bool) async throws {
+        try await withService { service in
+            service.kakao.fail("*", .down)
+            #expect(try await service.api.register(1, "first").status == 202)
+            #expect(try await service.api.deregister(1).status == 202)
+            if endsRegistered { #expect(try await service.api.register(1, "second").status == 202) }
+            service.kakao.sandbox.removeFaults()
+            try await eventually("no change is pending") {
+                try await service.database.count("devices WHERE kakao_revision < revision") == 0
+            }
+            let tokens = try await service.kakao.tokens(of: 1)
+            #expect(tokens == (endsRegistered ? ["phone gcm second"] : []))
+            #expect(try await service.database.count("devices") == (endsRegistered ? 1 : 0))
+        }
+    }
+
+    @Test("A change that one server could not send to Kakao is sent by the next server on the same database")
+    func otherServer() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            // No process listens on port 1 of the loopback interface.
+            let away = Settings.test(database.url, kakao: "http://127.0.0.1:1")
+            try await RunningServer.with(away) { api in
+                let answer = try await api.register(1, "token")
+                #expect(answer.status == 202)
+            }
+            try await RunningServer.with(Settings.test(database.url, kakao: kakao.sandbox.url)) { _ in
+                try await eventually("Kakao has the token") { try await !kakao.tokens(of: 1).isEmpty }
+            }
+        }
+    }
+
+    @Test(
+        "A registration that Kakao rejects fails with Kakao's code and without the token, and the device is deleted"
+    )
+    func refused() async throws {
+        try await withService { service in
+            let token = "dGhpcyBpcyBhIHRva2Vu:0123456789abcdef"
+            _ = try await service.api.register(1, "earlier")
+            service.kakao.fail("register", status: 400, code: -2, times: 1) { fault in
+                fault.message =
+                    "[app] Invalid Kpusher Param. ( appName=app, uid=1, did=phone, pushType=gcm, pushToken=\(token) )"
+            }
+            let answer = try await service.api.register(1, token)
+            #expect(answer.status == 400)
+            #expect(answer.headerFields[.contentType] == "application/problem+json")
+            #expect(answer.json?["code"] == -2)
+            #expect(answer.json?["type"] == "urn:kakao-push-server:error:refused-by-kakao")
+            #expect(answer.json?["msg"]?.string?.contains("Invalid Kpusher Param") == true)
+            #expect(!answer.text.contains(token))
+            #expect(!answer.text.contains("0123456789abcdef"))
+            try await eventually("the device is deleted") { try await service.database.count("devices") == 0 }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+        }
+    }
+
+    @Test("A registration that arrives while Kakao rejects the previous one is sent to Kakao at once")
+    func refusedMeanwhile() async throws {
+        try await withService { service in
+            // Long enough for the second registration, even on a busy machine.
+            service.kakao.fail("register", .latency, times: 1) { $0.milliseconds = 6000 }
+            service.kakao.fail("register", status: 400, code: -2, times: 1)
+            let first = Task { try await service.api.register(1, "bad").status }
+            try await eventually("the first registration is in flight") { service.kakao.requests("register") == 1 }
+            #expect(try await service.api.register(1, "good").status == 202)
+            #expect(try await first.value == 400)
+            // Long before a lease would expire.
+            try await eventually("Kakao has the second token", within: .seconds(10)) {
+                try await service.kakao.tokens(of: 1) == ["phone gcm good"]
+            }
+        }
+    }
+
+    @Test("The response to a registration that Kakao rejects with 403 has Kakao's status")
+    func forbidden() async throws {
+        try await withService { service in
+            service.kakao.fail("register", status: 403, code: -4, times: 1) { $0.message = "blocked account" }
+            let answer = try await service.api.register(1, "token")
+            #expect(answer.status == 403)
+            #expect(answer.json?["code"] == -4)
+        }
+    }
+
+    @Test(
+        "While Kakao rejects the Admin key, registrations are accepted, and the status has the reason why they are pending"
+    )
+    func adminKeyRefused() async throws {
+        try await withService { service in
+            service.kakao.fail("register", status: 401, code: -401) { $0.message = "wrong appKey" }
+            #expect(try await service.api.register(1, "token").status == 202)
+            try await expectHalted(service, "wrong appKey")
+            #expect(service.log.lines.contains { $0.level == .critical })
+            service.kakao.sandbox.removeFaults()
+            #expect(try await service.api.register(2, "other").status == 200)
+            try await service.api.waitUntilReady()
+        }
+    }
+
+    @Test("A token that moves to another user is not registered there until its deregistration succeeds")
+    func movesLater() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "shared")
+            service.kakao.fail("deregister", status: 500)
+            #expect(try await service.api.register(2, "shared").status == 202)
+            #expect(try await service.kakao.tokens(of: 1) == ["phone gcm shared"])
+            #expect(try await service.kakao.tokens(of: 2).isEmpty)
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "1"]).text == "[]")
+            #expect(try await service.api.get("/v1/push/tokens", ["uuid": "2"]).json?.array?.count == 1)
+
+            service.kakao.sandbox.removeFaults()
+            try await eventually("the second user has the token") { try await !service.kakao.tokens(of: 2).isEmpty }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            let calls = service.kakao.calls.filter { $0 != "deregister 500" }
+            #expect(calls == ["register 200", "deregister 200", "register 200"])
+        }
+    }
+
+    @Test("A token with a pending deregistration is not registered for another user before that completes")
+    func withdrawnBefore() async throws {
+        try await withService { service in
+            _ = try await service.api.register(1, "shared")
+            service.kakao.fail("deregister", status: 500)
+            #expect(try await service.api.deregister(1).status == 202)
+            // A call to register it would succeed, but the deregistration must succeed first.
+            #expect(try await service.api.register(2, "shared").status == 202)
+            #expect(try await service.kakao.tokens(of: 2).isEmpty)
+            service.kakao.sandbox.removeFaults()
+            try await eventually("the second user has it") { try await !service.kakao.tokens(of: 2).isEmpty }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            let calls = service.kakao.calls.filter { $0 != "deregister 500" }
+            #expect(calls == ["register 200", "deregister 200", "register 200"])
+        }
+    }
+
+    @Test("Only the second user has a token that moves while its first registration is in flight")
+    func movesWhileUnderWay() async throws {
+        try await withService { service in
+            service.kakao.fail("register", .latency, times: 1) { fault in
+                // Long enough for the second registration, even on a busy machine.
+                fault.milliseconds = 6000
+                fault.userIDs = [1]
+            }
+            async let first = service.api.register(1, "shared")
+            try await eventually("the first registration is in flight") { service.kakao.requests("register") == 1 }
+            #expect(try await service.api.register(2, "shared").status == 202)
+            #expect(try await first.status == 200)
+            try await eventually("the second user has it") { try await !service.kakao.tokens(of: 2).isEmpty }
+            #expect(try await service.kakao.tokens(of: 1).isEmpty)
+            #expect(service.kakao.calls == ["register 200", "deregister 200", "register 200"])
+        }
+    }
+}

@@ -1,0 +1,252 @@
+import FoundationEssentials
+import HTTPClient
+import JSON
+import KakaoSandbox
+import Postgres
+import Server
+import ServiceTesting
+import TestSupport
+import Testing
+
+@testable import Pushes
+
+/// Tests of the rules for advertising.
+@Suite(.timeLimit(.minutes(5))) struct AdvertisingTests {
+    private static func message(_ text: String, _ marker: String = "m") -> JSONValue {
+        ["for_gcm": ["custom_field": ["text": .string(text), "marker": .string(marker)]]]
+    }
+
+    private static let advertising: JSONObject = ["kind": "advertising"]
+
+    /// Hours that begin and end so many seconds from now, by the database's clock.
+    private static func hours(_ begins: Int, _ ends: Int, _ database: TestDatabase) async throws -> AdvertisingHours {
+        let now = try await database.integer(
+            "SELECT extract(epoch FROM (clock_timestamp() AT TIME ZONE 'Asia/Seoul')::time)::bigint"
+        )
+        func time(_ seconds: Int) -> Int { ((Int(now) + seconds) % 86_400 + 86_400) % 86_400 }
+        var hours = AdvertisingHours()
+        (hours.begins, hours.ends) = (time(begins), time(ends))
+        return hours
+    }
+
+    @Test(
+        "The hours end and begin at these times, over midnight too, and in zones with summer time",
+        arguments: [
+            ("08:00-21:00", "2026-11-23 07:59:59", nil, "2026-11-23 08:00:00"),
+            ("08:00-21:00", "2026-11-23 08:00:00", "2026-11-23 21:00:00", nil),
+            ("08:00-21:00", "2026-11-23 20:59:59", "2026-11-23 21:00:00", nil),
+            ("08:00-21:00", "2026-11-23 21:00:00", nil, "2026-11-24 08:00:00"),
+            ("20:00-02:00", "2026-11-23 01:59:59", "2026-11-23 02:00:00", nil),
+            ("20:00-02:00", "2026-11-23 02:00:00", nil, "2026-11-23 20:00:00"),
+            ("20:00-02:00", "2026-11-23 23:00:00", "2026-11-24 02:00:00", nil),
+            ("00:00-24:00", "2026-11-23 23:59:59", "2026-11-24 00:00:00", nil),
+            ("09:00-09:00", "2026-11-23 08:00:00", "2026-11-23 09:00:00", nil),
+        ] as [(String, String, String?, String?)]
+    )
+    func times(hours: String, now: String, ends: String?, begins: String?) async throws {
+        try await TestDatabase.with { database in
+            // A clock of the test's own, which the functions find first.
+            try await database.pool.write(
+                """
+                CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
+                AS $$ SELECT '\(now)'::timestamp AT TIME ZONE 'Asia/Seoul' $$
+                """
+            )
+            let definitions = try await database.pool.read(
+                """
+                SELECT replace(pg_get_functiondef(oid), 'clock_timestamp()', 'public.clock_timestamp()')
+                FROM pg_proc WHERE proname LIKE 'advertising\\_%'
+                """
+            )
+            for row in definitions { try await database.pool.write(row.decode(String.self)) }
+            let parameter = try #require(AdvertisingHours(hours)).parameter(in: "Asia/Seoul")
+            let row = try #require(
+                try await database.pool.read(
+                    """
+                    SELECT (advertising_ends($1) AT TIME ZONE 'Asia/Seoul')::text,
+                        (advertising_begins($1) AT TIME ZONE 'Asia/Seoul')::text
+                    """,
+                    [parameter]
+                ).first
+            )
+            let (foundEnd, foundBegin) = try row.decode(String?.self, String?.self)
+            #expect(foundEnd == ends)
+            #expect(foundBegin == begins)
+        }
+    }
+
+    @Test("Hours of the settings are two times of the day")
+    func setting() {
+        #expect(AdvertisingHours("08:00-21:00") == AdvertisingHours())
+        #expect(AdvertisingHours("00:00-24:00")?.text == "00:00-24:00")
+        for text in [
+            "", "08:00", "8:00-21:00", "08:00-24:01", "08:60-21:00", "08:00-21:00-22:00", "08:00–21:00", "aa:00-21:00",
+        ] {
+            #expect(AdvertisingHours(text) == nil, "\(text)")
+        }
+    }
+
+    @Test("Advertising stops when its hours end, except for requests in flight, and resumes when they begin")
+    func pauses() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.pushes.advertisingHours = try await Self.hours(-60, 3, database)
+            try await database.addPhones(1...5000)
+            var more = Self.advertising
+            more["users_per_second"] = 500
+            var path = ""
+            try await RunningServer.with(settings) { server in
+                let push = try await server.create(["everyone": true], Self.message("(광고) Sale"), more)
+                let other = try await server.create(uuids(1...10), Self.message("Your order", "other"))
+                try await server.waitUntilDone(other)
+                try await eventually("the push waits") { try await server.shown(push)["waits_until"] != .null }
+                try await eventually("no batch is in flight") {
+                    try await database.count("push_claims WHERE lease IS NOT NULL") == 0
+                }
+                let sent = try await server.users(push)?["sent"]?.integer ?? 0
+                #expect(sent > 0 && sent < 5000)
+                #expect(try await server.state(push) == "sending")
+                // What waits for its hours is not late.
+                let status = try await server.get("/v1/status").json
+                #expect(status?["backlog"]?["batches"] == 0)
+                // Other pushes are sent meanwhile.
+                let late = try await server.create(uuids(1...10), Self.message("Your order", "late"))
+                try await server.waitUntilDone(late)
+                #expect(try await server.users(push)?["sent"]?.integer == sent)
+                path = push
+            }
+            settings.pushes.advertisingHours = try await Self.hours(2, 3600, database)
+            try await RunningServer.with(settings) { server in
+                #expect(try await server.shown(path)["waits_until"] != .null)
+                try await server.waitUntilDone(path)
+                #expect(kakao.reachedOnce(1...5000))
+            }
+        }
+    }
+
+    @Test("Advertising needs its mark in a visible text for each platform")
+    func mark() async throws {
+        try await withService { service in
+            let marked: JSONValue = ["custom_field": ["aps": ["title": "(광고) Sale"]]]
+            let messages: [(message: JSONValue, isValid: Bool)] = [
+                (["for_gcm": marked], true),
+                (["for_fcm": marked], true),
+                (["for_apns": ["message": "(광고) Sale"], "for_gcm": marked], true),
+                (["for_apns": ["message": ["title": "(광고) Sale"]]], true),
+                (["for_gcm": ["custom_field": ["text": "Sale"]]], false),
+                (["for_gcm": ["collapse": "(광고)"]], false),
+                (["for_apns": ["message": "Sale"], "for_gcm": marked], false),
+                (["for_apns": ["custom_field": ["a": "(광고)"]]], false),
+            ]
+            for (message, isValid) in messages {
+                for kind in ["advertising", "informational"] {
+                    let body = pushBody(["everyone": true], message, ["kind": .string(kind), "dry_run": true])
+                    let answer = try await service.api.post("/v1/pushes", json: body)
+                    let isAccepted = isValid || kind == "informational"
+                    #expect(answer.status == (isAccepted ? 200 : 400), "\(message)")
+                    #expect(answer.field == (isAccepted ? nil : "message"))
+                }
+            }
+        }
+    }
+
+    @Test("The mark is needed in the members of both versions of Kakao's API, since both are passed on")
+    func markInBothVersions() async throws {
+        try await withService { service in
+            let (marked, unmarked) = (Self.field("(광고) Sale"), Self.field("Sale"))
+            let messages: [(message: JSONValue, isValid: Bool)] = [
+                (["for_gcm": marked], true),
+                (["for_fcm": unmarked], false),
+                (["for_gcm": marked, "for_fcm": unmarked], false),
+                (["for_gcm": unmarked, "for_fcm": marked], false),
+            ]
+            for (message, isValid) in messages {
+                for path in ["/v1/push/send", "/v2/push/send"] {
+                    let body: JSONValue = ["uuids": [1], "push_message": message, "kind": "advertising"]
+                    let answer = try await service.api.post(path, json: body)
+                    #expect(answer.status == (isValid ? 200 : 400), "\(path) \(message)")
+                    #expect(answer.field == (isValid ? nil : "push_message"))
+                }
+            }
+        }
+    }
+
+    private static func field(_ text: String) -> JSONValue { ["custom_field": ["text": .string(text)]] }
+
+    @Test("A consent that is withdrawn before the hours begin counts")
+    func withdrawnConsent() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            settings.pushes.advertisingTag = "ads"
+            settings.pushes.advertisingHours = try await Self.hours(10, 3600, database)
+            try await database.addPhones(1...3)
+            try await database.pool.write("UPDATE devices SET tags = '{ads}'")
+            try await RunningServer.with(settings) { server in
+                let push = try await server.create(["everyone": true], Self.message("(광고) Sale"), Self.advertising)
+                // Another push is prepared and sent meanwhile.
+                let other = try await server.create(["everyone": true], Self.message("a", "other"))
+                try await server.waitUntilDone(other)
+                #expect(try await server.shown(push)["waits_until"] != .null)
+                // No alert about a preparation that does not proceed.
+                try await eventually("it counts as scheduled") {
+                    let metrics = try await server.metrics()
+                    return metrics.value("kakao_push_pushes", ["state": "scheduled"]) == 1
+                        && metrics.value("kakao_push_pushes", ["state": "preparing"]) == 0
+                }
+                try await database.pool.write("UPDATE devices SET tags = '{}' WHERE user_id = 2")
+                try await server.waitUntilDone(push)
+                #expect((1...3).filter { kakao.sandbox.timesReached($0, marker: "m") == 1 } == [1, 3])
+            }
+        }
+    }
+
+    @Test("With require_kind, each request says what it is, in Kakao's format too")
+    func required() async throws {
+        try await withService {
+            $0.pushes.requiresKind = true
+        } _: { service in
+            let push = pushBody(["everyone": true], Self.message("(광고) Sale"), [:])
+            #expect(try await service.api.post("/v1/pushes", json: push).field == "kind")
+            let native: JSONValue = ["uuids": [1], "push_message": Self.message("(광고) Sale")]
+            #expect(try await service.api.post("/v1/push/send", json: native).field == "kind")
+            var said = try #require(native.object)
+            said["kind"] = "informational"
+            #expect(try await service.api.post("/v1/push/send", json: .object(said)).status == 200)
+            let created = try await service.api.create(["everyone": true], Self.message("a"), ["kind": "informational"])
+            #expect(try await service.api.shown(created)["kind"] == "informational")
+            said["kind"] = "advertisement"
+            #expect(try await service.api.post("/v1/push/send", json: .object(said)).field == "kind")
+        }
+    }
+
+    @Test(
+        "Advertising is sent only to users who have consented on each device that it addresses",
+        arguments: [uuids(1...6), ["everyone": true], ["tags_any": ["sale"]]]
+    )
+    func consent(audience: JSONValue) async throws {
+        try await withService {
+            $0.pushes.advertisingTag = "ads"
+            $0.pushes.advertisingHours.begins = 0
+            $0.pushes.advertisingHours.ends = 86_400
+        } _: { service in
+            try await service.database.addPhones(1...5)
+            try await service.database.pool.write(
+                """
+                INSERT INTO devices (user_id, device_id, push_type, push_token, kakao_revision)
+                VALUES (3, 'tablet', 'fcm', 'tablet-3', 1), (4, 'iphone', 'apns', 'iphone-4', 1)
+                """
+            )
+            try await service.database.pool.write("UPDATE devices SET tags = '{sale}'")
+            try await service.database.pool.write(
+                "UPDATE devices SET tags = '{ads,sale}' WHERE user_id IN (1, 3, 4) AND device_id = 'phone'"
+            )
+            let push = try await service.api.create(audience, Self.message("(광고) Sale"), Self.advertising)
+            try await service.api.waitUntilDone(push)
+            // 3 has a tablet without consent; 4 has an iPhone, which the message does not address.
+            #expect((1...6).filter { service.kakao.sandbox.timesReached($0, marker: "m") == 1 } == [1, 4])
+            let dry = pushBody(audience, Self.message("(광고) Sale"), ["kind": "advertising", "dry_run": true])
+            let users = try await service.api.post("/v1/pushes", json: dry).json?["users"]
+            #expect(users?["excluded"] == 3)
+        }
+    }
+}

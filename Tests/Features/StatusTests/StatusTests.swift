@@ -1,0 +1,83 @@
+import FoundationEssentials
+import HTTPClient
+import Identity
+import JSON
+import KakaoSandbox
+import Runtime
+import Server
+import ServiceTesting
+import TestSupport
+import Testing
+
+@testable import Endpoints
+
+/// Tests of `GET /v1/status`.
+@Suite(.timeLimit(.minutes(5))) struct StatusTests {
+    @Test("The status lists all servers, and this one's calls to Kakao with those that failed")
+    func servers() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            try await RunningServer.with(settings) { first in
+                try await RunningServer.with(settings) { second in
+                    try await eventually("both servers hold a lease") {
+                        try await database.count("work_leases WHERE queue = 'pushes'") == 2
+                    }
+                    let servers = try #require(try await second.get("/v1/status").json?["servers"]?.array)
+                    #expect(servers.count == 2)
+                    for server in servers {
+                        #expect(server["version"]?.string == ServerVersion.current)
+                        #expect(server["host"]?.string?.isEmpty == false)
+                        #expect(server["uptime_seconds"]?.integer ?? -1 >= 0)
+                    }
+                    kakao.fail("send", .status, times: 1) { $0.status = 500 }
+                    try await database.addPhones([1])
+                    let push = try await first.create(uuids([1]), gcm())
+                    try await first.waitUntilDone(push)
+                    let shown = [try await first.get("/v1/status").json, try await second.get("/v1/status").json]
+                    let calls = shown.map { $0?["kakao"]?["calls"]?.integer ?? -1 }
+                    let failed = shown.map { $0?["kakao"]?["failed_calls"]?.integer ?? -1 }
+                    // Either server may have sent it.
+                    #expect(calls.sorted() == [0, 2] || calls == [1, 1])
+                    #expect(failed.reduce(0, +) == 1)
+                }
+            }
+        }
+    }
+
+    @Test("The calls to Kakao in this month are those of all servers, also of stopped ones")
+    func callsThisMonth() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            let settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+            try await database.addPhones(Array(1...3))
+            for expected in [3, 6] {
+                try await RunningServer.with(settings) { api in
+                    for user in Int64(1)...3 { try await api.waitUntilDone(api.create(uuids([user]), gcm())) }
+                }
+                #expect(try await database.integer("SELECT sum(calls)::bigint FROM kakao_calls") == Int64(expected))
+            }
+            try await RunningServer.with(settings) { api in
+                let status = try await api.get("/v1/status").json?["kakao"]
+                #expect(status?["calls_this_month"] == 6 && status?["calls_per_month"] == 3_000_000)
+            }
+        }
+    }
+
+    @Test("The access log names the key of the caller")
+    func accessLog() async throws {
+        try await withService { service in
+            let keys = OperatorKeyStore(pool: service.database.pool)
+            let key = try await keys.create(name: "dashboard", scopes: [.read], expiresAt: nil)
+            let reader = service.api.with("Bearer \(key)")
+            #expect(try await reader.get("/v1/pushes").status == 200)
+            #expect(try await reader.post("/v1/pushes", json: [:]).status == 403)
+            #expect(try await service.api.get("/v1/pushes").status == 200)
+            #expect(try await service.api.with(nil).get("/v1/pushes").status == 401)
+            func named(_ message: String) -> [String?] {
+                service.log.lines.filter { $0.message == message }.map { $0.metadata["key"] }
+            }
+            #expect(named("GET /v1/pushes 200") == ["dashboard", "operator.key"])
+            #expect(named("POST /v1/pushes 403") == ["dashboard"])
+            #expect(named("GET /v1/pushes 401") == [nil])
+        }
+    }
+}

@@ -1,0 +1,415 @@
+import Endpoints
+import Glibc
+import HTTPClient
+import HTTPServer
+import JSON
+import KakaoSandbox
+import Net
+import Pushes
+import Server
+import ServiceTesting
+import Subprocess
+import SystemPackage
+import TestSupport
+import Testing
+
+@testable import Settings
+
+/// Tests of `push-server pushes …` as a process, against a server over a real socket.
+@Suite(.timeLimit(.minutes(5))) struct PushesCommandTests {
+    private static let message = #"{"for_gcm":{"custom_field":{"marker":"m"}}}"#
+
+    @Test("A push is sent to two users, watched without a terminal until it is done, listed and shown")
+    func sendAndWatch() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let sent = try await pushes.run([
+                "send", "--message", Self.message, "--user", "1", "--user", "2", "--name", "여름 세일", "--watch",
+            ])
+            #expect(sent.code == 0, "\(sent)")
+            let id = try #require(sent.lines.first)
+            #expect(id.count == 36)
+            #expect(sent.lines.last == "done 100% 2/2 users")
+            #expect(!sent.output.contains("\u{1B}") && !sent.output.contains("\r"))
+            #expect(service.kakao.sandbox.reached(marker: "m").users == 2)
+
+            let watched = try await pushes.run(["watch", id])
+            #expect(watched.lines == ["done 100% 2/2 users"])
+            #expect(watched.code == 0)
+
+            let list = try await pushes.run(["list", "--state", "done"])
+            #expect(list.lines.count == 2)
+            #expect(list.lines.last?.hasPrefix("\(id)  done   여름 세일  2/2 ") == true, "\(list.output)")
+            let lines = try await pushes.run(["list", "--json", "--limit", "5"]).lines
+            #expect(lines.count == 1)
+            #expect(try JSONValue(parsing: lines.first ?? "")["id"]?.string == id)
+
+            let shown = try await pushes.run(["show", id, "--batches"])
+            #expect(shown.output.contains("2 in all, 2 sent"), "\(shown.output)")
+            #expect(shown.lines.last?.hasPrefix("1      sent   2      1") == true, "\(shown.output)")
+            #expect(try await pushes.run(["show", id, "--batches", "failed", "--json"]).lines == [])
+            let json = try await pushes.run(["show", id, "--json"])
+            #expect(try JSONValue(parsing: json.output)["users"]?["sent"] == 2)
+        }
+    }
+
+    @Test("A push says what it is, where the settings demand that")
+    func kind() async throws {
+        try await withService {
+            $0.pushes.requiresKind = true
+        } _: { service in
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let send = ["send", "--message", Self.message, "--user", "1"]
+            #expect(try await pushes.run(send).code == 1)
+            let sent = try await pushes.run(send + ["--kind", "informational"])
+            #expect(sent.code == 0, "\(sent)")
+            let id = try #require(sent.lines.first)
+            #expect(try await service.api.shown("/v1/pushes/\(id)")["kind"] == "informational")
+        }
+    }
+
+    @Test("A list continues over several pages up to the limit")
+    func pages() async throws {
+        try await withService { service in
+            var ids: [String] = []
+            let later: JSONValue = [
+                "audience": ["uuids": [1]], "message": ["for_gcm": [:]], "send_at": "2100-01-01T00:00:00Z",
+            ]
+            for _ in 1...53 {
+                let answer = try await service.api.post("/v1/pushes", json: later)
+                ids.append(try #require(answer.json?["id"]?.string))
+            }
+            let pushes = OperatorCommand("pushes", service.api.url)
+            for (limit, count) in [(52, 52), (100, 53), (1, 1)] {
+                let lines = try await pushes.run(["list", "--json", "--limit", String(limit)]).lines
+                #expect(
+                    lines.map { try? JSONValue(parsing: $0)["id"]?.string } == ids.reversed().prefix(count).map(\.self)
+                )
+            }
+        }
+    }
+
+    @Test("A push is paused, resumed and canceled; watch reports the state by its exit code, and errors are printed")
+    func controls() async throws {
+        try await withService { service in
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let sent = try await pushes.run([
+                "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
+            ])
+            let id = try #require(sent.lines.first)
+            #expect(try await pushes.run(["pause", id]).lines == ["paused"])
+            let paused = try await pushes.run(["watch", id])
+            #expect(paused.code == 2)
+            #expect(paused.lines == ["paused 0/0 users"])
+            #expect(paused.errors == "The push is paused. To resume it: push-server pushes resume \(id)\n")
+            #expect(try await pushes.run(["resume", id]).lines == ["scheduled"])
+            #expect(try await pushes.run(["cancel", id]).lines == ["canceled"])
+            #expect(try await pushes.run(["watch", id]).code == 1)
+            let refused = try await pushes.run(["retry", id])
+            #expect(refused.code == 1)
+            #expect(refused.errors == "push-server: Cannot retry a push in state `canceled`.\n")
+            #expect(refused.output.isEmpty)
+        }
+    }
+
+    @Test("retry sends the failed batches again, and watch prints the command for it")
+    func retry() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            service.kakao.fail("send", status: 404, code: -404, times: 1)
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let sent = try await pushes.run([
+                "send", "--message", Self.message, "--user", "1", "--user", "2", "--watch",
+            ])
+            let id = try #require(sent.lines.first)
+            #expect(sent.lines.last == "done 100% 0/2 users, 2 failed")
+            #expect(sent.errors.contains("push-server pushes retry \(id)"))
+            let state = try await pushes.run(["retry", id]).lines.first ?? ""
+            #expect(["sending", "done"].contains(state))
+            let watched = try await pushes.run(["watch", id])
+            #expect(watched.code == 0)
+            #expect(watched.lines.last == "done 100% 2/2 users")
+        }
+    }
+
+    @Test("When a push is halted, watch ends with Kakao's message and the command to resume it")
+    func halted() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            service.kakao.fail("send", status: 401, code: -401) { $0.message = "words of Kakao" }
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let sent = try await pushes.run(["send", "--message", Self.message, "--user", "1", "--watch"])
+            #expect(sent.code == 2)
+            #expect(sent.errors.contains("words of Kakao"))
+            #expect(sent.errors.contains("push-server pushes resume \(sent.lines.first ?? "?")"))
+        }
+    }
+
+    @Test("A dry run prints the numbers of users and requests and the first request, and stores nothing")
+    func dryRun() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            let arguments = ["send", "--message", Self.message, "--everyone", "--dry-run"]
+            let answer = try await OperatorCommand("pushes", service.api.url).run(arguments)
+            #expect(answer.code == 0, "\(answer)")
+            let requests = "requests  1 (0.01 % of those that Kakao allows in a month)"
+            #expect(answer.lines.prefix(2) == ["users     2 (0 would be skipped)", requests])
+            let except = try await OperatorCommand("pushes", service.api.url).run(
+                arguments + ["--except-tag", "a", "--except-audience", "some"]
+            )
+            #expect(except.errors.contains("except.audience must be the name of a stored audience"), "\(except)")
+            try await service.database.pool.write("UPDATE devices SET tags = '{a}' WHERE user_id = 1")
+            let slow = ["--except-tag", "a", "--users-per-second", "1"]
+            let left = try await OperatorCommand("pushes", service.api.url).run(arguments + slow)
+            #expect(
+                left.lines.prefix(4)
+                    == ["users     1 (0 would be skipped)", "left out  1 more", requests, "duration  about 1 s"]
+            )
+            #expect(answer.output.contains("POST \(service.kakao.sandbox.url)/v1/push/send"))
+            #expect(!answer.output.contains(Keys.admin))
+            #expect(try await service.database.count("pushes") == 0)
+        }
+    }
+
+    @Test("--include-unknown also sends to users without a device here, and requires listed users")
+    func includeUnknown() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1])
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let arguments = ["send", "--message", Self.message, "--user", "1", "--user", "2", "--watch"]
+            #expect(try await pushes.run(arguments).lines.last == "done 100% 1/2 users, 1 skipped")
+            #expect(try await pushes.run(arguments + ["--include-unknown"]).lines.last == "done 100% 2/2 users")
+            let everyone = ["send", "--message", Self.message, "--everyone", "--yes", "--include-unknown"]
+            let refused = try await pushes.run(everyone)
+            #expect(refused.code != 0)
+            #expect(refused.errors.contains("--include-unknown needs"))
+        }
+    }
+
+    @Test("More users than a request may name are uploaded as an audience, which is deleted later unless it was named")
+    func usersFile() async throws {
+        try await withService { service in
+            let path = "\(try TemporaryFolder.make())/users"
+            try writeFile(Array((1...10_500).map { "\($0)\n" }.joined().utf8), to: path)
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let arguments = ["--message", Self.message, "--users-file", path]
+            try await service.database.addPhones(1...10_500)
+            let sent = try await pushes.run(["send", "--watch"] + arguments)
+            #expect(sent.code == 0, "\(sent)")
+            #expect(sent.lines.last?.hasPrefix("done 100% 10,500/10,500 users") == true)
+            #expect(sent.errors.contains("Uploaded 10,500 users"))
+            #expect(try await service.database.count("audiences") == 0)
+            #expect(service.kakao.sandbox.reached(marker: "m").users == 10_500)
+
+            #expect(try await pushes.run(["send", "--audience", "mine", "--dry-run"] + arguments).code == 0)
+            #expect(try await service.database.text("SELECT name FROM audiences") == "mine")
+        }
+    }
+
+    @Test("A message may come from a file or standard input, and invalid JSON is not sent")
+    func messages() async throws {
+        try await withService { service in
+            let path = "\(try TemporaryFolder.make())/message.json"
+            try writeFile(Array(Self.message.utf8), to: path)
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let rest = ["--user", "1", "--at", "2100-01-01T00:00:00Z"]
+            #expect(try await pushes.run(["send", "--message", path] + rest).code == 0)
+            #expect(try await pushes.run(["send", "--message", "-"] + rest, input: Self.message).code == 0)
+            #expect(try await service.database.count("pushes WHERE message = '\(Self.message)'") == 2)
+            let broken = try await pushes.run(["send", "--message", #"{"for_gcm":"#] + rest)
+            #expect(broken.code == 1)
+            #expect(broken.errors.hasPrefix("push-server: The message is not valid JSON: "))
+            let missing = try await pushes.run(["send", "--message", "/nowhere"] + rest)
+            #expect(missing.errors.contains("/nowhere cannot be read"))
+            // The server rejects this one, with its own message.
+            let empty = try await pushes.run(["send", "--message", "{}"] + rest)
+            #expect(empty.code == 1)
+            #expect(empty.errors.contains("message must be an object with for_apns"))
+            #expect(try await service.database.count("pushes") == 2)
+        }
+    }
+
+    @Test("A send whose response is lost is retried, and the push is stored once")
+    func lostAnswer() async throws {
+        try await withService { service in
+            let relay = try Relay(to: service.api.url) { number, answer in number > 1 ? answer : nil }
+            let sent = try await OperatorCommand("pushes", relay.url).run([
+                "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
+            ])
+            #expect(sent.code == 0, "\(sent)")
+            #expect(relay.requests == 2)
+            #expect(try await service.database.count("pushes") == 1)
+            #expect(try await service.database.text("SELECT id::text FROM pushes") == sent.lines.first)
+        }
+    }
+
+    @Test("Without a terminal, --everyone requires --yes, and the key cannot be an argument")
+    func unasked() async throws {
+        let pushes = OperatorCommand("pushes", "http://127.0.0.1:1")
+        let everyone = try await pushes.run(["send", "--message", Self.message, "--everyone"])
+        #expect(everyone.code == EX_USAGE)
+        #expect(everyone.errors.contains("--yes"))
+        #expect(try await pushes.run(["list", "--key", "x"]).code == EX_USAGE)
+        #expect(try await pushes.run(["show", "0190"]).code == EX_USAGE)
+    }
+
+    @Test("Without a server, without a key and with a wrong key, a command fails and prints a remedy")
+    func failures() async throws {
+        let absent = try await OperatorCommand("pushes", "http://127.0.0.1:1").run(["list"])
+        #expect(absent.code == 1)
+        #expect(absent.errors.contains("http://127.0.0.1:1") && absent.errors.contains("SERVER_URL"))
+        #expect(absent.errors.count(where: { $0 == "\n" }) == 1)
+        let keyless = try await OperatorCommand("pushes", "http://127.0.0.1:1", key: nil).run(["list"])
+        #expect(keyless.code == 1)
+        #expect(keyless.errors.contains("OPERATOR_KEY") && keyless.errors.contains("--key-file"))
+        try await withService { service in
+            let wrong = try await OperatorCommand("pushes", service.api.url, key: "wrong").run(["list"])
+            #expect(wrong.code == 1)
+            let detail = try await service.api.with("Bearer wrong").get("/v1/pushes").json?["detail"]?.string
+            #expect(wrong.errors == "push-server: \(detail ?? "?")\n")
+            let path = "\(try TemporaryFolder.make())/key"
+            try writeFile(Array("\(Keys.operator)\n".utf8), to: path)
+            let right = try await OperatorCommand("pushes", service.api.url, key: "wrong").run([
+                "list", "--key-file", path,
+            ])
+            #expect(right.code == 0, "\(right)")
+        }
+    }
+
+    @Test("A self-signed certificate is trusted only if --ca-file names it")
+    func certificate() async throws {
+        let folder = try TemporaryFolder.make()
+        let certificate = try SelfSignedCertificate()
+        try writeFile(certificate.certificate, to: "\(folder)/certificate.pem")
+        try writeFile(certificate.privateKey, to: "\(folder)/key.pem")
+        let adjust = { (settings: inout Settings) in
+            settings.certificateFile = "\(folder)/certificate.pem"
+            settings.privateKeyFile = "\(folder)/key.pem"
+        }
+        try await withService(adjust) { service in
+            let pushes = OperatorCommand("pushes", "https://\(service.api.url.dropFirst("http://".count))/")
+            let refused = try await pushes.run(["list"])
+            #expect(refused.code == 1)
+            #expect(refused.errors.contains("--ca-file"))
+            let trusted = try await pushes.run(["list", "--ca-file", "\(folder)/certificate.pem"])
+            #expect(trusted.code == 0, "\(trusted)")
+        }
+    }
+
+    @Test("watch waits for a server that restarts, and follows the push to its end")
+    func restarted() async throws {
+        try await withDatabaseAndKakao { database, kakao in
+            var environment = RunningProgram.environment(database, kakao)
+            kakao.fail("send", status: 500)
+            let watching: RunningProgram
+            var first: RunningProgram?
+            do {
+                let server = try await RunningProgram.start(environment: environment)
+                first = server
+                let api = TestClient(url: try await server.url())
+                environment["HTTP_PORT"] = api.url.split(separator: ":").last.map(String.init)
+                try await database.addPhones([1])
+                let push = try await api.push([1], marker: "m")
+                let id = push.split(separator: "/").last.map(String.init) ?? ""
+                watching = try await RunningProgram.start(
+                    ["pushes", "watch", id, "--url", api.url],
+                    environment: ["OPERATOR_KEY": Keys.operator]
+                )
+                try await eventually("watch shows the push") {
+                    watching.lines.contains { $0.hasPrefix("sending 0% 0/1") }
+                }
+                server.send(SIGTERM)
+                _ = await server.ended()
+            } catch {
+                first?.send(SIGKILL)
+                throw error
+            }
+            try await eventually("watch waits for the server") {
+                watching.lines.contains { $0.contains("waiting for it") }
+            }
+            kakao.sandbox.removeFaults()
+            try await RunningProgram.with(environment: environment) { _, _ in
+                #expect(await watching.ended() == .exited(0), "\(watching.lines)")
+                #expect(watching.lines.last == "done 100% 1/1 users")
+            }
+        }
+    }
+
+    @Test("Ctrl-C stops the watching but not the push, and prints that")
+    func interrupted() async throws {
+        try await withService { service in
+            let answer = try await OperatorCommand("pushes", service.api.url).run([
+                "send", "--message", Self.message, "--user", "1", "--at", "2100-01-01T00:00:00Z",
+            ])
+            let id = try #require(answer.lines.first)
+            let watching = try await RunningProgram.start(
+                ["pushes", "watch", id, "--url", service.api.url],
+                environment: ["OPERATOR_KEY": Keys.operator]
+            )
+            try await eventually("watch shows the push") { watching.lines.contains { $0.hasPrefix("scheduled") } }
+            watching.send(SIGINT)
+            #expect(await watching.ended() == .exited(130))
+            #expect(watching.lines.last?.contains("The push continues") == true)
+            #expect(try await service.api.state("/v1/pushes/\(id)") == "scheduled")
+        }
+    }
+
+    @Test("On a terminal the progress is redrawn in one line, no wider than the terminal")
+    func terminal() async throws {
+        try await withService { service in
+            try await service.database.addPhones([1, 2])
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let id = try await pushes.run(["send", "--message", Self.message, "--user", "1", "--user", "2"]).lines[0]
+            for columns in [60, 20] {
+                let drawn = try await pushes.runOnTerminal(["watch", id], columns: columns)
+                #expect(drawn.code == 0, "\(drawn)")
+                let lines = drawn.output.split(separator: "\u{1B}[K").map { $0.split(whereSeparator: \.isNewline) }
+                let last = lines.dropLast().last?.last.map(String.init)?.split(separator: "\r").last ?? ""
+                #expect(last.count < columns)
+                #expect(last.hasSuffix("100%  2/2 users"))
+                #expect(last.hasPrefix("[###") == (columns == 60))
+            }
+        }
+    }
+
+    @Test("On a terminal the operator must confirm a cancel, and a send to users who are not named one by one")
+    func asked() async throws {
+        try await withService {
+            $0.kakao.appName = "Example Shop"
+        } _: { service in
+            let pushes = OperatorCommand("pushes", service.api.url)
+            let later = ["--message", Self.message, "--at", "2100-01-01T00:00:00Z"]
+            let id = try await pushes.run(["send", "--user", "1"] + later).lines[0]
+            let kept = try await pushes.runOnTerminal(["cancel", id], input: "n\n")
+            #expect(kept.code == 1)
+            #expect(kept.output.contains("[y/N]") && kept.output.contains("Nothing was done."))
+            #expect(try await service.api.state("/v1/pushes/\(id)") == "scheduled")
+            let canceled = try await pushes.runOnTerminal(["cancel", id], input: "y\n")
+            #expect(canceled.code == 0, "\(canceled)")
+            #expect(try await service.api.state("/v1/pushes/\(id)") == "canceled")
+            let none = try await pushes.runOnTerminal(["send", "--everyone"] + later, input: "n\n")
+            #expect(none.code == 1)
+            #expect(none.output.contains("Send to 0 users of Example Shop? [y/N]"))
+            #expect(try await service.database.count("pushes") == 1)
+            try await service.database.addPhones(1...3)
+            try await service.database.pool.write("UPDATE devices SET tags = '{a}'")
+            let tagged = try await pushes.runOnTerminal(["send", "--tag-any", "a"] + later, input: "n\n")
+            #expect(tagged.code == 1 && tagged.output.contains("Send to 3 users of Example Shop?"))
+            let path = try writeFile(
+                Array((1...10_001).map { "\($0)\n" }.joined().utf8),
+                to: "\(try TemporaryFolder.make())/users"
+            )
+            let listed = try await pushes.runOnTerminal(["send", "--users-file", path] + later, input: "\n")
+            #expect(listed.code == 1 && listed.output.contains("Send to 3 users of Example Shop?"), "\(listed)")
+            #expect(try await service.database.count("audiences") == 0)
+            #expect(try await service.database.count("pushes") == 1)
+            #expect(try await pushes.run(["send", "--everyone", "--yes"] + later).code == 0)
+            let sent = try await pushes.runOnTerminal(["send", "--tag-any", "a"] + later, input: "y\n")
+            #expect(sent.code == 0, "\(sent)")
+            // Named users need no confirmation.
+            #expect(try await pushes.runOnTerminal(["send", "--user", "1"] + later, input: "").code == 0)
+            #expect(try await service.database.count("pushes") == 4)
+        }
+    }
+}

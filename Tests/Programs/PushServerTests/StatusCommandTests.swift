@@ -1,0 +1,71 @@
+import JSON
+import KakaoSandbox
+import ServiceTesting
+import TestSupport
+import Testing
+
+@testable import push_server
+
+/// Tests of `push-server status` and `push-server sender` as processes, against a server over a real socket.
+@Suite(.timeLimit(.minutes(5))) struct StatusCommandTests {
+    @Test("status says that all is well, or why nothing is sent; sender stops and starts")
+    func stop() async throws {
+        try await withService { service in
+            let status = OperatorCommand("status", service.api.url)
+            let sender = OperatorCommand("sender", service.api.url)
+            try await service.api.waitUntilDone(service.push([1]))
+            let well = try await status.run([])
+            #expect(well.code == 0, "\(well)")
+            #expect(well.lines.first?.hasSuffix("running") == true)
+            #expect(well.output.contains("0 failed") && well.output.contains("PostgreSQL"), "\(well.output)")
+            let stopped = try await sender.run(["stop", "--reason", "Wrong text"])
+            #expect(stopped.code == 0, "\(stopped)")
+            #expect(stopped.output.contains("Wrong text"))
+            let shown = try await status.run([])
+            #expect(shown.code == 2)
+            #expect(shown.output.contains("stopped") && shown.output.contains("sender start"), "\(shown.output)")
+            let json = try await status.run(["--json"])
+            #expect(json.code == 2)
+            #expect(try JSONValue(parsing: json.output)["sender"]?["stopped_by"] == "operator.key")
+            let started = try await sender.run(["start"])
+            #expect(started.code == 0 && started.output.contains("running"), "\(started)")
+            #expect(try await sender.run(["stop"]).code != 0)
+        }
+    }
+
+    @Test("All that the status says is printed")
+    func rows() throws {
+        let status: JSONValue = [
+            "sender": [
+                "state": "halted", "reason": "KakaoAK is \u{1B}wrong", "remedy": "Check the key.", "stopped_at": .null,
+                "stopped_by": .null,
+            ],
+            "backlog": ["batches": 1200, "oldest_seconds": .number(try #require(JSONNumber(75.5)))],
+            "journal": ["open": true, "records": 3, "oldest_seconds": 9, "rejected": 2],
+            "database": ["up": true, "waiting": 7],
+            "kakao": [
+                "state": "refusing", "last_call_at": "2026-11-21T08:15:30Z", "last_error": "halt",
+                "last_error_at": "2026-11-21T08:15:30Z", "calls": 40, "failed_calls": 4, "mean_milliseconds": 12,
+                "calls_this_month": 2_500_000, "calls_per_month": 3_000_000,
+            ],
+            "servers": [
+                ["host": "a", "version": "1.0", "uptime_seconds": 60],
+                ["host": "b", "version": "1.1", "uptime_seconds": 5],
+            ],
+        ]
+        let lines = Text.table(try ShownStatus.rows(status))
+        #expect(
+            lines == [
+                "sender           halted", "  reason         KakaoAK is ?wrong", "  remedy         Check the key.",
+                "waiting batches  1,200, the oldest due for 1 min 16 s",
+                "journal          open, 3 calls wait, the oldest for 9 s, 2 rejected",
+                "PostgreSQL       up, 7 statements wait", "Kakao            refusing",
+                "  calls          40 in 5 min, 4 failed, 12 ms on average",
+                "  last error     halt at 2026-11-21T08:15:30Z", "  this month     2,500,000 of 3,000,000",
+                "servers          a 1.0, up for 1 min 0 s", "                 b 1.1, up for 5 s",
+            ]
+        )
+        #expect(!ShownStatus.isWell(status))
+        #expect(throws: CommandFailure.self) { try ShownStatus.rows(["push": 1]) }
+    }
+}

@@ -1,0 +1,488 @@
+import EventLoop
+import FoundationEssentials
+import KakaoAPI
+import Postgres
+import ServiceTesting
+import TestSupport
+import Testing
+
+@testable import Accounts
+@testable import Callbacks
+@testable import Devices
+@testable import Endpoints
+@testable import Identity
+@testable import Keys
+@testable import Messages
+@testable import Pushes
+@testable import Runtime
+@testable import ServiceKit
+@testable import Sharing
+@testable import Status
+@testable import Webhooks
+@testable import push_server
+
+/// Every statement of the service, prepared against the migrated schema.
+@Suite struct StatementTests {
+    @Test("Every statement of the service is prepared under its name, and runs, on the migrated schema")
+    func all() async throws {
+        try await TestDatabase.with { database in
+            let page = try #require(
+                try await AudiencePage.read(.everyone, from: 0, platforms: [], database.pool)
+            )
+            let statements = try Self.samples(page)
+            let names = statements.map { type(of: $0).name }
+            #expect(try names.sorted() == Self.declaredNames())
+            #expect(names.allSatisfy { $0.utf8.count <= 63 })
+            try await database.pool.withConnection { session in
+                for statement in statements {
+                    try await session.execute(script: "BEGIN")
+                    try await session.execute(script: DeviceImportStore.stagingTable)
+                    try await session.execute(
+                        script: "CREATE TEMPORARY TABLE audience_upload AS SELECT 1::bigint AS user_id"
+                    )
+                    await #expect(throws: Never.self, "\(type(of: statement).name)") {
+                        try await Self.run(statement, on: session)
+                    }
+                    try await session.execute(script: "ROLLBACK")
+                }
+                let prepared = try await session.query("SELECT name FROM pg_prepared_statements")
+                    .map { try $0.decode(String.self) }
+                #expect(Set(names).subtracting(prepared).isEmpty)
+            }
+        }
+    }
+
+    private static func run<Statement: PostgresStatement>(
+        _ statement: Statement,
+        on session: PostgresSession
+    ) async throws {
+        do {
+            _ = try await session.query(statement) as [Statement.Row]
+        } catch let error as PostgresError where error.code == .decoding && Statement.Row.self == Never.self {
+            // It returns rows that are of no interest.
+        }
+    }
+
+    /// The names of the types that the sources of the service declare as statements.
+    private static func declaredNames() throws -> [String] {
+        var names: [String] = []
+        for text in try TestFiles.swiftFiles(in: "Sources", except: ["Engine/Postgres", "Tools/delivery-proof"]) {
+            for line in text.split(separator: "\n") {
+                let words = line.split { $0 == " " || $0 == ":" }.drop { $0 == "package" }.map { $0 }
+                guard words.first == "struct", words.count > 2 else { continue }
+                if ["PostgresStatement", "CoalescedStatement", "WebhookStatement"].contains(words[2]) {
+                    names.append(String(words[1]))
+                }
+            }
+        }
+        return names.sorted()
+    }
+
+    // A value of each statement.
+    private static func samples(_ page: AudiencePage) throws -> [any PostgresStatement] {
+        let (id, now) = (UUID(), Date())
+        let name = try #require(AudienceName("a"))
+        let key = DeviceKey(userID: 1, deviceID: "d", pushType: .fcm)
+        let registration = DeviceRegistration(key: key, pushToken: "t")
+        let device = PendingDevice(key: key, pushToken: "t", isWithdrawn: false, revision: 1, lease: id)
+        let confirmation = DeviceConfirmation(device: device, expiresAt: now, renewAt: nil)
+        let token = PushToken(userID: 1, deviceID: "d", pushType: .fcm, pushToken: "t", createdAt: "", updatedAt: "")
+        let failure = TokenFailure(userID: 1, pushToken: "t", date: now, receivedAt: now)
+        let error = KakaoError(kind: .refused(status: 400, code: nil, message: ""))
+        let claim = BatchClaim(
+            pushID: id,
+            number: 1,
+            userIDs: [1, 2],
+            attempts: 1,
+            claims: 1,
+            origin: nil,
+            lease: id,
+            shared: 1..<3
+        )
+        let push = NewPush(audience: .users([1]), message: PushMessage(text: "{}", version: .v1))
+        let idempotency = Idempotency(
+            key: "k",
+            operatorKey: [],
+            digest: [UInt8](repeating: 0, count: 32)
+        )
+        let preparation = PreparationStore.Preparation(
+            pushID: id,
+            audience: .everyone,
+            exclusion: nil,
+            platforms: [],
+            isRetry: false,
+            position: 0
+        )
+        let accounts =
+            accountSamples(id, now) + messageSamples(id, now, idempotency) + (try webhookSamples(id, now))
+        let devices: [any PostgresStatement] = [
+            RegisterDevices(registrations: [registration]),
+            RepeatRegistrations(items: [.requested(registration), .confirmed(confirmation)]),
+            ConfirmDevices(confirmations: [confirmation]),
+            WithdrawDevice(key: key, keyName: nil),
+            WithdrawUserDevices(userID: 1),
+            AddWithdrawnDevices(tokens: [token]),
+            ClaimPendingDevices(limit: 1),
+            PostponeDevice(device: device, delay: .seconds(1)),
+            RejectRegistration(device: device),
+            RejectRenewal(device: device),
+            RenewDevices(activeWithinDays: 1),
+            ReconcileDevices(userID: 1, listed: [token]),
+            RecordTokenFailure(failure: failure, limit: 1),
+            LookUpDevices(userIDs: [1]),
+            FindUnknownUsers(userIDs: [1]),
+            ListPushTokens(userIDs: [1], after: key, limit: 1),
+            ListDevices(userID: 1, after: nil, limit: 1),
+            FindDevices(userID: 1, deviceID: "d"),
+            ListDevicesForExport(after: nil, limit: 1),
+            ReadTransactionTime(),
+            ApplyImportedDevices(after: 0, limit: 1, start: now),
+            FindContestedTokens(after: 0, last: 1, limit: 1),
+            WithdrawContestedDevices(tokens: ["t"]),
+            ReleaseImportedDevices(limit: 1, perSecond: 1, seconds: 1),
+        ]
+        let hours = AdvertisingHours().parameter(in: "Asia/Seoul")
+        let pushes: [any PostgresStatement] = [
+            CreatePush(push: push, idempotency: idempotency, response: [], now: now),
+            FindIdempotentRequest(idempotency: idempotency),
+            FindInvalidObject(push: push),
+            ListUnsettledPushes(ids: [id]),
+            HaltPreparation(pushID: id, reason: ""),
+            FindTaggedUsers(userIDs: [1], tags: ["t"]),
+            FindConsentingUsers(userIDs: [1], consent: ExcludedUsers.Consent(tag: "t", platforms: [])),
+            ListAudiencePartsBetween(partsID: id, users: 1...2, after: 0, limit: 1),
+            ListReachedParts(pushID: id, users: 1...2, after: 0, limit: 1),
+            ReadUsersReachedByBatch(pushID: id),
+            PausePush(id: id, operator: nil),
+            ResumePush(id: id),
+            CancelPush(id: id, operator: nil),
+            ApprovePush(id: id, key: .setting),
+            RejectPush(id: id, key: .setting, reason: nil),
+            ExpireProposals(),
+            FindLastTest(message: push.message),
+            RetryPush(id: id, includesUncertain: true),
+            ReadPush(id: id, hours: hours),
+            ListPushes(filter: PushStore.Filter(), limit: 1, hours: hours),
+            ListPushBatches(pushID: id, state: nil, after: 0, limit: 1),
+            FindPush(id: id),
+            FindPushUser(pushID: id, userID: 1),
+            SearchPushesForUser(userID: 1, since: now, before: nil, limit: 1),
+            ListUsersOfBatches(pushID: id, state: .failed, after: 0, limit: 1),
+            ListPreparations(limit: 1, hours: hours),
+            StorePushPart(preparation: preparation, page: page, users: 1, ids: UserIDBytes([1])),
+            RetryBatches(pushID: id, limit: 1),
+            FindAudienceParts(name: name),
+            ReadListedPhones(after: 0, limit: 1, platforms: ["fcm"], userIDs: [1], pushID: nil),
+            ReadPartPhones(after: 0, limit: 1, platforms: ["fcm"], partsID: id),
+            ListAudienceParts(partsID: id, after: 0, limit: 1),
+            ReadPhoneRange(partsID: id, end: 1, users: 1...2, platforms: ["fcm"], limit: 1),
+            ReadPhones(after: 0, limit: 1, platforms: ["fcm"]),
+            ReadTaggedPhones(after: 0, limit: 1, platforms: ["fcm"], tags: ["t"], isAll: true),
+            ListActivePushes(known: [id], hours: hours),
+            ClaimBatches(shares: [BatchStore.Share(pushID: id, batches: 1)], lease: id, hours: hours),
+            RecordBatchResults(items: [RecordBatchResults.Item(claim: claim, result: .failed(error))], slot: 1),
+            SettleBatches(items: [SettleBatches.Item(claim: claim, isSent: true)], slot: 1),
+            SplitBatch(claim: claim, result: .split(error), isRejectedRepeatedly: false),
+            EndProbe(pushID: id),
+            HaltPush(claim: claim, reason: ""),
+            LockPush(id: id),
+            HaltRejectedPush(id: id, reason: ""),
+            FinishPushes(ids: [id]),
+            ExpirePush(id: id),
+            FindExpiredLeases(queue: "pushes", own: id),
+            DeleteExpiredLeases(leases: [id]),
+            FindDeletedLeases(leases: [id]),
+            AddRowsOfSharedBatches(leases: [id]),
+            ReclaimBatches(leases: [id]),
+            StopSender(reason: "a", by: "b"), StartSender(), ReadSenderStop(), ListServers(), AddKakaoCalls(calls: 1),
+            RecordSenderHalt(reason: "a"),
+            ReadKakaoCalls(), AcquireLease(id: id, queue: "pushes", duration: .seconds(1)),
+            RenewPushLease(id: id, duration: .seconds(1)),
+            LockLease(id: id),
+            DeleteLease(id: id),
+            FindOpenBatch(lease: id),
+            FindOrphanedLeases(),
+            ListOpenBatches(lease: id),
+            PickExpiredPush(retentionDays: 1),
+            DeletePushBatches(pushID: id, limit: 1),
+            DeletePushClaims(pushID: id, limit: 1),
+            DeletePushParts(pushID: id, limit: 1),
+            DeletePush(id: id),
+            SendNotification(channel: "c", payload: ""),
+        ]
+        let event = KakaoEvent(
+            id: id,
+            key: "k",
+            type: "unlink",
+            userID: 1,
+            referrerType: nil,
+            payload: Array("{}".utf8),
+            receivedAt: now
+        )
+        let callback = LinkCallback(
+            id: id,
+            resourceID: nil,
+            chatType: "",
+            hashChatID: "",
+            templateID: nil,
+            args: Array("{}".utf8),
+            signature: nil,
+            receivedAt: now
+        )
+        let others: [any PostgresStatement] = [
+            InsertAudienceParts(partsID: id),
+            UpsertAudience(name: name, partsID: id, users: 1),
+            FindAudience(name: name),
+            ListAudiences(after: nil, limit: 1),
+            DeleteAudience(name: name),
+            DeleteUnusedAudienceParts(limit: 1),
+            InsertLinkCallbacks(callbacks: [callback], statisticsArgs: ["a"]),
+            DeleteOldLinkCallbacks(retentionDays: 1, limit: 1),
+            DeleteOldEvents(retentionDays: 1, limit: 1),
+            RemoveUserFromLinkCallbacks(userID: 1, argument: "", after: id, limit: 1),
+            ListLinkCallbacks(filter: LinkCallbackStore.Filter(), limit: 1),
+            InsertEvents(events: [event], now: now),
+            WithdrawDepartedDevices(
+                departures: [UserEvent(userID: 1, kind: .left, type: "unlink", happenedAt: now)]
+            ),
+            NotifyOfRevokedTokens(userIDs: [1]),
+            DeleteEvents(userID: 1),
+            ListEvents(storedSince: nil, before: nil, limit: 1),
+            ListEventsOfType(type: "unlink", storedSince: nil, before: nil, limit: 1),
+            FindValidOperatorKey(sha256: []),
+            RecordOperatorKeyUses(uses: [[]: now]),
+            InsertOperatorKey(
+                id: id,
+                sha256: [UInt8](repeating: 0, count: 32),
+                name: "",
+                scopes: [],
+                expiresAt: nil
+            ),
+            ListOperatorKeys(),
+            RevokeOperatorKeys(id: nil, name: ""),
+            InsertAuditRecords(records: [AuditRecord(command: "test")]),
+            DeleteAuditRecords(ids: [id]),
+            ListAuditRecords(
+                keyID: id,
+                operation: nil,
+                userID: nil,
+                since: now,
+                until: nil,
+                before: nil,
+                limit: 1
+            ),
+            ListAuditRecordsForward(since: now, until: nil, after: nil, limit: 1),
+            DeleteOldAuditRecords(retentionDays: 1, limit: 1),
+            ReadPushQueue(limit: 1, hours: AdvertisingHours().parameter(in: "Asia/Seoul")),
+            CountPendingDevices(limit: 1),
+            CountUnfinishedPushes(hours: AdvertisingHours().parameter(in: "Asia/Seoul")),
+            CountUnfinishedMessages(limit: 10),
+            ReadServerVersion(),
+            PingDatabase(),
+            ReadDatabaseClock(),
+            ReadTime(timeZone: "Asia/Seoul"),
+            ReadWritability(),
+            ReadRolePrivileges(),
+            CheckSuperuser(),
+            ReadConnectionLimit(),
+            ListDisabledDurabilitySettings(),
+            ListDisabledVacuumSettings(),
+        ]
+        let share = Share(id: ShareID(id), campaign: nil, templateID: nil, args: [:], links: [], expiresAt: now)
+        let statistics = StatisticsQuery(
+            dimension: "all",
+            by: .day,
+            since: now,
+            until: now,
+            timeZone: "UTC",
+            values: 1
+        )
+        let shares: [any PostgresStatement] = [
+            InsertShare(share: share),
+            FindShareLinks(id: share.id),
+            FindShare(id: share.id),
+            ListShares(before: nil, limit: 1),
+            ListSharesOfCampaign(campaign: "", before: nil, limit: 1),
+            InsertLandings(landings: [Landing(shareID: share.id, visitor: [])], statisticsArgs: ["a"]),
+            InsertConversions(
+                conversions: [Conversion(shareID: share.id, event: "", userID: 1)],
+                statisticsArgs: ["a"]
+            ),
+            DeleteConversions(userID: 1),
+            RemoveUserFromShares(userID: 1, argument: "", after: id, limit: 1),
+            DeleteOldVisits(limit: 1),
+            CheckTimeZone(timeZone: "UTC", since: now, until: now),
+            ReadShareStatistics(query: statistics),
+            ReadShareStatisticsOfDays(query: statistics),
+            MergeShareEvents(limit: 1),
+        ]
+        return try devices + pushes + others + shares + accounts + images(id)
+    }
+
+    private static func messageSamples(
+        _ id: UUID,
+        _ now: Date,
+        _ idempotency: Idempotency
+    ) -> [any PostgresStatement] {
+        let quotas = MessageSettings().quotas
+        let message = NewMessage(sender: 1, receivers: .me, content: .custom(1, args: nil))
+        let claim = ReceiverClaim(
+            messageID: id,
+            position: 0,
+            claims: 1,
+            attempts: 1,
+            lease: id,
+            uuid: "u",
+            isAlone: false,
+            lastCode: nil
+        )
+        let key = MessageQuotaKey(.pair, sender: 1, uuid: "u")
+        return [
+            CreateMessage(message: message, idempotency: idempotency, response: [], now: now),
+            FindIdempotentMessage(idempotency: idempotency),
+            ReadMessage(id: id),
+            ListMessages(filter: MessageFilter(), before: nil, limit: 1),
+            ListReceivers(messageID: id, state: nil, after: 0, limit: 1),
+            LockMessageQuotas(timeZone: "UTC"),
+            ClaimReceivers(lease: id, requests: 1, quotas: quotas),
+            RecordReceivers(items: [RecordReceivers.Item(claim: claim, result: .sent)], quotas: quotas),
+            ReclaimReceivers(leases: [id]),
+            ClaimResolutions(limit: 1),
+            ReadUnresolvedUsers(messageID: id),
+            ResolveReceivers(messageID: id, uuids: [(1, "u")]),
+            PostponeResolution(messageID: id, delay: .zero),
+            FailReceivers(messageID: id, refusal: Refusal(reason: .loginRequired)),
+            FinishMessages(ids: [id]),
+            FindFinishedMessages(limit: 1),
+            CancelMessage(id: id),
+            ExpireMessages(limit: 1),
+            RenewMessageLease(id: id, duration: .zero),
+            FindOpenReceiver(lease: id),
+            FindOrphanedMessageLeases(),
+            ListOpenReceivers(lease: id),
+            ReserveMessages(sender: 1, uuids: ["u", nil], quotas: quotas),
+            ReleaseMessages(sender: 1, uuids: ["u"], day: "2026-11-23"),
+            ReadMessageQuotas(keys: [key], quotas: quotas),
+            DeleteMessagesOfSender(userID: 1),
+            DeleteReceiversOfUser(userID: 1),
+            DeleteOldMessages(days: 1, limit: 1),
+            DeleteOldMessageQuotas(limit: 1),
+        ]
+    }
+
+    private static func accountSamples(_ id: UUID, _ now: Date) -> [any PostgresStatement] {
+        let digest = [UInt8](repeating: 0, count: 32)
+        let sealed = TokenVault.Sealed(bytes: [1], keyID: "k")
+        let issued = IssuedTokens(
+            tokens: AccountTokens(accessToken: "a", refreshToken: "r"),
+            accessTokenLifetime: 1,
+            refreshTokenLifetime: 1,
+            scopes: ["s"]
+        )
+        let claim = RefreshClaim(userID: 1, lease: id, appKey: .rest, sealed: sealed, attempts: 0, isVerified: true)
+        let login = Login(userID: 1, appKey: .rest, refreshedBy: .server, issued: issued, isVerified: true)
+        let unlink = PendingUnlink(userID: 1, lease: id, attempts: 0)
+        let event = UserEvent(userID: 1, kind: .left, type: "t", happenedAt: now)
+        return [
+            StoreLogin(login: login, sealed: sealed),
+            LockUser(userID: 1),
+            CancelUnlink(userID: 1),
+            FindPendingUnlink(userID: 1),
+            ExpireAccessToken(userID: 1, pause: .zero),
+            VerifyAccount(userID: 1, refreshTokenSHA256: digest),
+            ClaimRefresh(userID: 1, tokens: [1], duration: .seconds(30)),
+            ClaimRenewals(limit: 1, duration: .seconds(30), keyIDs: ["k"], appKeys: [.rest]),
+            StoreRefresh(claim: claim, usedSHA256: digest, issued: issued, sealed: sealed),
+            RejectRefresh(claim: claim, usedSHA256: digest),
+            PostponeRefresh(claim: claim, pause: .seconds(1)),
+            ExpireAccounts(limit: 1),
+            EndAccounts(events: [event]),
+            DeleteAccount(userID: 1),
+            LookUpTokens(userIDs: [1]),
+            FindAccount(userID: 1),
+            ListAccounts(state: .linked, endsBefore: now, after: 1, limit: 1),
+            ListOtherKeys(keyID: "k", after: 0, limit: 1),
+            ListTokenSamples(),
+            StoreReencryption(changes: [Reencryption(userID: 1, old: sealed, new: sealed)]),
+            ClaimLoginCode(sha256: digest, request: digest, claim: id, lifetime: .seconds(1)),
+            ReleaseLoginCode(sha256: digest, claim: id),
+            StoreLoginResult(sha256: digest, request: nil, claim: nil, result: [1], lifetime: .seconds(1)),
+            RedeemTicket(sha256: digest),
+            DeleteExpiredLoginResults(limit: 1),
+            StorePendingUnlink(userID: 1, lease: id, duration: .seconds(1)),
+            ClaimUnlink(lease: id, duration: .seconds(1)),
+            PostponeUnlink(unlink: unlink, delay: .seconds(1)),
+            DeletePendingUnlink(unlink: unlink),
+            CountAccounts(),
+            CountExpiringAccounts(),
+        ]
+    }
+
+    private static func images(_ id: UUID) throws -> [any PostgresStatement] {
+        let bytes = TestImage.png()
+        let image = NewImage(
+            id: id,
+            header: try ImageHeader(bytes),
+            sha256: [UInt8](repeating: 0, count: 32),
+            bytes: bytes
+        )
+        let claim = ImageClaim(id: id, lease: id, format: .png, bytes: bytes)
+        return [
+            FindImage(id: id),
+            FindImageByContent(sha256: image.sha256),
+            ListImages(before: nil, limit: 1),
+            InsertImage(image: image, maximumTotal: 1000),
+            ClaimImage(id: id, lease: id),
+            CompleteImage(claim: claim, url: "https://k.kakaocdn.net/a.png"),
+            ReleaseImage(claim: claim),
+            DeleteKeptImage(id: id),
+        ]
+    }
+
+    private static func webhookSamples(_ id: UUID, _ now: Date) throws -> [any PostgresStatement] {
+        let position = WebhookPosition(xid: "7", key: "0")
+        let source = WebhookSource("a", [.pushDone], key: .bigint) { _, _ in [] }
+        let message = WebhookMessage(id: "msg_a_0_7", type: "a", happenedAt: now, userID: 1, data: Array("{}".utf8))
+        let attempt = WebhookAttempt(outcome: .rejected, status: 500, text: "", duration: .zero)
+        let failed = FailedWebhook(
+            id: id,
+            message: message,
+            state: .pending,
+            attempts: 1,
+            nextAttemptAt: now,
+            lastStatus: nil,
+            lastError: nil
+        )
+        let replay = WebhookReplay(
+            id: id,
+            source: "a",
+            position: position,
+            endXID: "8",
+            since: now,
+            until: now,
+            types: []
+        )
+        let uuids = WebhookRange(from: WebhookPosition(xid: "7", key: id.lowercased), limit: 1)
+        let numbers = WebhookRange(from: position, before: "8", limit: 1)
+        return [
+            ListLinkCallbackWebhooks(range: uuids), ListEventWebhooks(range: uuids), ListPushWebhooks(range: uuids),
+            ListMessageWebhooks(range: uuids), ListAccountWebhooks(range: numbers), ListDeviceWebhooks(range: numbers),
+            ListSenderWebhooks(range: numbers), DeleteDeviceWithdrawals(userID: 1),
+            DeleteOldDeviceWithdrawals(retentionDays: 1, limit: 1),
+            StoreEndpoint(urlSHA256: [UInt8](repeating: 0, count: 32)), DeleteUnusedEndpoint(),
+            ShiftTransactions(),
+            StoreCursors(sources: [source]), DeleteOtherCursors(sources: [source]), ClaimEndpoint(lease: id),
+            ReleaseEndpoint(leases: [id]), RenewWebhookLease(id: id, duration: .seconds(1)),
+            FindOpenEndpoint(lease: id), FindOrphanedEndpointLeases(), ListCursors(),
+            MoveCursor(source: "a", position: position, lease: id), ReadEndpoint(),
+            RecordEndpoint(lease: id, change: EndpointChange(status: .failing, error: "a")), RestoreEndpoint(),
+            StoreMark(), DeleteOldMarks(),
+            StoreFailedWebhook(message: message, attempt: attempt, wait: .seconds(1)), ListDueWebhooks(limit: 1),
+            ListFailedWebhooks(before: nil, limit: 1), DeleteFailedWebhook(id: id, attempts: 1),
+            PostponeFailedWebhook(webhook: failed, attempt: attempt, wait: nil), RetryFailedWebhook(webhookID: "a"),
+            DeleteFailedWebhooksOfUser(userID: 1, argument: nil), DeleteOldFailedWebhooks(retentionDays: 1, limit: 1),
+            StoreReplays(sources: [source], since: now, until: now, types: [.pushDone]), ListReplays(limit: 1),
+            MoveReplay(replay: replay), DeleteReplay(id: id), DeleteReplays(),
+        ]
+    }
+}

@@ -1,0 +1,69 @@
+import EventLoop
+import Testing
+
+@testable import Identity
+
+/// The limit of requests per minute and key.
+@Suite struct RequestLimitTests {
+    private static let start = MonotonicTime.now
+
+    @Test("The requests of a minute may arrive at once, then one is allowed per interval")
+    func bucket() {
+        let limit = RequestLimit<Int>(perMinute: 6)
+        for _ in 0..<6 { #expect(limit.take(from: 1, at: Self.start) == nil) }
+        #expect(limit.take(from: 1, at: Self.start) == .seconds(10))
+        #expect(limit.take(from: 1, at: Self.start + .seconds(4)) == .seconds(6))
+        #expect(limit.take(from: 1, at: Self.start + .seconds(10)) == nil)
+        #expect(limit.take(from: 1, at: Self.start + .seconds(10)) == .seconds(10))
+        // A rejected request does not extend the wait.
+        #expect(limit.take(from: 1, at: Self.start + .seconds(20)) == nil)
+    }
+
+    @Test("After a pause of any length, no more than the requests of a minute are allowed")
+    func rest() {
+        let limit = RequestLimit<Int>(perMinute: 6)
+        for _ in 0..<6 { _ = limit.take(from: 1, at: Self.start) }
+        let later = Self.start + .seconds(3600)
+        for _ in 0..<6 { #expect(limit.take(from: 1, at: later) == nil) }
+        #expect(limit.take(from: 1, at: later) == .seconds(10))
+    }
+
+    @Test("Over time the requests of a minute plus one per interval are allowed")
+    func rate() {
+        let limit = RequestLimit<Int>(perMinute: 600)
+        let allowed = (0..<60_000).count { limit.take(from: 1, at: Self.start + .milliseconds($0)) == nil }
+        #expect(allowed == 600 + 599)
+    }
+
+    @Test("Another limit applies to the next request; what was taken before counts")
+    func otherLimit() {
+        let limit = RequestLimit<Int>(perMinute: nil)
+        for _ in 0..<1000 { #expect(limit.take(from: 1, at: Self.start) == nil) }
+        limit.apply(perMinute: 2)
+        for _ in 0..<2 { #expect(limit.take(from: 1, at: Self.start) == nil) }
+        #expect(limit.take(from: 1, at: Self.start) == .seconds(30))
+        limit.apply(perMinute: 6)
+        #expect(limit.take(from: 1, at: Self.start) == .seconds(10))
+        limit.apply(perMinute: nil)
+        #expect(limit.take(from: 1, at: Self.start) == nil)
+    }
+
+    @Test("Each key has its own limit")
+    func keys() {
+        let limit = RequestLimit<Int>(perMinute: 1)
+        for key in 0..<100 { #expect(limit.take(from: key, at: Self.start) == nil) }
+        for key in 0..<100 { #expect(limit.take(from: key, at: Self.start) == .seconds(60)) }
+    }
+
+    @Test("A bounded number of keys is stored, those with the latest requests")
+    func bounded() {
+        let limit = RequestLimit<Int>(perMinute: 1)
+        for key in 0..<200_000 {
+            _ = limit.take(from: key, at: Self.start)
+            _ = limit.take(from: -1, at: Self.start)
+        }
+        #expect(limit.count <= RequestLimit<Int>.maximumBuckets)
+        #expect(limit.take(from: -1, at: Self.start) != nil)
+        #expect(limit.take(from: 199_999, at: Self.start) != nil)
+    }
+}

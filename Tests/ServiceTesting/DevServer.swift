@@ -1,0 +1,49 @@
+import FoundationEssentials
+package import TestSupport
+import Testing
+
+/// `push-server dev` as a process, with a folder for its data.
+package struct DevServer {
+    package let process: RunningProgram
+    /// The variables of `dev.env`.
+    package let variables: [String: String]
+
+    /// Starts a development server on a free port.
+    package static func process(in folder: String) async throws -> RunningProgram {
+        let environment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "", "LOG_LEVEL": "notice"]
+        return try await .start(["dev", "--port", "0", "--directory", folder], environment: environment)
+    }
+
+    /// Runs `body` with a development server, which has ended afterwards.
+    package static func with(in folder: String, _ body: (DevServer) async throws -> Void) async throws {
+        let process = try await process(in: folder)
+        try await process.whileRunning {
+            var file: Data?
+            try await eventually("the development server has started: \(process.lines)", within: .seconds(60)) {
+                file = FileManager.default.contents(atPath: "\(folder)/dev.env")
+                return file != nil
+            }
+            let lines = String(decoding: file ?? Data(), as: UTF8.self).split(separator: "\n")
+            let pairs = lines.map { line in
+                let parts = line.split(separator: "=", maxSplits: 1)
+                return (String(parts[0]), String(parts[1].dropFirst().dropLast()))
+            }
+            try await body(DevServer(process: process, variables: Dictionary(uniqueKeysWithValues: pairs)))
+        }
+    }
+
+    /// Runs a script with the variables of a development server, in a folder with these files, and returns its lines.
+    package static func run(_ script: String, files: [String: String] = [:]) async throws -> [String] {
+        let folder = try TemporaryFolder.make()
+        for (name, text) in files { try writeFile(Array(text.utf8), to: "\(folder)/\(name)") }
+        var lines: [String] = []
+        try await with(in: "\(folder)/local") { dev in
+            let variables = dev.variables.merging(["PATH": "/usr/bin:/bin", "HOME": folder]) { $1 }
+            let arguments = ["bash", "-euo", "pipefail", "-c", "cd \(folder)\n\(script)"]
+            let result = try await Program.run(arguments, environment: variables)
+            #expect(result.status == 0, "\(result.text)")
+            lines = result.text.split(separator: "\n").map(String.init)
+        }
+        return lines
+    }
+}

@@ -1,0 +1,124 @@
+import EventLoop
+import HTTPClient
+import JSON
+package import KakaoSandbox
+import Schemas
+import Server
+package import TestSupport
+
+/// A sandbox for a single test, with its log.
+package struct TestKakao: Sendable {
+    private static let callbackTimeout = Duration.seconds(20)
+
+    package let sandbox: KakaoSandbox
+    package let log: CollectedLog
+    /// The file of the sandbox's certificate if it serves HTTPS.
+    package let certificateFile: String?
+
+    package static func with(
+        _ settings: KakaoSandboxSettings = KakaoSandboxSettings(),
+        _ body: (TestKakao) async throws -> Void
+    ) async throws {
+        var settings = settings
+        settings.adminKey = Keys.admin
+        let loops = try EventLoopGroup(count: 1)
+        defer { loops.shutdown() }
+        let log = CollectedLog()
+        let sandbox = try KakaoSandbox(settings: settings, loops: loops, logger: log.logger)
+        sandbox.start()
+        do {
+            try await body(TestKakao(sandbox: sandbox, log: log, certificateFile: settings.certificateFile))
+        } catch {
+            await sandbox.shutdown()
+            throw error
+        }
+        await sandbox.shutdown()
+    }
+
+    /// A caller of the sandbox without a credential, such as a browser.
+    package var browser: TestClient { TestClient(url: sandbox.url, authorization: nil, checksContract: false) }
+
+    /// Returns the tokens of a user that Kakao has, each in the form `phone gcm token`.
+    package func tokens(of userID: Int64) async throws -> [String] {
+        var caller = TestClient(url: sandbox.url, authorization: "KakaoAK \(Keys.admin)")
+        caller.caCertificateFile = certificateFile
+        let response = try await caller.get("/v1/push/tokens", ["uuid": String(userID)])
+        let items = response.json?.array ?? []
+        return items.map { item in
+            ["device_id", "push_type", "push_token"].map { item[$0]?.string ?? "?" }.joined(separator: " ")
+        }
+    }
+
+    /// The calls that Kakao has responded to, in order, such as `register 200`. Look-ups, which the tests make, are
+    /// excluded.
+    package var calls: [String] {
+        log.messages.compactMap { message in
+            guard let range = message.firstRange(of: "/push/"), message.hasPrefix("POST ") else { return nil }
+            return String(message[range.upperBound...])
+        }
+    }
+
+    /// Shares a message, and waits longer for the push server's response than Kakao, in case the machine is busy.
+    package func share(_ share: LinkShare) async -> LinkShareOutcome {
+        var share = share
+        share.timeout = Self.callbackTimeout
+        return await sandbox.share(share)
+    }
+
+    /// Shares the message of an address that opens KakaoTalk's friend picker, as ``share(_:)`` does.
+    package func share(
+        at address: String?,
+        _ adjust: (inout LinkShare) -> Void = { _ in }
+    ) async throws -> LinkShareOutcome {
+        var share = try sandbox.linkShare(at: address ?? "")
+        adjust(&share)
+        return await self.share(share)
+    }
+
+    /// Sends an unlink notice, and waits longer for the push server's response than Kakao, in case the machine is busy.
+    package func unlink(_ notice: UnlinkNotice) async -> UnlinkOutcome {
+        var notice = notice
+        notice.timeout = Self.callbackTimeout
+        return await sandbox.unlink(notice)
+    }
+
+    /// Sends an account event, and waits longer for the push server's response than Kakao, in case the machine is busy.
+    package func send(_ event: AccountEvent) async throws -> AccountEventOutcome {
+        var event = event
+        event.timeout = Self.callbackTimeout
+        return try await sandbox.send(event)
+    }
+
+    /// Returns the number of requests for a call of version 1, including failed ones.
+    package func requests(_ call: String) -> Int {
+        sandbox.stats.requests["/v1/push/\(call)"] ?? 0
+    }
+
+    /// Makes calls fail from now on. Returns the id of the fault for ``KakaoSandbox/removeFault(_:)``.
+    @discardableResult
+    package func fail(
+        _ call: String,
+        _ kind: Fault.Kind = .status,
+        status: Int? = nil,
+        code: Int? = nil,
+        times: Int? = nil,
+        _ adjust: (inout Fault) -> Void = { _ in }
+    ) -> Int {
+        var fault = Fault(kind)
+        fault.path = call == "*" ? "*" : "/v1/push/\(call)"
+        fault.status = status
+        fault.code = code
+        fault.times = times
+        adjust(&fault)
+        return sandbox.add(fault) ?? 0
+    }
+}
+
+extension Sequence {
+    /// Maps the elements with an asynchronous function, sequentially.
+    package func asyncMap<Result>(_ transform: (Element) async throws -> Result) async rethrows -> [Result] {
+        var results: [Result] = []
+        for element in self { results.append(try await transform(element)) }
+        return results
+    }
+}

@@ -1,0 +1,207 @@
+import Crypto
+import Endpoints
+import EventLoop
+import HTTPClient
+import HTTPServer
+package import KakaoSandbox
+package import LogOutput
+import Logging
+import Pushes
+package import Runtime
+package import Server
+import ServiceLifecycle
+package import TestSupport
+
+@testable import Identity
+@testable import Settings
+
+/// A server in this process, as `push-server serve` runs it.
+package final class RunningServer: Sendable {
+    /// The address that Kakao and apps call.
+    package let url: String
+    /// The address that operators call: another one with `http.operator_port`.
+    package let operatorURL: String
+    private let server: PushServer
+    private let group: ServiceGroup
+    private let task: Task<Void, any Error>
+
+    private init(_ server: PushServer, group: ServiceGroup, task: Task<Void, any Error>) {
+        self.server = server
+        url = "http://127.0.0.1:\(server.port)"
+        operatorURL = "http://127.0.0.1:\(server.operatorPort ?? server.port)"
+        self.group = group
+        self.task = task
+    }
+
+    /// Starts a server.
+    ///
+    /// - Parameters:
+    ///   - settings: The settings of the server.
+    ///   - log: The destination of the server's log.
+    ///   - sink: The sink whose dropped lines the server counts.
+    ///   - awaitsDatabase: Whether to wait until the server is ready; else it only listens.
+    package static func start(
+        _ settings: Settings,
+        log: CollectedLog,
+        sink: LogSink? = nil,
+        awaitsDatabase: Bool = true
+    ) async throws -> RunningServer {
+        let (ready, continuation) = AsyncStream<Void>.makeStream()
+        // Two loops regardless of the number of cores, since connections to PostgreSQL are expensive.
+        let server = try PushServer(
+            settings: settings,
+            migrations: TestFiles.migrations,
+            logger: log.logger,
+            logSink: sink,
+            loopCount: 2
+        ) { _ in continuation.yield() }
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(services: [server], logger: quietLogger)
+        )
+        let task = Task {
+            defer { continuation.finish() }
+            try await group.run()
+        }
+        if awaitsDatabase {
+            var iterator = ready.makeAsyncIterator()
+            // The stream ends without an element if the server has ended instead. Its task then throws the reason.
+            if await iterator.next() == nil { try await task.value }
+        }
+        return RunningServer(server, group: group, task: task)
+    }
+
+    /// Reloads the settings, as SIGHUP does.
+    package func reload(_ settings: Settings) async {
+        await server.reload { settings }
+    }
+
+    /// Stops the server as SIGTERM does, and waits until it has ended.
+    package func stop() async throws {
+        await group.triggerGracefulShutdown()
+        try await task.value
+    }
+
+    /// Runs `body` with a server, and stops the server afterwards.
+    package static func with(
+        _ settings: Settings,
+        log: CollectedLog = CollectedLog(),
+        _ body: (TestClient) async throws -> Void
+    ) async throws {
+        try await run(settings, log: log) { server in try await body(TestClient(url: server.operatorURL)) }
+    }
+
+    /// Runs `body` with a server and its addresses, and stops the server afterwards.
+    package static func run(
+        _ settings: Settings,
+        log: CollectedLog = CollectedLog(),
+        _ body: (RunningServer) async throws -> Void
+    ) async throws {
+        let server = try await start(settings, log: log)
+        do {
+            try await body(server)
+        } catch {
+            try? await server.stop()
+            throw error
+        }
+        try await server.stop()
+    }
+}
+
+extension Settings {
+    /// Returns the settings of a test server, which has a port of the kernel's choice and the sandbox as Kakao.
+    package static func test(_ database: String, kakao: String) -> Settings {
+        var settings = Settings(
+            databaseURL: Secret(database),
+            operatorKey: Secret(Keys.operator),
+            adminKey: Secret(Keys.admin)
+        )
+        settings.http.port = 0
+        settings.kakao.apiURL = kakao
+        settings.identity.feedbackSecret = Secret(Keys.feedback)
+        settings.publicURL = .own
+        return settings
+    }
+}
+
+extension Slots {
+    /// The slots of tests with a server. Each server has its own event loops and connections to PostgreSQL.
+    package static let servers = Slots(8)
+}
+
+/// The environment of a single test: a database, a sandbox as Kakao, and a server.
+package struct TestService: Sendable {
+    package let database: TestDatabase
+    package let kakao: TestKakao
+    package let settings: Settings
+    package let server: RunningServer
+    /// A client of the server with the operator key.
+    package let api: TestClient
+    package let log: CollectedLog
+
+    package init(database: TestDatabase, kakao: TestKakao, settings: Settings, server: RunningServer, log: CollectedLog)
+    {
+        self.database = database
+        self.kakao = kakao
+        self.settings = settings
+        self.server = server
+        api = TestClient(url: server.operatorURL)
+        self.log = log
+    }
+
+    /// Adds a phone for each of these users, sends to them, and returns the path of the push.
+    package func push(_ userIDs: [Int64], marker: String = "", version: String = "v1") async throws -> String {
+        try await database.addPhones(userIDs)
+        return try await api.push(userIDs, marker: marker, version: version)
+    }
+}
+
+/// Runs `body` with a database and a sandbox, but without a server.
+package func withDatabaseAndKakao(
+    _ content: TestDatabase.Content = .schema,
+    sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
+    _ body: (TestDatabase, TestKakao) async throws -> Void
+) async throws {
+    try await Slots.servers.with {
+        try await TestDatabase.with(content) { database in
+            try await TestKakao.with(sandbox) { kakao in try await body(database, kakao) }
+        }
+    }
+}
+
+/// Runs `body` with a server, its database and its sandbox.
+package func withService(
+    _ adjust: (inout Settings) -> Void = { _ in },
+    intervals: WorkIntervals = WorkIntervals(),
+    sandbox: KakaoSandboxSettings = KakaoSandboxSettings(),
+    _ body: (TestService) async throws -> Void
+) async throws {
+    try await withDatabaseAndKakao(sandbox: sandbox) { database, kakao in
+        var settings = Settings.test(database.url, kakao: kakao.sandbox.url)
+        settings.pushes.intervals = intervals
+        adjust(&settings)
+        let log = CollectedLog()
+        try await RunningServer.run(settings, log: log) { server in
+            kakao.sandbox.sendCallbacks(to: server.url)
+            // A remaining fault would delay the server's shutdown.
+            defer { kakao.sandbox.removeFaults() }
+            try await body(
+                TestService(database: database, kakao: kakao, settings: settings, server: server, log: log)
+            )
+        }
+    }
+}
+
+/// Runs `body` with a server that accepts access tokens of Kakao Login.
+package func withKakaoLogin(
+    _ adjust: (inout Settings) -> Void = { _ in },
+    _ body: (TestService) async throws -> Void
+) async throws {
+    try await withService(
+        { settings in
+            settings.kakao.appID = 123_456
+            settings.identity.acceptsKakaoAccessTokens = true
+            adjust(&settings)
+        },
+        body
+    )
+}
