@@ -40,7 +40,7 @@ package enum Contract {
         }
         let responses = operation["responses"]
         let declared = responses?[String(response.status)] ?? (response.status / 100 == 4 ? responses?["4XX"] : nil)
-        guard let declared else {
+        guard let declared = declared.map(resolved) else {
             return undeclared.contains(response.status) && type == "application/problem+json"
                 ? [] : ["undeclared status"]
         }
@@ -60,6 +60,12 @@ package enum Contract {
             violations.append("undeclared problem \(name)")
         }
         return violations
+    }
+
+    /// Returns the component that a response refers to, or the response itself.
+    private static func resolved(_ response: JSONValue) -> JSONValue {
+        guard let name = response["$ref"]?.string?.split(separator: "/").last else { return response }
+        return document["components"]?["responses"]?[String(name)] ?? [:]
     }
 
     private static func operation(_ method: HTTPRequest.Method, _ path: String) -> JSONValue? {

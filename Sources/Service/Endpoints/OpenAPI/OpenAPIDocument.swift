@@ -15,20 +15,18 @@ package struct OpenAPIDocument: Sendable {
     ///   - collections: All operations. Those that belong together are shown together, in this order.
     package init(title: String, version: String, description: String, _ collections: [any RouteCollection.Type]) {
         var paths = JSONObject()
-        var schemas: [String: JSONObject] = Problem.schema.components
+        var shared = SharedComponents()
         var tags: [JSONValue] = []
         for collection in collections {
             tags.append(["name": .string(collection.title)])
             for operation in collection.declarations {
                 var path = paths[operation.path]?.object ?? JSONObject()
                 path[operation.method.rawValue.lowercased()] = .object(
-                    operation.document(tag: collection.title, collecting: &schemas)
+                    operation.document(tag: collection.title, collecting: &shared)
                 )
                 paths[operation.path] = .object(path)
             }
         }
-        var named = JSONObject()
-        for (name, schema) in schemas.sorted(by: { $0.key < $1.key }) { named[name] = .object(schema) }
         json = [
             "openapi": "3.1.0",
             "info": [
@@ -37,7 +35,8 @@ package struct OpenAPIDocument: Sendable {
             "tags": .array(tags),
             "paths": .object(paths),
             "components": [
-                "schemas": .object(named),
+                "schemas": SharedComponents.json(shared.schemas),
+                "responses": SharedComponents.json(shared.responses),
                 "securitySchemes": .object(SecurityScheme.document),
             ],
         ]
@@ -47,6 +46,31 @@ package struct OpenAPIDocument: Sendable {
 extension RouteCollection {
     /// The declarations of the operations.
     package static var declarations: [OperationDeclaration] { operations.map(\.declaration) }
+}
+
+/// The parts of the document that several operations refer to, by their names.
+private struct SharedComponents {
+    private(set) var schemas = Problem.schema.components
+    private(set) var responses: [String: JSONObject] = [:]
+
+    /// Returns a schema as an operation contains it, and adds the named schemas that it refers to.
+    mutating func object(_ schema: Schema) -> JSONValue {
+        schemas.merge(schema.components) { first, _ in first }
+        return .object(schema.object)
+    }
+
+    /// Adds the response with one of some problems, and returns the reference to it.
+    mutating func reference(to response: ProblemResponse) -> JSONValue {
+        let object = response.object
+        precondition(responses[response.name] ?? object == object, "Two responses have the name \(response.name).")
+        responses[response.name] = object
+        return ["$ref": .string("#/components/responses/\(response.name)")]
+    }
+
+    /// Returns components sorted by name.
+    static func json(_ components: [String: JSONObject]) -> JSONValue {
+        .object(components.sorted { $0.key < $1.key }.reduce(into: JSONObject()) { $0[$1.key] = .object($1.value) })
+    }
 }
 
 /// The ways to authenticate.
@@ -108,12 +132,9 @@ extension Access {
 }
 
 extension OperationDeclaration {
-    /// Returns the operation as the document describes it, and adds the schemas that it refers to.
-    fileprivate func document(tag: String, collecting schemas: inout [String: JSONObject]) -> JSONObject {
-        func object(_ schema: Schema) -> JSONValue {
-            schemas.merge(schema.components) { first, _ in first }
-            return .object(schema.object)
-        }
+    /// Returns the operation as the document describes it, and adds the components that it refers to.
+    fileprivate func document(tag: String, collecting shared: inout SharedComponents) -> JSONObject {
+        func object(_ schema: Schema) -> JSONValue { shared.object(schema) }
         var parameters: [JSONValue] = []
         for (place, fields) in [("path", pathFields), ("query", query), ("header", headers)] {
             for field in fields {
@@ -186,11 +207,11 @@ extension OperationDeclaration {
                 "required": true, "description": .string(description), "content": .object(content),
             ]
         }
-        operation["responses"] = .object(responses(object))
+        operation["responses"] = .object(responses(collecting: &shared))
         return operation
     }
 
-    private func responses(_ object: (Schema) -> JSONValue) -> JSONObject {
+    private func responses(collecting shared: inout SharedComponents) -> JSONObject {
         var responses = JSONObject()
         for answer in answers {
             var response: JSONObject = ["description": .string(answer.description)]
@@ -200,23 +221,16 @@ extension OperationDeclaration {
             }
             if !headers.isEmpty { response["headers"] = .object(headers) }
             var content = JSONObject()
-            for case .media(let type, let schema) in answer.contents { content[type] = ["schema": object(schema)] }
+            for case .media(let type, let schema) in answer.contents {
+                content[type] = ["schema": shared.object(schema)]
+            }
             if !content.isEmpty { response["content"] = .object(content) }
             responses[String(answer.status.code)] = .object(response)
         }
-        let byStatus = Dictionary(grouping: allProblems, by: \.statusName)
-        for (name, kinds) in byStatus.sorted(by: { $0.key < $1.key }) {
-            // A status of Kakao's may be one that the operation has for other problems too.
-            let kinds = kinds + (name.hasPrefix("4") && name != "4XX" ? byStatus["4XX"] ?? [] : [])
-            let causes = kinds.map { "`\($0.name)`: \($0.cause)" }.joined(separator: "\n\n")
-            var response = responses[name]?.object ?? JSONObject()
-            response["description"] = .string(
-                [response["description"]?.string, causes].compactMap(\.self).joined(separator: "\n\n")
-            )
-            var contents = response["content"]?.object ?? JSONObject()
-            contents["application/problem+json"] = ["schema": object(Problem.schema)]
-            response["content"] = .object(contents)
-            responses[name] = .object(response)
+        for problems in ProblemResponse.all(of: self) {
+            responses[problems.status] =
+                (responses[problems.status]?.object).map { .object(problems.added(to: $0)) }
+                ?? shared.reference(to: problems)
         }
         return responses
     }
