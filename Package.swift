@@ -15,7 +15,6 @@ let settings: [SwiftSetting] = [
 ]
 
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
-let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
 let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -75,7 +74,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.2"),
-        .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-system.git", from: "1.8.1"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess.git", from: "1.0.2", traits: []),
@@ -91,7 +89,6 @@ let package = Package(
         target("Engine/JSON", []),
         target("Engine/Journal", ["EventLoop", "Locking", logging]),
         target("Engine/LogOutput", ["Locking", logging]),
-        target("Engine/PrometheusMetrics", ["Locking", coreMetrics]),
         target("Engine/Crypto", ["CLibssl"]),
         target("Engine/Net", ["CLibssl", "CLinux", "EventLoop", "Locking", httpTypes]),
         target("Engine/HTTPServer", ["CLinux", "EventLoop", "JSON", "Locking", "Net", httpTypes, logging]),
@@ -123,7 +120,7 @@ let package = Package(
             "Service/Runtime",
             [
                 "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "JSON", "KakaoAPI", "Locking", "Postgres",
-                "PrometheusMetrics", "Schemas", coreMetrics, httpTypes, logging, serviceLifecycle,
+                "Schemas", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
@@ -198,8 +195,8 @@ let package = Package(
         target(
             "Features/Status",
             [
-                "Endpoints", "EventLoop", "HTTPServer", "Journal", "JSON", "Postgres", "PrometheusMetrics", "Runtime",
-                "Schemas", "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
+                "Endpoints", "EventLoop", "HTTPServer", "Journal", "JSON", "Postgres", "Runtime", "Schemas",
+                "ServiceKit", "Settings", httpTypes, logging, serviceLifecycle,
             ]
         ),
         target(
@@ -307,10 +304,7 @@ let package = Package(
         ),
         tests(
             "Service/RuntimeTests",
-            [
-                "EventLoop", "KakaoAPI", "Locking", "PrometheusMetrics", "Runtime", "ServiceTesting", "TestSupport",
-                logging,
-            ]
+            ["EventLoop", "KakaoAPI", "Locking", "Runtime", "ServiceKit", "ServiceTesting", "TestSupport", logging]
         ),
         tests(
             "Features/AccountsTests",
@@ -372,9 +366,9 @@ let package = Package(
             "Features/StatusTests",
             [
                 "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity", "JSON", "KakaoAPI",
-                "KakaoRelay", "KakaoSandbox", "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres",
-                "PrometheusMetrics", "Pushes", "Runtime", "Server", "ServiceKit", "ServiceTesting", "Settings",
-                "Sharing", "Status", "TestSupport", coreMetrics, httpTypes, subprocess,
+                "KakaoRelay", "KakaoSandbox", "LogOutput", "Messages", "Net", "Postgres", "PrivatePostgres", "Pushes",
+                "Runtime", "Server", "ServiceKit", "ServiceTesting", "Settings", "Sharing", "Status", "TestSupport",
+                httpTypes, subprocess,
             ]
         ),
         tests(

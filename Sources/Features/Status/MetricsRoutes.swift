@@ -3,7 +3,6 @@ import HTTPServer
 import HTTPTypes
 import Journal
 import Postgres
-import PrometheusMetrics
 import Runtime
 import ServiceKit
 
@@ -37,7 +36,6 @@ struct MetricsRoutes: RouteCollection {
     @Sendable private func show(_ call: Call) async throws -> Response {
         async let process = ProcessStatistics.read()
         var text = ExpositionText()
-        server.metrics.write(to: &text)
         let report = await server.monitoring.report()
         for reading in report.metrics { text.write(reading) }
         for reading in await OperationsMetrics.database(isUp: report.isDatabaseUp, server.loops.map(\.pool)) {

@@ -26,7 +26,6 @@ package struct ServerContext: Sendable {
     package let migrator: Migrator
     /// The services of each event loop.
     package let loops: [LoopServices]
-    package let metrics = KakaoMetrics()
     package let availability: KakaoAvailability
     package let monitoring = Monitoring()
     /// The switch that stops all that is sent. Features register their senders.
@@ -82,7 +81,9 @@ package struct ServerContext: Sendable {
             trust: try .reading(kakao.caCertificateFile),
             proxy: kakao.proxy
         )
-        self.loops = loops.map { [metrics] loop in
+        let metrics = KakaoMetrics()
+        monitoring.register(metrics.report)
+        self.loops = loops.map { loop in
             LoopServices(
                 loop: loop,
                 pool: PostgresPool(settings: database, loop: loop, logger: logger),

@@ -1,31 +1,30 @@
-import CoreMetrics
-import PrometheusMetrics
 import ServiceTesting
 import Testing
 
+@testable import ServiceKit
+
 /// Tests of the Prometheus text, parsed back by the definition of its format.
 @Suite struct ExpositionTests {
-    private static func factory(_ names: String...) -> PrometheusFactory {
-        PrometheusFactory(help: Dictionary(uniqueKeysWithValues: names.map { ($0, "The help of \($0).") }))
-    }
-
-    private static func exposition(_ factory: PrometheusFactory) throws -> Exposition {
+    private static func text(_ readings: [Metric.Reading]) -> [UInt8] {
         var text = ExpositionText()
-        factory.write(to: &text)
-        return try Exposition(text.bytes)
+        for reading in readings { text.write(reading) }
+        return text.bytes
     }
 
-    @Test("A counter is a family with its help, its type and a sorted sample for each set of labels")
+    private static func exposition(_ readings: [Metric.Reading]) throws -> Exposition {
+        try Exposition(text(readings))
+    }
+
+    @Test("A metric is a family with its help, its type and its samples, whose labels are sorted")
     func counters() throws {
-        let factory = Self.factory("requests_total", "unused_total")
-        let second = Counter(label: "requests_total", dimensions: [("b", "2"), ("a", "x")], factory: factory)
-        let first = Counter(label: "requests_total", dimensions: [("a", "x"), ("b", "1")], factory: factory)
-        second.increment(by: 3)
-        first.increment()
-        var text = ExpositionText()
-        factory.write(to: &text)
+        let requests = Metric("requests_total", .counter, "The help of requests_total.")
+        let unused = Metric("unused_total", .counter, "The help of unused_total.")
+        let text = Self.text([
+            requests.reading([([("a", "x"), ("b", "1")], 1), ([("b", "2"), ("a", "x")], 3)]),
+            unused.reading([] as [(Metric.Labels, Double)]),
+        ])
         #expect(
-            String(decoding: text.bytes, as: UTF8.self) == """
+            String(decoding: text, as: UTF8.self) == """
                 # HELP requests_total The help of requests_total.
                 # TYPE requests_total counter
                 requests_total{a="x",b="1"} 1
@@ -43,66 +42,22 @@ import Testing
             "\r\t, =#",
             "e\u{301}",
         ]
-        let factory = PrometheusFactory(help: ["m": texts.joined(separator: "|")])
-        for (index, text) in texts.enumerated() {
-            Counter(label: "m", dimensions: [("text", text)], factory: factory).increment(by: index + 1)
-        }
-        let exposition = try Self.exposition(factory)
+        let metric = Metric("m", .counter, texts.joined(separator: "|"))
+        let samples = texts.enumerated().map { ($0.element, Double($0.offset + 1)) }
+        let exposition = try Self.exposition([metric.reading("text", samples)])
         #expect(exposition.families["m"]?.help == texts.joined(separator: "|"))
         for (index, text) in texts.enumerated() {
             #expect(exposition.value("m", ["text": text]) == Double(index + 1), "\(text)")
         }
     }
 
-    @Test("A histogram's buckets are cumulative, and the last one equals its count")
-    func histogram() throws {
-        let factory = Self.factory("duration_seconds")
-        let timer = Timer(label: "duration_seconds", dimensions: [("api", "a")], factory: factory)
-        // A value equal to a bound counts in that bucket.
-        let milliseconds = [0, 1, 2, 3, 250, 251, 9999, 10_000, 10_001, 60_000]
-        for duration in milliseconds { timer.recordMilliseconds(duration) }
-        timer.recordNanoseconds(-5)
-        let family = try #require(try Self.exposition(factory).families["duration_seconds"])
-        #expect(family.kind == "histogram")
-        let buckets = family.samples.filter { $0.name == "duration_seconds_bucket" }
-        #expect(
-            buckets.map { $0.labels["le"] } == [
-                "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10",
-                "+Inf",
-            ]
-        )
-        #expect(buckets.map(\.value) == [3, 4, 5, 5, 5, 5, 5, 6, 7, 7, 7, 7, 9, 11])
-        #expect(buckets.allSatisfy { $0.labels["api"] == "a" })
-        let sum = family.samples.first { $0.name == "duration_seconds_sum" }?.value ?? 0
-        #expect(abs(sum - Double(milliseconds.reduce(0, +)) / 1000) < 1e-6)
-        #expect(family.samples.first { $0.name == "duration_seconds_count" }?.value == 11)
-    }
-
-    @Test("Meters and gauges become gauges, floating-point counters counters, and recorders histograms")
-    func kinds() throws {
-        let factory = Self.factory("meter", "gauge", "recorder", "floating_total")
-        let meter = Meter(label: "meter", factory: factory)
-        meter.set(2.5)
-        meter.increment(by: 1.0)
-        meter.decrement(by: 0.25)
-        Gauge(label: "gauge", factory: factory).record(-7)
-        let recorder = Recorder(label: "recorder", factory: factory)
-        recorder.record(0.002)
-        recorder.record(Double.nan)
-        let floating = FloatingPointCounter(label: "floating_total", factory: factory)
-        floating.increment(by: 0.1)
-        floating.increment(by: -1.0)
-        floating.increment(by: Double.nan)
-        let exposition = try Self.exposition(factory)
-        let kinds = exposition.families.mapValues(\.kind)
-        #expect(
-            kinds == ["meter": "gauge", "gauge": "gauge", "recorder": "histogram", "floating_total": "counter"]
-        )
-        #expect(exposition.value("meter") == 3.25)
-        #expect(exposition.value("gauge") == -7)
-        #expect(exposition.value("floating_total") == 0.1)
-        #expect(exposition.value("recorder_count") == 1)
-        #expect(exposition.value("recorder_sum") == 0.002)
+    @Test("A gauge may be negative or a fraction")
+    func gauge() throws {
+        let gauge = Metric("gauge", .gauge, "The help of gauge.")
+        let exposition = try Self.exposition([gauge.reading("sign", [("minus", -7), ("plus", 3.25)])])
+        #expect(exposition.families.mapValues(\.kind) == ["gauge": "gauge"])
+        #expect(exposition.value("gauge", ["sign": "minus"]) == -7)
+        #expect(exposition.value("gauge", ["sign": "plus"]) == 3.25)
     }
 
     @Test(
@@ -112,61 +67,11 @@ import Testing
     func numbers(value: Double) throws {
         var text = ExpositionText()
         text.family("m", .gauge, help: "")
-        text.sample("m", value)
+        text.sample("m", [], value)
         text.sample("m", [("n", "nan")], .nan)
         let exposition = try Exposition(text.bytes)
         #expect(exposition.value("m") == value)
         #expect(exposition.value("m", ["n": "nan"])?.isNaN == true)
-    }
-
-    @Test("A metric that is created twice has one value, and a destroyed metric disappears")
-    func identity() throws {
-        let factory = Self.factory("m_total", "t_seconds")
-        let first = Counter(label: "m_total", dimensions: [("a", "1"), ("b", "2")], factory: factory)
-        let second = Counter(label: "m_total", dimensions: [("b", "2"), ("a", "1")], factory: factory)
-        first.increment()
-        second.increment()
-        first.increment(by: -1)
-        #expect(try Self.exposition(factory).value("m_total", ["a": "1", "b": "2"]) == 2)
-        first.reset()
-        #expect(try Self.exposition(factory).value("m_total", ["a": "1", "b": "2"]) == 0)
-        Timer(label: "t_seconds", factory: factory).destroy()
-        first.destroy()
-        #expect(try Self.exposition(factory).families.isEmpty)
-        // Incrementing a destroyed metric has no effect.
-        second.increment()
-    }
-
-    @Test("Concurrent increments are not lost, and a concurrent scrape is consistent")
-    func concurrent() async throws {
-        let factory = Self.factory("m_total", "f_total", "t_seconds")
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<4 {
-                group.addTask {
-                    let counter = Counter(label: "m_total", factory: factory)
-                    let floating = FloatingPointCounter(label: "f_total", factory: factory)
-                    let timer = Timer(label: "t_seconds", factory: factory)
-                    for _ in 0..<5000 {
-                        counter.increment()
-                        floating.increment(by: 0.5)
-                        timer.recordSeconds(1)
-                    }
-                }
-            }
-            group.addTask {
-                for _ in 0..<50 {
-                    let exposition = try Self.exposition(factory)
-                    let count = exposition.value("t_seconds_count")
-                    #expect(exposition.value("t_seconds_bucket", ["le": "+Inf"]) == count)
-                    #expect(exposition.value("t_seconds_sum") == count)
-                }
-            }
-            try await group.waitForAll()
-        }
-        let exposition = try Self.exposition(factory)
-        #expect(exposition.value("m_total") == 20_000)
-        #expect(exposition.value("f_total") == 10_000)
-        #expect(exposition.value("t_seconds_count") == 20_000)
     }
 
     @Test(

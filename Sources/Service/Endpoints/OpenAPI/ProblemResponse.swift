@@ -1,7 +1,7 @@
-internal import FoundationEssentials
-internal import HTTPServer
-internal import JSON
-internal import Schemas
+import FoundationEssentials
+import HTTPServer
+import JSON
+import Schemas
 
 /// The response of an operation with one of the problems that share a status.
 struct ProblemResponse {

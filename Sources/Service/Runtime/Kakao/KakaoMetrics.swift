@@ -1,55 +1,71 @@
-import CoreMetrics
-import Endpoints
-package import KakaoAPI
-package import PrometheusMetrics
+import KakaoAPI
+import Locking
 
-/// The counters of a server's calls to Kakao (`docs/metrics.md`).
+/// The counts of a server's calls to Kakao (`docs/metrics.md`).
 package final class KakaoMetrics: Sendable {
-    private static let requests = "kakao_push_kakao_requests_total"
-    private static let duration = "kakao_push_kakao_request_duration_seconds"
-
-    /// The counters of one call.
-    private struct Counters {
-        /// By the raw value of ``KakaoOutcome``.
-        let outcomes: [Counter]
-        let duration: Timer
-    }
-
-    private let factory = PrometheusFactory(
-        help: [
-            requests: "Finished calls to Kakao, by API and outcome.",
-            duration: "Duration of calls to Kakao in seconds, including the wait for a connection.",
-        ]
+    private static let duration = Metric(
+        "kakao_push_kakao_request_duration_seconds",
+        .histogram,
+        "Duration of calls to Kakao in seconds, including the wait for a connection."
     )
-    /// The counters by the names of the calls.
-    private let counters: [String: Counters]
+    private static let requests = Metric(
+        "kakao_push_kakao_requests_total",
+        .counter,
+        "Finished calls to Kakao, by API and outcome."
+    )
+    /// The upper bounds of the durations in seconds, from 1 ms to 10 s, the time limit of most calls to Kakao. Uploads
+    /// may take 30 s.
+    private static let upperBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+    private static let bounds = upperBounds.map(ExpositionText.number)
+    private static let outcomes = KakaoOutcome.allCases.sorted { $0.label < $1.label }
 
-    package init() {
-        let calls = KakaoCalls.all.map { [factory] call in
-            let counters = Counters(
-                outcomes: KakaoOutcome.allCases.map { outcome in
-                    Counter(
-                        label: Self.requests,
-                        dimensions: [("api", call.name), ("outcome", outcome.label)],
-                        factory: factory
-                    )
-                },
-                duration: Timer(label: Self.duration, dimensions: [("api", call.name)], factory: factory)
-            )
-            return (call.name, counters)
-        }
-        counters = Dictionary(uniqueKeysWithValues: calls)
+    /// The counts of one kind of call.
+    private struct Counts {
+        /// By the raw value of ``KakaoOutcome``.
+        var outcomes = [Int](repeating: 0, count: KakaoOutcome.allCases.count)
+        /// The number of durations up to each bound and above the one before; the last number is that of durations
+        /// above all bounds.
+        var durations = [Int](repeating: 0, count: upperBounds.count + 1)
+        /// The sum of the durations in seconds.
+        var seconds = 0.0
     }
+
+    /// The counts by the names of the calls. One lock covers all, so that the numbers of a histogram describe the same calls.
+    private let counts = Locked(
+        Dictionary(uniqueKeysWithValues: KakaoCalls.all.map { ($0.name, Counts()) })
+    )
 
     /// Counts a call. Callable from any thread.
-    package func count(_ call: KakaoCallReport) {
-        guard let counters = counters[call.name] else { return }
-        counters.outcomes[KakaoOutcome(call.error).rawValue].increment()
-        counters.duration.recordSeconds(call.duration.inSeconds)
+    func count(_ call: KakaoCallReport) {
+        let outcome = KakaoOutcome(call.error)
+        let seconds = call.duration.inSeconds
+        let bucket = Self.upperBounds.firstIndex { seconds <= $0 } ?? Self.upperBounds.count
+        counts.withLock { counts in
+            counts[call.name]?.outcomes[outcome.rawValue] += 1
+            counts[call.name]?.durations[bucket] += 1
+            counts[call.name]?.seconds += seconds
+        }
     }
 
-    /// Writes all counters in Prometheus's text format.
-    package func write(to text: inout ExpositionText) {
-        factory.write(to: &text)
+    /// Returns all counts, sorted by the labels.
+    func report() -> Monitoring.Report {
+        let counts = counts.withLock { $0 }.sorted { $0.key < $1.key }
+        return Monitoring.Report(metrics: [
+            Self.duration.reading(
+                counts.map { name, counts in
+                    (
+                        [("api", name)],
+                        Metric.Histogram(bounds: Self.bounds, counts: counts.durations, sum: counts.seconds)
+                    )
+                }
+            ),
+            Self.requests.reading(
+                counts.flatMap { name, counts in
+                    Self.outcomes.map {
+                        ([("api", name), ("outcome", $0.label)], Double(counts.outcomes[$0.rawValue]))
+                    }
+                }
+            ),
+        ])
     }
 }

@@ -1,5 +1,4 @@
 package import EventLoop
-package import PrometheusMetrics
 
 /// A metric that is read when Prometheus asks for it (`docs/metrics.md`).
 package struct Metric: Sendable {
@@ -10,7 +9,8 @@ package struct Metric: Sendable {
     fileprivate let kind: Kind
     fileprivate let help: String
 
-    package enum Kind: Sendable {
+    /// The kind, by the name of its type in Prometheus's text format.
+    package enum Kind: String, Sendable {
         /// A number that only grows during the life of the process.
         case counter
         /// A number that goes up and down.
@@ -58,19 +58,37 @@ package struct Metric: Sendable {
         Reading(metric: self, samples: samples.map { Sample(labels: $0.0, value: $0.1) })
     }
 
-    /// Returns the reading of a histogram, in seconds. Without samples, nothing is written.
-    package func reading(_ durations: [(Labels, DurationCounts)]) -> Reading {
-        Reading(metric: self, samples: durations.flatMap { Self.samples($0.0, $0.1) })
+    /// Durations in seconds, counted by size.
+    package struct Histogram: Sendable {
+        /// The upper bounds of the counts, as the label `le` shows them.
+        let bounds: [String]
+        /// The number of durations up to each bound and above the one before; the last number is that of durations
+        /// above all bounds.
+        let counts: [Int]
+        /// The sum of the durations.
+        let sum: Double
     }
 
-    private static func samples(_ labels: Labels, _ durations: DurationCounts) -> [Sample] {
-        let bounds = DurationCounts.upperBounds.map { String(Double($0) / 1000) } + ["+Inf"]
+    /// Returns the reading of a histogram, in seconds. Without samples, nothing is written.
+    package func reading(_ durations: [(Labels, DurationCounts)]) -> Reading {
+        let bounds = DurationCounts.upperBounds.map { String(Double($0) / 1000) }
+        return reading(
+            durations.map { ($0.0, Histogram(bounds: bounds, counts: $0.1.counts, sum: Double($0.1.sum) / 1000)) }
+        )
+    }
+
+    /// Returns the reading of a histogram. Without samples, nothing is written.
+    package func reading(_ histograms: [(Labels, Histogram)]) -> Reading {
+        Reading(metric: self, samples: histograms.flatMap { Self.samples($0.0, $0.1) })
+    }
+
+    private static func samples(_ labels: Labels, _ histogram: Histogram) -> [Sample] {
         var count = 0
-        var samples = zip(bounds, durations.counts).map { bound, own in
+        var samples = zip(histogram.bounds + ["+Inf"], histogram.counts).map { bound, own in
             count += own
             return Sample(suffix: "_bucket", labels: labels + [("le", bound)], value: Double(count))
         }
-        samples.append(Sample(suffix: "_sum", labels: labels, value: Double(durations.sum) / 1000))
+        samples.append(Sample(suffix: "_sum", labels: labels, value: histogram.sum))
         samples.append(Sample(suffix: "_count", labels: labels, value: Double(count)))
         return samples
     }
@@ -80,13 +98,7 @@ extension ExpositionText {
     /// Writes the family of a metric.
     package mutating func write(_ reading: Metric.Reading) {
         guard !reading.samples.isEmpty else { return }
-        let kind: ExpositionText.Kind =
-            switch reading.metric.kind {
-            case .counter: .counter
-            case .gauge: .gauge
-            case .histogram: .histogram
-            }
-        family(reading.metric.name, kind, help: reading.metric.help)
+        family(reading.metric.name, reading.metric.kind, help: reading.metric.help)
         for sample in reading.samples { self.sample(reading.metric.name + sample.suffix, sample.labels, sample.value) }
     }
 }

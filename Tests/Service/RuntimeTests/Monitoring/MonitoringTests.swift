@@ -1,4 +1,3 @@
-import PrometheusMetrics
 import Testing
 
 @testable import Runtime
