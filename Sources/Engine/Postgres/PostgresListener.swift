@@ -48,12 +48,7 @@ package actor PostgresListener {
         self.loop = loop
         self.logger = logger
         self.handler = handler
-        connection = ReconnectingConnection(
-            settings: settings,
-            loop: loop,
-            resolver: HostResolver(hosts: settings.hostsToResolve, loop: loop),
-            logger: logger
-        )
+        connection = ReconnectingConnection(settings: settings, loop: loop, logger: logger)
     }
 
     /// Starts to connect. Callable from any thread; returns at once. A started listener lives until ``shutdown()``.

@@ -76,10 +76,10 @@ import Testing
 
     @Test("Names need a resolver; paths and numeric addresses do not")
     func lookUps() {
-        #expect(HostResolver.withoutLookUp("/run/postgresql") == [])
-        #expect(HostResolver.withoutLookUp("127.0.0.1") == ["127.0.0.1"])
-        #expect(HostResolver.withoutLookUp("::1") == ["::1"])
-        #expect(HostResolver.withoutLookUp("localhost") == nil)
+        #expect(PostgresSettings.addressesWithoutLookUp(of: "/run/postgresql") == [])
+        #expect(PostgresSettings.addressesWithoutLookUp(of: "127.0.0.1") == ["127.0.0.1"])
+        #expect(PostgresSettings.addressesWithoutLookUp(of: "::1") == ["::1"])
+        #expect(PostgresSettings.addressesWithoutLookUp(of: "localhost") == nil)
     }
 
     @Test("Each host has its addresses, and an unknown name has none")
@@ -87,9 +87,8 @@ import Testing
         let group = try EventLoopGroup(count: 1)
         defer { group.shutdown() }
         func resolve(_ hosts: [String]) async throws -> [[String]?] {
-            let resolver = HostResolver(hosts: hosts, loop: group.loops[0])
-            return try await withCheckedThrowingContinuation { continuation in
-                Task { await resolver.resolve { continuation.resume(with: $0) } }
+            try await withCheckedThrowingContinuation { continuation in
+                PostgresSettings.resolve(hosts, on: group.loops[0]) { continuation.resume(with: $0) }
             }
         }
         let found = try await resolve(["localhost", "/tmp", "name.invalid"])

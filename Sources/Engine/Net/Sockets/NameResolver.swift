@@ -75,6 +75,27 @@ package final class NameResolver: Sendable {
         await withCheckedContinuation { continuation in answer(host) { continuation.resume(returning: $0) } }
     }
 
+    /// Calls `body` on `loop` with the addresses of several hosts, each of which is looked up anew.
+    ///
+    /// - Parameter hosts: At least one.
+    package func lookUpAnew(
+        _ hosts: Set<String>,
+        on loop: EventLoop,
+        _ body: @escaping @Sendable ([String: Answer]) -> Void
+    ) {
+        let answers = Locked<[String: Answer]>([:])
+        for host in hosts {
+            forget(host)
+            addresses(of: host, on: loop) { answer in
+                let all = answers.withLock { answers in
+                    answers[host] = answer
+                    return answers.count == hosts.count ? answers : nil
+                }
+                if let all { body(all) }
+            }
+        }
+    }
+
     private func answer(_ host: String, _ receive: @escaping @Sendable (Answer) -> Void) {
         if let address = SocketAddress(host) { return receive(.success([address])) }
         let now = Self.now

@@ -51,7 +51,6 @@ actor PostgresConnection {
     /// Released with the last event: until then the owner and the connection retain each other. A weak reference would
     /// make every retain of either slow.
     private var handler: (@Sendable (Event) -> Void)?
-    private let resolver: HostResolver
     private let notices: NoticeLog
 
     var phase = Phase.new
@@ -67,13 +66,11 @@ actor PostgresConnection {
     init(
         settings: PostgresSettings,
         loop: EventLoop,
-        resolver: HostResolver,
         logger: Logger,
         handler: @escaping @Sendable (Event) -> Void
     ) {
         self.settings = settings
         self.loop = loop
-        self.resolver = resolver
         self.logger = logger
         self.handler = handler
         notices = NoticeLog(logger: logger)
@@ -103,8 +100,8 @@ actor PostgresConnection {
         timer = loop.schedule(after: settings.connectTimeout) {
             self.assumeIsolated { $0.close(PostgresError(.unavailable, detail: "the attempt to connect timed out")) }
         }
-        resolver.assumeIsolated { resolver in
-            resolver.resolve { found in self.assumeIsolated { $0.resolved(found) } }
+        PostgresSettings.resolve(settings.hostsToResolve, on: loop) { found in
+            self.assumeIsolated { $0.resolved(found) }
         }
     }
 

@@ -10,7 +10,6 @@ final class ReconnectingConnection: @unchecked Sendable {
 
     private let settings: PostgresSettings
     private let loop: EventLoop
-    private let resolver: HostResolver
     private let logger: Logger
     /// Released by ``close(_:)``: until then the owner and this object retain each other.
     private var handler: (@Sendable (PostgresConnection.Event) -> Void)?
@@ -21,11 +20,9 @@ final class ReconnectingConnection: @unchecked Sendable {
     private var retryTimer: TimerID?
     private var openings = 0
 
-    /// - Parameter resolver: A resolver of `loop`.
-    init(settings: PostgresSettings, loop: EventLoop, resolver: HostResolver, logger: Logger) {
+    init(settings: PostgresSettings, loop: EventLoop, logger: Logger) {
         self.settings = settings
         self.loop = loop
-        self.resolver = resolver
         self.logger = logger
     }
 
@@ -97,7 +94,6 @@ final class ReconnectingConnection: @unchecked Sendable {
         let connection = PostgresConnection(
             settings: settings,
             loop: loop,
-            resolver: resolver,
             logger: logger,
             handler: handler
         )

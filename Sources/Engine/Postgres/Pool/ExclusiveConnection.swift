@@ -16,7 +16,6 @@ actor ExclusiveConnection {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let settings: PostgresSettings
-    private let resolver: HostResolver
     private let counts: PoolCounts
     private let logger: Logger
     /// Released with the last event.
@@ -37,14 +36,12 @@ actor ExclusiveConnection {
     init(
         settings: PostgresSettings,
         loop: EventLoop,
-        resolver: HostResolver,
         counts: PoolCounts,
         logger: Logger,
         handler: @escaping @Sendable (ExclusiveConnection, Event) -> Void
     ) {
         self.settings = settings
         self.loop = loop
-        self.resolver = resolver
         self.counts = counts
         self.logger = logger
         self.handler = handler
@@ -74,7 +71,6 @@ actor ExclusiveConnection {
         let connection = PostgresConnection(
             settings: settings,
             loop: loop,
-            resolver: resolver,
             logger: logger
         ) { event in self.assumeIsolated { $0.happened(event) } }
         self.connection = connection

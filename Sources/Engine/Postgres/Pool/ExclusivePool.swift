@@ -19,7 +19,6 @@ actor ExclusivePool {
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 
     private let settings: PostgresSettings
-    private let resolver: HostResolver
     private let counts: PoolCounts
     private let logger: Logger
 
@@ -37,16 +36,9 @@ actor ExclusivePool {
     var waitingCount: Int { waiters.count }
 
     /// - Parameter counts: The counts of the pool.
-    init(
-        settings: PostgresSettings,
-        loop: EventLoop,
-        resolver: HostResolver,
-        counts: PoolCounts,
-        logger: Logger
-    ) {
+    init(settings: PostgresSettings, loop: EventLoop, counts: PoolCounts, logger: Logger) {
         self.settings = settings
         self.loop = loop
-        self.resolver = resolver
         self.counts = counts
         self.logger = logger
     }
@@ -134,7 +126,6 @@ actor ExclusivePool {
         let connection = ExclusiveConnection(
             settings: settings,
             loop: loop,
-            resolver: resolver,
             counts: counts,
             logger: logger
         ) { connection, event in

@@ -53,7 +53,6 @@ actor PipelinedConnection {
         kind: Kind,
         settings: PostgresSettings,
         loop: EventLoop,
-        resolver: HostResolver,
         counts: PoolCounts,
         logger: Logger
     ) {
@@ -61,7 +60,7 @@ actor PipelinedConnection {
         self.loop = loop
         self.counts = counts
         self.logger = logger
-        connection = ReconnectingConnection(settings: settings, loop: loop, resolver: resolver, logger: logger)
+        connection = ReconnectingConnection(settings: settings, loop: loop, logger: logger)
     }
 
     /// The wait that a further statement can expect, compared with other pipelines.

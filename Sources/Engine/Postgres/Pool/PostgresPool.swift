@@ -27,7 +27,6 @@ package final class PostgresPool: Sendable {
     package init(settings: PostgresSettings, loop: EventLoop, logger: Logger) {
         self.loop = loop
         self.settings = settings
-        let resolver = HostResolver(hosts: settings.hostsToResolve, loop: loop)
         let counts = counts
         func pipelines(_ kind: PipelinedConnection.Kind) -> [PipelinedConnection] {
             var settings = settings
@@ -35,19 +34,12 @@ package final class PostgresPool: Sendable {
             settings.plansOnce = kind == .writes
             let count = kind == .reads ? settings.readConnections : settings.writeConnections
             return (0..<max(1, count)).map { _ in
-                PipelinedConnection(
-                    kind: kind,
-                    settings: settings,
-                    loop: loop,
-                    resolver: resolver,
-                    counts: counts,
-                    logger: logger
-                )
+                PipelinedConnection(kind: kind, settings: settings, loop: loop, counts: counts, logger: logger)
             }
         }
         reads = pipelines(.reads)
         writes = pipelines(.writes)
-        exclusive = ExclusivePool(settings: settings, loop: loop, resolver: resolver, counts: counts, logger: logger)
+        exclusive = ExclusivePool(settings: settings, loop: loop, counts: counts, logger: logger)
     }
 
     /// Returns the pool's numbers. Callable from any thread.

@@ -59,6 +59,23 @@ import Testing
         }
     }
 
+    @Test("Several names are looked up anew at once, each with its own answer")
+    func several() async throws {
+        let lookUps = LookUps()
+        let resolver = lookUps.resolver
+        let group = try EventLoopGroup(count: 1)
+        defer { group.shutdown() }
+        for count in 1...2 {
+            let answers = await withCheckedContinuation { continuation in
+                resolver.lookUpAnew(["known", "unknown"], on: group.loops[0]) { continuation.resume(returning: $0) }
+            }
+            #expect(answers.count == 2)
+            #expect((try? answers["known"]?.get())?.isEmpty == false)
+            #expect((try? answers["unknown"]?.get()) == nil)
+            #expect(lookUps.count(of: "known") == count && lookUps.count(of: "unknown") == count)
+        }
+    }
+
     @Test("More names than are kept are resolved nevertheless")
     func manyNames() async throws {
         let resolver = LookUps().resolver
