@@ -88,7 +88,8 @@ struct ServingService: Service {
     /// Runs the work in the background, which ends when the server shuts down.
     private func work() async {
         await withDiscardingTaskGroup { group in
-            for service in features.flatMap({ $0.makeServices() }) {
+            let services = features.flatMap { $0.makeServices() + $0.retentions.map { $0.worker(context) } }
+            for service in services {
                 group.addTask { try? await service.run() }
             }
         }

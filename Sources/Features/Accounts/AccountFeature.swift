@@ -134,13 +134,13 @@ package struct AccountFeature: Feature {
     package func makeServices() -> [any Service] {
         let background = server.background
         let unlinks = unlinker(background, .background).worker(on: background, pace: server.pace)
-        guard let vault, let refresher = refresher(background, .background) else { return [unlinks] }
-        let results = LoginResultStore(pool: background.pool, vault: vault)
-        return [
-            unlinks,
-            refresher.renewer(pace: server.pace),
-            results.cleaner(on: background.loop, pace: server.pace, logger: server.logger),
-        ]
+        guard let refresher = refresher(background, .background) else { return [unlinks] }
+        return [unlinks, refresher.renewer(pace: server.pace)]
+    }
+
+    package var retentions: [Retention] {
+        guard vault != nil else { return [] }
+        return [Retention("remove-old-logins", .delete { DeleteExpiredLoginResults(limit: $0) })]
     }
 }
 

@@ -74,16 +74,24 @@ package struct CallbackFeature: Feature {
 
     package func makeServices() -> [any Service] {
         let background = server.background
-        let housekeeper = CallHousekeeper(pool: background.pool, settings: settings, logger: server.logger)
-            .worker(on: background.loop, pace: server.pace)
-        guard let journal = server.journal else { return [housekeeper] }
+        guard let journal = server.journal else { return [] }
         let replayer = JournalReplayer(
             journal: journal,
             store: store(background),
             loop: background.loop,
             logger: server.logger
         )
-        return [housekeeper, replayer.worker()]
+        return [replayer.worker()]
+    }
+
+    package var retentions: [Retention] {
+        [
+            Retention(
+                "remove-old-calls",
+                .delete { DeleteOldLinkCallbacks(retentionDays: settings.retentionDays, limit: $0) },
+                .delete { DeleteOldEvents(retentionDays: settings.eventRetentionDays, limit: $0) }
+            )
+        ]
     }
 
     private func store(_ loop: LoopServices) -> ReceivedCallStore {

@@ -173,3 +173,24 @@ extension StoredCall<KakaoEvent> {
         self.init(call: event, storedAt: storedAt)
     }
 }
+
+/// Deletes up to `limit` events that were received more than `retentionDays` ago, the oldest first. Skips rows that
+/// another server is deleting.
+struct DeleteOldEvents: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM events
+        WHERE key IN (
+            SELECT key
+            FROM events
+            WHERE id < uuid_v7_floor(now() - make_interval(days => $1))
+            ORDER BY id
+            LIMIT $2
+            FOR UPDATE SKIP LOCKED
+        )
+        """
+
+    let retentionDays: Int
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int32(Int32(clamping: retentionDays)), .int64(Int64(limit))] }
+}

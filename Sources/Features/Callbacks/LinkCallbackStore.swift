@@ -243,3 +243,24 @@ extension StoredCall<LinkCallback> {
         self.init(call: callback, storedAt: storedAt)
     }
 }
+
+/// Deletes up to `limit` link callbacks that were received more than `retentionDays` ago, the oldest first. Skips rows
+/// that another server is deleting.
+struct DeleteOldLinkCallbacks: PostgresStatement {
+    static let sql: SQL = """
+        DELETE FROM link_callbacks
+        WHERE key IN (
+            SELECT key
+            FROM link_callbacks
+            WHERE id < uuid_v7_floor(now() - make_interval(days => $1))
+            ORDER BY id
+            LIMIT $2
+            FOR UPDATE SKIP LOCKED
+        )
+        """
+
+    let retentionDays: Int
+    let limit: Int
+
+    var parameters: [PostgresValue] { [.int32(Int32(clamping: retentionDays)), .int64(Int64(limit))] }
+}

@@ -90,17 +90,15 @@ package struct DeviceFeature: Feature {
                 pace: server.pace,
                 logger: logger
             ),
-            BackgroundWorker.cleanup("remove-old-withdrawals", on: loop.loop, pace: server.pace, logger: logger) {
-                worker in
-                try await worker.delete(inStepsOf: DeviceWebhooks.cleanupRows) {
-                    try await loop.pool.write(
-                        DeleteOldDeviceWithdrawals(
-                            retentionDays: WebhookSource.retentionDays,
-                            limit: DeviceWebhooks.cleanupRows
-                        )
-                    )
-                }
-            },
+        ]
+    }
+
+    package var retentions: [Retention] {
+        [
+            Retention(
+                "remove-old-withdrawals",
+                .delete { DeleteOldDeviceWithdrawals(retentionDays: WebhookSource.retentionDays, limit: $0) }
+            )
         ]
     }
 }

@@ -8,9 +8,6 @@ import Schemas
 
 /// The webhooks about withdrawn devices.
 enum DeviceWebhooks {
-    /// The number of records of withdrawn devices that one statement deletes.
-    static let cleanupRows = 1000
-
     static func source() -> WebhookSource {
         WebhookSource("devices", [.deviceWithdrawn], key: .bigint, ListDeviceWebhooks.self)
     }

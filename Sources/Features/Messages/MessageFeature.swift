@@ -82,15 +82,12 @@ package struct MessageFeature: Feature {
             progress: progress,
             logger: server.logger
         )
-        let housekeeper = MessageHousekeeper(
-            pool: loop.pool,
-            retentionDays: settings.retentionDays,
-            logger: server.logger
-        )
-        return [
-            sender, notices.servers.worker(logger: server.logger),
-            housekeeper.worker(on: loop.loop, pace: server.pace),
-        ]
+        return [sender, notices.servers.worker(logger: server.logger)]
+    }
+
+    package var retentions: [Retention] {
+        let store = MessageStore(pool: server.background.pool, quotas: settings.quotas)
+        return [store.retention(days: settings.retentionDays)]
     }
 
     package var channels: [String] { [notices.servers.channel] }

@@ -5,7 +5,23 @@ import Postgres
 ///
 /// Several servers may do so concurrently: rows that another server is removing are skipped.
 struct HousekeepingStore: Sendable {
+    /// The number of batches or claims that one statement deletes.
+    private static let rows = 1000
+    /// Parts of pushes, with up to 50,000 users each.
+    private static let parts = 5
+
     let pool: PostgresPool
+
+    /// Removes all pushes that finished more than `retentionDays` ago, with their rows.
+    func removeExpiredPushes(retentionDays: Int, _ worker: BackgroundWorker) async throws {
+        while !worker.isStopping, let push = try await expiredPush(retentionDays: retentionDays) {
+            for (table, step) in [(Table.batches, Self.rows), (.claims, Self.rows), (.parts, Self.parts)] {
+                try await worker.delete(inStepsOf: step) { try await remove(table, of: push, limit: step) }
+            }
+            guard !worker.isStopping else { return }
+            try await remove(push)
+        }
+    }
 
     /// Picks the push that finished first of those that finished more than `retentionDays` ago. From then on it cannot
     /// be retried.

@@ -93,16 +93,23 @@ package struct PushFeature: Feature {
             notices: notices,
             logger: server.logger
         )
-        let housekeeper = PushHousekeeper(
-            store: HousekeepingStore(pool: background.pool),
-            pushes: PushStore(pool: background.pool, settings),
-            audiences: AudienceStore(pool: background.pool),
-            retentionDays: settings.retentionDays,
-            logger: server.logger
-        )
         return [
-            sender, preparer.worker(on: background.loop), housekeeper.worker(on: background.loop, pace: server.pace),
-            notices.servers.worker(logger: server.logger), events,
+            sender, preparer.worker(on: background.loop), notices.servers.worker(logger: server.logger), events,
+        ]
+    }
+
+    package var retentions: [Retention] {
+        [
+            Retention(
+                "remove-old-pushes",
+                .run { _, pool in try await PushStore(pool: pool, settings).expireProposals() },
+                .run { worker, pool in
+                    let store = HousekeepingStore(pool: pool)
+                    try await store.removeExpiredPushes(retentionDays: settings.retentionDays, worker)
+                },
+                // Each with up to 1,000 users.
+                .delete(100) { DeleteUnusedAudienceParts(limit: $0) }
+            )
         ]
     }
 

@@ -99,14 +99,11 @@ package struct SharingFeature: Feature {
 
     package func makeServices() -> [any Service] {
         let background = server.background
-        let counter = ShareEventCounter(
-            statistics: StatisticsStore(pool: background.pool),
-            shares: shares(background),
-            logger: server.logger
-        )
-        return [
-            counter.worker(on: background.loop, pace: server.pace),
-            counter.visitCleaner(on: background.loop, pace: server.pace),
-        ]
+        let counter = ShareEventCounter(statistics: StatisticsStore(pool: background.pool), logger: server.logger)
+        return [counter.worker(on: background.loop, pace: server.pace)]
+    }
+
+    package var retentions: [Retention] {
+        [Retention("remove-old-visits", every: .seconds(300), .delete(5000) { DeleteOldVisits(limit: $0) })]
     }
 }

@@ -18,9 +18,6 @@ package struct StatusFeature: Feature {
     /// The paths that do not need the database.
     package static let openPaths = HealthRoutes.paths + [MetricsRoutes.path, StatusRoutes.path, OpenAPIRoutes.path]
 
-    /// The number of records that one statement deletes.
-    private static let rows = 1000
-
     private let server: ServerContext
     private let settings: AuditSettings
     private let status: StatusRoutes
@@ -55,22 +52,19 @@ package struct StatusFeature: Feature {
     }
 
     package func makeServices() -> [any Service] {
-        let (background, settings) = (server.background, settings)
+        let background = server.background
         return [
             KakaoCallCount(availability: server.availability).worker(on: background, logger: server.logger),
             server.senderControl.haltRecorder(server.availability, on: background.loop, logger: server.logger),
-            BackgroundWorker.cleanup(
+        ]
+    }
+
+    package var retentions: [Retention] {
+        [
+            Retention(
                 "remove-old-audit-records",
-                on: background.loop,
-                pace: server.pace,
-                logger: server.logger
-            ) { worker in
-                try await worker.delete(inStepsOf: Self.rows) {
-                    try await background.pool.write(
-                        DeleteOldAuditRecords(retentionDays: settings.retentionDays, limit: Self.rows)
-                    )
-                }
-            },
+                .delete { DeleteOldAuditRecords(retentionDays: settings.retentionDays, limit: $0) }
+            )
         ]
     }
 }

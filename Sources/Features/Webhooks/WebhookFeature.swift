@@ -15,9 +15,6 @@ package struct WebhookFeature: Feature {
     /// The maximum number of connections to the endpoint.
     package static let maximumConnections = 16
 
-    /// The number of rows that one statement deletes.
-    private static let cleanupRows = 1000
-
     /// The time for which a server shows the same lags: a statement for each source is much for an idle server.
     private static let lagLifetime = Duration.seconds(60)
 
@@ -108,23 +105,7 @@ package struct WebhookFeature: Feature {
 
     package func makeServices() -> [any Service] {
         let (background, logger) = (server.background, server.logger)
-        let cleaner = BackgroundWorker.cleanup(
-            "remove-old-webhooks",
-            on: background.loop,
-            every: settings.intervals.cleanup,
-            pace: server.pace,
-            logger: logger
-        ) { worker in
-            // A server that was killed may have had the endpoint when this one started.
-            if endpoint == nil { try await WebhookStore(pool: background.pool).removeEndpoint() }
-            try await worker.delete(inStepsOf: Self.cleanupRows) {
-                try await background.pool.write(
-                    DeleteOldFailedWebhooks(retentionDays: WebhookSource.retentionDays, limit: Self.cleanupRows)
-                )
-            }
-            try await background.pool.write(DeleteOldMarks())
-        }
-        guard let endpoint else { return [cleaner] }
+        guard let endpoint else { return [] }
         let deliverer = WebhookDeliverer(
             store: endpoint.store,
             sender: endpoint.sender,
@@ -135,7 +116,22 @@ package struct WebhookFeature: Feature {
             outcomes: outcomes.on(background.loop),
             logger: logger
         )
-        return [deliverer, endpoint.notices.worker(logger: logger), cleaner] + deliverer.workers(pace: server.pace)
+        return [deliverer, endpoint.notices.worker(logger: logger)] + deliverer.workers(pace: server.pace)
+    }
+
+    package var retentions: [Retention] {
+        [
+            Retention(
+                "remove-old-webhooks",
+                every: settings.intervals.cleanup,
+                .run { _, pool in
+                    // A server that was killed may have had the endpoint when this one started.
+                    if endpoint == nil { try await WebhookStore(pool: pool).removeEndpoint() }
+                },
+                .delete { DeleteOldFailedWebhooks(retentionDays: WebhookSource.retentionDays, limit: $0) },
+                .run { _, pool in try await pool.write(DeleteOldMarks()) }
+            )
+        ]
     }
 
     package func apply(_ settings: WebhookSettings) {

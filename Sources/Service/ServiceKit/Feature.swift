@@ -23,6 +23,9 @@ package protocol Feature: Sendable {
     /// Makes the work in the background, once. It starts when the database is ready, and stops with the last requests.
     func makeServices() -> [any Service]
 
+    /// The cleanup of the feature's tables, which runs as the work in the background does.
+    var retentions: [Retention] { get }
+
     /// Applies the settings after a reload. Only those that can be reloaded have changed.
     func apply(_ settings: Configuration)
 
@@ -39,6 +42,7 @@ package protocol Feature: Sendable {
 extension Feature {
     package func prepare() async throws {}
     package func makeServices() -> [any Service] { [] }
+    package var retentions: [Retention] { [] }
     package func apply(_ settings: Configuration) {}
     package var webhookSources: [WebhookSource] { [] }
     package var channels: [String] { [] }

@@ -40,11 +40,10 @@ import Testing
             let store = MessageStore(pool: database.pool, quotas: MessageQuotaSettings())
             let message = NewMessage(sender: 1, receivers: .users([2]), content: .custom(7, args: nil))
             _ = try await store.create(message, nil, response: [], now: Date())
-            let housekeeper = MessageHousekeeper(pool: database.pool, retentionDays: 1, logger: quietLogger)
-            try await housekeeper.finish()
+            try await store.endAbandoned()
             #expect(try await database.count("messages WHERE state = 'done'") == 0)
             try await database.pool.write(DeleteReceiversOfUser(userID: 2))
-            try await housekeeper.finish()
+            try await store.endAbandoned()
             #expect(try await database.count("messages WHERE state = 'done'") == 1)
         }
     }

@@ -388,12 +388,12 @@ import Testing
             for name in ["all", "some"] {
                 #expect(try await office.service.api.delete("/v1/audiences/\(name)").status == 204)
             }
-            #expect(try await AudienceStore(pool: office.database.pool).removeUnusedParts(limit: 100) == 0)
+            #expect(try await office.database.pool.write(DeleteUnusedAudienceParts(limit: 100)) as Int == 0)
             #expect(try await office.approver.control(push, "approve") == 200)
             try await office.creator.waitUntilDone(push)
             #expect(office.kakao.reachedOnce(1...8))
             #expect(office.kakao.sandbox.reached(marker: "m").times == 8)
-            #expect(try await AudienceStore(pool: office.database.pool).removeUnusedParts(limit: 100) == 2)
+            #expect(try await office.database.pool.write(DeleteUnusedAudienceParts(limit: 100)) as Int == 2)
         }
     }
 

@@ -260,13 +260,13 @@ import Testing
             let second = try await service.api.create(["everyone": true], gcm(), more)
             try await Self.store([9], as: "some", service)
             let pool = service.database.pool
-            #expect(try await AudienceStore(pool: pool).removeUnusedParts(limit: 100) == 0)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 100)) as Int == 0)
             #expect(try await HousekeepingStore(pool: pool).expiredPush(retentionDays: 30) == nil)
             try await pool.write("UPDATE pushes SET send_at = now() WHERE state = 'scheduled'")
             try await Self.nudge(service)
             try await service.api.waitUntilDone(second)
             #expect(Self.reached(1...10, "m", service) == Set(6...10))
-            #expect(try await AudienceStore(pool: pool).removeUnusedParts(limit: 100) == 1)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 100)) as Int == 1)
             #expect(
                 try await HousekeepingStore(pool: pool).expiredPush(retentionDays: 30)?.lowercased.description
                     == Self.id(first).string

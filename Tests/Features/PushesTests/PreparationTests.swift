@@ -111,13 +111,13 @@ import Testing
             #expect(try await service.api.put("/v1/audiences/a", Array("1\n2\n".utf8)).status == 201)
             let push = try await service.api.create(["audience": "a"], gcm(), ["send_at": "2099-01-01T00:00:00Z"])
             #expect(try await service.api.put("/v1/audiences/a", Array("3\n4\n".utf8)).status == 200)
-            let store = AudienceStore(pool: service.database.pool)
-            #expect(try await store.removeUnusedParts(limit: 100) == 0)
+            let pool = service.database.pool
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 100)) as Int == 0)
             try await service.database.pool.write("UPDATE pushes SET send_at = now()")
             try await service.api.waitUntilDone(push)
             #expect(service.kakao.reachedOnce([1, 2]))
             #expect(service.kakao.sandbox.reached(marker: "m").times == 2)
-            #expect(try await store.removeUnusedParts(limit: 100) == 1)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 100)) as Int == 1)
         }
     }
 

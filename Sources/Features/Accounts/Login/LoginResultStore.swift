@@ -1,8 +1,6 @@
 import Crypto
 import Endpoints
-import EventLoop
 import FoundationEssentials
-import Logging
 import Postgres
 import Runtime
 
@@ -15,8 +13,6 @@ struct LoginResultStore: Sendable {
     /// The number of attempts to claim a code whose connections are lost.
     private static let claimAttempts = 4
     private static let claimDelay = RetryDelay(first: .milliseconds(100), longest: .seconds(1))
-    /// The number of rows that one statement deletes.
-    private static let rows = 1000
 
     let pool: PostgresPool
     let vault: TokenVault
@@ -90,15 +86,6 @@ struct LoginResultStore: Sendable {
             else { return nil }
             try await transaction.record(record(userID))
             return json
-        }
-    }
-
-    /// Returns the worker that deletes results that have expired.
-    func cleaner(on loop: EventLoop, pace: PollPace, logger: Logger) -> BackgroundWorker {
-        .cleanup("remove-old-logins", on: loop, pace: pace, logger: logger) { worker in
-            try await worker.delete(inStepsOf: Self.rows) {
-                try await pool.write(DeleteExpiredLoginResults(limit: Self.rows))
-            }
         }
     }
 

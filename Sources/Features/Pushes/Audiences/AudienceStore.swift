@@ -66,17 +66,6 @@ struct AudienceStore: Sendable {
     func delete(_ name: AudienceName, recording record: AuditRecord?) async throws -> Bool {
         try await pool.write(DeleteAudience(name: name), recording: record) > 0
     }
-
-    /// Deletes parts that belong to no audience and to no unfinished push. Returns their number, which is lower than
-    /// `limit` if no more are left, or if another server is deleting the rest.
-    ///
-    /// The parts of an upload in flight are invisible until an audience has them. The statement that creates a push
-    /// reads the audience `FOR SHARE`, so that its parts cannot be deleted meanwhile (`0003_audiences.sql`).
-    ///
-    /// - Parameter limit: The maximum number of parts to delete, of up to a thousand users each.
-    func removeUnusedParts(limit: Int) async throws -> Int {
-        try await pool.write(DeleteUnusedAudienceParts(limit: limit))
-    }
 }
 
 extension Audience {
@@ -189,7 +178,11 @@ struct DeleteAudience: PostgresStatement {
     var parameters: [PostgresValue] { [.text(name.text)] }
 }
 
-/// Deletes parts that belong to no audience and to no unfinished push.
+/// Deletes up to `limit` parts, of up to a thousand users each, that belong to no audience and to no unfinished push.
+/// They are fewer if no more are left, or if another server is deleting the rest.
+///
+/// The parts of an upload in flight are invisible until an audience has them. The statement that creates a push reads
+/// the audience `FOR SHARE`, so that its parts cannot be deleted meanwhile (`0003_audiences.sql`).
 ///
 /// Skips from one `parts_id` to the next by the key, because each has thousands of rows.
 struct DeleteUnusedAudienceParts: PostgresStatement {

@@ -71,11 +71,6 @@ final class ShareStore: Sendable {
             after = try await pool.write(statement).first
         }
     }
-
-    /// Deletes up to `limit` visits that no longer matter. Returns their number.
-    func removeOldVisits(limit: Int) async throws -> Int {
-        try await pool.write(DeleteOldVisits(limit: limit))
-    }
 }
 
 /// A visit of a share's landing address.

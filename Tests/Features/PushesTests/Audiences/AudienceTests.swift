@@ -337,9 +337,9 @@ import Testing
     func unusedParts() async throws {
         try await withService { service in
             let (api, database) = (service.api, service.database)
-            let store = AudienceStore(pool: database.pool)
+            let pool = database.pool
             #expect(try await Self.upload(api, "kept", 1...1500) == 201)
-            #expect(try await store.removeUnusedParts(limit: 100) == 0)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 100)) as Int == 0)
             #expect(try await Self.upload(api, "pinned", 1...2500) == 201)
             let push = try await api.push([1])
             let id = try #require(UUID(uuidString: String(push.split(separator: "/").last ?? "")))
@@ -362,9 +362,9 @@ import Testing
             for state in ["scheduled", "preparing", "paused", "halted", "sending"] {
                 try await set(state)
                 // Each step removes one unused part. Those of the push are kept.
-                #expect(try await store.removeUnusedParts(limit: 1) == 1, "\(state)")
+                #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 1)) as Int == 1, "\(state)")
             }
-            #expect(try await store.removeUnusedParts(limit: 100) == 0)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 100)) as Int == 0)
             #expect(try await database.count("audience_parts") == 2 + 3 + 1)
             // An upload in progress is not affected, and leaves no parts behind.
             let body = Self.lines([8, 9])
@@ -372,12 +372,12 @@ import Testing
             try upload.send(Array(body.dropLast()))
             try await Self.isUnderWay(service, 1)
             try await set("canceled")
-            #expect(try await store.removeUnusedParts(limit: 2) == 2)
-            #expect(try await store.removeUnusedParts(limit: 2) == 1)
-            #expect(try await store.removeUnusedParts(limit: 2) == 0)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 2)) as Int == 2)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 2)) as Int == 1)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 2)) as Int == 0)
             try upload.send(body.suffix(1))
             #expect(try await upload.answer().hasPrefix("HTTP/1.1 201 "))
-            #expect(try await store.removeUnusedParts(limit: 2) == 0)
+            #expect(try await pool.write(DeleteUnusedAudienceParts(limit: 2)) as Int == 0)
             #expect(try await Self.users(database, "kept") == Array(1...1500))
             #expect(try await Self.users(database, "new") == [8, 9])
         }

@@ -1,35 +1,26 @@
-import EventLoop
 import FoundationEssentials
-import Logging
 import Postgres
 import Runtime
 
-/// Ends messages that no server has ended, and deletes old messages and the quotas of past days.
-struct MessageHousekeeper: Sendable {
-    /// The number of rows that one statement deletes.
-    private static let rows = 1000
+extension MessageStore {
     /// The number of messages that one statement deletes, each with up to 10,000 receivers.
-    private static let messages = 10
+    private static let deletedMessages = 10
+    /// The number of messages that one statement ends.
+    private static let endedMessages = 1000
 
-    let pool: PostgresPool
-    let retentionDays: Int
-    let logger: Logger
-
-    func worker(on loop: EventLoop, pace: PollPace) -> BackgroundWorker {
-        .cleanup("remove-old-messages", on: loop, pace: pace, logger: logger) { worker in
-            try await finish()
-            try await worker.delete(inStepsOf: Self.messages) {
-                try await pool.write(DeleteOldMessages(days: retentionDays, limit: Self.messages))
-            }
-            try await worker.delete(inStepsOf: Self.rows) {
-                try await pool.write(DeleteOldMessageQuotas(limit: Self.rows))
-            }
-        }
+    /// Ends messages that no server has ended, and deletes old messages and the quotas of past days.
+    func retention(days: Int) -> Retention {
+        Retention(
+            "remove-old-messages",
+            .run { [self] _, _ in try await endAbandoned() },
+            .delete(Self.deletedMessages) { DeleteOldMessages(days: days, limit: $0) },
+            .delete { DeleteOldMessageQuotas(limit: $0) }
+        )
     }
 
     /// Ends messages whose last open receiver was erased, or whose last result no server has followed up.
-    func finish() async throws {
-        let ids = try await pool.read(FindFinishedMessages(limit: Self.rows))
+    func endAbandoned() async throws {
+        let ids = try await pool.read(FindFinishedMessages(limit: Self.endedMessages))
         if !ids.isEmpty { _ = try await pool.write(FinishMessages(ids: ids)) as [UUID] }
     }
 }
