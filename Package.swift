@@ -282,10 +282,10 @@ let package = Package(
         testSupport(
             "ServiceTesting",
             [
-                "Accounts", "CLibssl", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer", "Identity",
-                "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Net", "Postgres", "PrivatePostgres",
-                "Pushes", "Runtime", "Schemas", "Server", "Settings", "TestSupport", "Webhooks", httpTypes, logging,
-                serviceLifecycle, subprocess, systemPackage,
+                "Accounts", "CLibpq", "CLibssl", "Crypto", "Endpoints", "EventLoop", "HTTPClient", "HTTPServer",
+                "Identity", "JSON", "KakaoAPI", "KakaoSandbox", "Locking", "LogOutput", "Net", "Postgres",
+                "PrivatePostgres", "Pushes", "Runtime", "Schemas", "Server", "Settings", "TestSupport", "Webhooks",
+                httpTypes, logging, serviceLifecycle, subprocess, systemPackage,
             ]
         ),
         tests(

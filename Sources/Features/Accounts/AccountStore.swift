@@ -90,49 +90,45 @@ struct LookUpTokens: CoalescedStatement {
     var parameters: [PostgresValue] { [.int64s(userIDs)] }
 
     static func decode(_ row: PostgresRow) throws -> (place: Int, StoredTokens) {
-        let (
-            place, userID, state, reason, refreshedBy, appKey, scopes, tokens, keyID, endsAt, secondsLeft, isDue,
-            hasRefreshToken,
-            pause, isLeased, secondsSinceIssue, isTrusted
-        ) = try row.decode(
-            Int64.self,
-            Int64.self,
-            AccountState.self,
-            String?.self,
-            RefreshingSide.self,
-            AppKeyKind.self,
-            [String].self,
-            [UInt8]?.self,
-            String?.self,
-            Date?.self,
-            Double.self,
-            Bool.self,
-            Bool.self,
-            Double.self,
-            Bool.self,
-            Double.self,
-            Bool.self
-        )
-        var sealed: TokenVault.Sealed?
-        if let tokens, let keyID { sealed = TokenVault.Sealed(bytes: tokens, keyID: keyID) }
-        let stored = StoredTokens(
-            userID: userID,
-            state: state,
-            reason: reason,
-            refreshedBy: refreshedBy,
-            appKey: appKey,
-            scopes: scopes,
-            sealed: sealed,
-            accessTokenEndsAt: endsAt,
-            secondsLeft: secondsLeft,
-            isRefreshDue: isDue,
-            hasRefreshToken: hasRefreshToken,
-            pauseSeconds: pause,
-            isLeased: isLeased,
-            secondsSinceIssue: secondsSinceIssue,
-            isTrusted: isTrusted
-        )
-        return (Int(place), stored)
+        try row.decode { column in
+            let place = try column.next(Int64.self)
+            let userID = try column.next(Int64.self)
+            let state = try column.next(AccountState.self)
+            let reason = try column.next(String?.self)
+            let refreshedBy = try column.next(RefreshingSide.self)
+            let appKey = try column.next(AppKeyKind.self)
+            let scopes = try column.next([String].self)
+            let tokens = try column.next([UInt8]?.self)
+            let keyID = try column.next(String?.self)
+            let endsAt = try column.next(Date?.self)
+            let secondsLeft = try column.next(Double.self)
+            let isDue = try column.next(Bool.self)
+            let hasRefreshToken = try column.next(Bool.self)
+            let pause = try column.next(Double.self)
+            let isLeased = try column.next(Bool.self)
+            let secondsSinceIssue = try column.next(Double.self)
+            let isTrusted = try column.next(Bool.self)
+            var sealed: TokenVault.Sealed?
+            if let tokens, let keyID { sealed = TokenVault.Sealed(bytes: tokens, keyID: keyID) }
+            let stored = StoredTokens(
+                userID: userID,
+                state: state,
+                reason: reason,
+                refreshedBy: refreshedBy,
+                appKey: appKey,
+                scopes: scopes,
+                sealed: sealed,
+                accessTokenEndsAt: endsAt,
+                secondsLeft: secondsLeft,
+                isRefreshDue: isDue,
+                hasRefreshToken: hasRefreshToken,
+                pauseSeconds: pause,
+                isLeased: isLeased,
+                secondsSinceIssue: secondsSinceIssue,
+                isTrusted: isTrusted
+            )
+            return (Int(place), stored)
+        }
     }
 
     static func outputs(_ rows: PostgresRows, count: Int) throws -> [StoredTokens?] {
@@ -186,35 +182,23 @@ struct ListAccounts: PostgresStatement {
 
 extension Account {
     fileprivate init(_ row: PostgresRow) throws {
-        let (
-            userID, state, reason, appKey, refreshedBy, scopes, accessTokenEndsAt, refreshTokenEndsAt, createdAt,
-            linkedAt,
-            refreshedAt
-        ) = try row.decode(
-            Int64.self,
-            AccountState.self,
-            String?.self,
-            AppKeyKind.self,
-            RefreshingSide.self,
-            [String].self,
-            Date?.self,
-            Date?.self,
-            Date.self,
-            Date.self,
-            Date?.self
-        )
-        self.init(
-            userID: userID,
-            state: state,
-            reason: reason,
-            appKey: appKey,
-            refreshedBy: refreshedBy,
-            scopes: scopes,
-            accessTokenEndsAt: accessTokenEndsAt,
-            refreshTokenEndsAt: refreshTokenEndsAt,
-            createdAt: createdAt,
-            linkedAt: linkedAt,
-            refreshedAt: refreshedAt
+        self = try row.decode { try Account(&$0) }
+    }
+
+    /// Decodes the columns from `user_id` to `refreshed_at`.
+    init(_ column: inout ColumnCursor) throws {
+        try self.init(
+            userID: column.next(),
+            state: column.next(),
+            reason: column.next(),
+            appKey: column.next(),
+            refreshedBy: column.next(),
+            scopes: column.next(),
+            accessTokenEndsAt: column.next(),
+            refreshTokenEndsAt: column.next(),
+            createdAt: column.next(),
+            linkedAt: column.next(),
+            refreshedAt: column.next()
         )
     }
 }

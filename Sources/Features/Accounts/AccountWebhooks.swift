@@ -28,44 +28,18 @@ struct ListAccountWebhooks: WebhookStatement {
     let range: WebhookRange
 
     static func decode(_ row: PostgresRow) throws -> WebhookEvent {
-        let (
-            xid, eventAt, userID, state, reason, appKey, refreshedBy, scopes, accessTokenEndsAt, refreshTokenEndsAt,
-            createdAt, linkedAt, refreshedAt
-        ) = try row.decode(
-            String.self,
-            Date.self,
-            Int64.self,
-            AccountState.self,
-            String?.self,
-            AppKeyKind.self,
-            RefreshingSide.self,
-            [String].self,
-            Date?.self,
-            Date?.self,
-            Date.self,
-            Date.self,
-            Date?.self
-        )
-        let account = Account(
-            userID: userID,
-            state: state,
-            reason: reason,
-            appKey: appKey,
-            refreshedBy: refreshedBy,
-            scopes: scopes,
-            accessTokenEndsAt: accessTokenEndsAt,
-            refreshTokenEndsAt: refreshTokenEndsAt,
-            createdAt: createdAt,
-            linkedAt: linkedAt,
-            refreshedAt: refreshedAt
-        )
-        return WebhookEvent(
-            position: WebhookPosition(xid: xid, key: String(userID)),
-            type: state == .loginRequired ? .accountLoginRequired : nil,
-            happenedAt: eventAt,
-            storedAt: eventAt,
-            userID: userID,
-            data: Account.shape.json(account)
-        )
+        try row.decode { column in
+            let xid = try column.next(String.self)
+            let eventAt = try column.next(Date.self)
+            let account = try Account(&column)
+            return WebhookEvent(
+                position: WebhookPosition(xid: xid, key: String(account.userID)),
+                type: account.state == .loginRequired ? .accountLoginRequired : nil,
+                happenedAt: eventAt,
+                storedAt: eventAt,
+                userID: account.userID,
+                data: Account.shape.json(account)
+            )
+        }
     }
 }

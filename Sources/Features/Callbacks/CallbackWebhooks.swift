@@ -27,30 +27,17 @@ struct ListLinkCallbackWebhooks: WebhookStatement {
     let range: WebhookRange
 
     static func decode(_ row: PostgresRow) throws -> WebhookEvent {
-        let (xid, id, resourceID, chatType, hashChatID, templateID, args, signature, shareID, receivedAt, storedAt) =
-            try row.decode(
-                String.self,
-                UUID.self,
-                String?.self,
-                String.self,
-                String.self,
-                Int64?.self,
-                [UInt8].self,
-                String?.self,
-                UUID?.self,
-                Date.self,
-                Date.self
+        try row.decode { column in
+            let xid = try column.next(String.self)
+            let stored = try StoredCall<LinkCallback>(&column)
+            return WebhookEvent(
+                position: WebhookPosition(xid: xid, key: stored.call.id.lowercased),
+                type: .linkCallbackReceived,
+                happenedAt: stored.call.receivedAt,
+                storedAt: stored.storedAt,
+                data: LinkCallback.shape.json(stored)
             )
-        let stored = StoredCall<LinkCallback>(
-            (id, resourceID, chatType, hashChatID, templateID, args, signature, shareID, receivedAt, storedAt)
-        )
-        return WebhookEvent(
-            position: WebhookPosition(xid: xid, key: id.lowercased),
-            type: .linkCallbackReceived,
-            happenedAt: receivedAt,
-            storedAt: storedAt,
-            data: LinkCallback.shape.json(stored)
-        )
+        }
     }
 }
 
@@ -68,27 +55,18 @@ struct ListEventWebhooks: WebhookStatement {
     let range: WebhookRange
 
     static func decode(_ row: PostgresRow) throws -> WebhookEvent {
-        let (xid, key, id, type, userID, referrerType, payload, receivedAt, storedAt) = try row.decode(
-            String.self,
-            String.self,
-            UUID.self,
-            String.self,
-            Int64?.self,
-            String?.self,
-            [UInt8].self,
-            Date.self,
-            Date.self
-        )
-        let stored = StoredCall<KakaoEvent>(
-            (key, id, type, userID, referrerType, payload, receivedAt, storedAt)
-        )
-        return WebhookEvent(
-            position: WebhookPosition(xid: xid, key: id.lowercased),
-            type: type == KakaoEvent.unlinkType ? .userUnlinked : .accountEventReceived,
-            happenedAt: receivedAt,
-            storedAt: storedAt,
-            userID: userID,
-            data: KakaoEvent.shape.json(stored)
-        )
+        try row.decode { column in
+            let xid = try column.next(String.self)
+            let stored = try StoredCall<KakaoEvent>(&column)
+            let event = stored.call
+            return WebhookEvent(
+                position: WebhookPosition(xid: xid, key: event.id.lowercased),
+                type: event.type == KakaoEvent.unlinkType ? .userUnlinked : .accountEventReceived,
+                happenedAt: event.receivedAt,
+                storedAt: stored.storedAt,
+                userID: event.userID,
+                data: KakaoEvent.shape.json(stored)
+            )
+        }
     }
 }

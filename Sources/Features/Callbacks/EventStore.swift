@@ -141,35 +141,23 @@ struct ListEventsOfType: PostgresStatement {
 }
 
 extension StoredCall<KakaoEvent> {
-    /// The columns of an event, in the order of ``ListEvents``.
-    typealias EventColumns = (String, UUID, String, Int64?, String?, [UInt8], Date, Date)
-
     fileprivate init(_ row: PostgresRow) throws {
-        self.init(
-            try row.decode(
-                String.self,
-                UUID.self,
-                String.self,
-                Int64?.self,
-                String?.self,
-                [UInt8].self,
-                Date.self,
-                Date.self
-            )
-        )
+        self = try row.decode { try StoredCall(&$0) }
     }
 
-    init(_ columns: EventColumns) {
-        let (key, id, type, userID, referrerType, payload, receivedAt, storedAt) = columns
-        let event = KakaoEvent(
-            id: id,
+    /// Decodes the columns from `key` to `stored_at` of ``ListEvents``.
+    init(_ column: inout ColumnCursor) throws {
+        let key = try column.next(String.self)
+        let event = try KakaoEvent(
+            id: column.next(),
             key: key,
-            type: type,
-            userID: userID,
-            referrerType: referrerType,
-            payload: payload,
-            receivedAt: receivedAt
+            type: column.next(),
+            userID: column.next(),
+            referrerType: column.next(),
+            payload: column.next(),
+            receivedAt: column.next()
         )
+        let storedAt = try column.next(Date.self)
         self.init(call: event, storedAt: storedAt)
     }
 }

@@ -207,29 +207,21 @@ struct ListLinkCallbacks: PostgresStatement {
         ]
     }
     static func decode(_ row: PostgresRow) throws -> StoredCall<LinkCallback> {
-        StoredCall(
-            try row.decode(
-                UUID.self,
-                String?.self,
-                String.self,
-                String.self,
-                Int64?.self,
-                [UInt8].self,
-                String?.self,
-                UUID?.self,
-                Date.self,
-                Date.self
-            )
-        )
+        try row.decode { try StoredCall(&$0) }
     }
 }
 
 extension StoredCall<LinkCallback> {
-    /// The columns of a callback, in the order of ``ListLinkCallbacks``.
-    typealias CallbackColumns = (UUID, String?, String, String, Int64?, [UInt8], String?, UUID?, Date, Date)
-
-    init(_ columns: CallbackColumns) {
-        let (id, resourceID, chatType, hashChatID, templateID, args, signature, shareID, receivedAt, storedAt) = columns
+    /// Decodes the columns from `id` to `stored_at` of ``ListLinkCallbacks``.
+    init(_ column: inout ColumnCursor) throws {
+        let id = try column.next(UUID.self)
+        let resourceID = try column.next(String?.self)
+        let chatType = try column.next(String.self)
+        let hashChatID = try column.next(String.self)
+        let templateID = try column.next(Int64?.self)
+        let args = try column.next([UInt8].self)
+        let signature = try column.next(String?.self)
+        let shareID = try column.next(UUID?.self)
         let callback = LinkCallback(
             id: id,
             resourceID: resourceID,
@@ -238,8 +230,9 @@ extension StoredCall<LinkCallback> {
             templateID: templateID,
             args: args,
             signature: ShareSigner.Verdict(name: signature, shareID: shareID.map { ShareID($0) }),
-            receivedAt: receivedAt
+            receivedAt: try column.next()
         )
+        let storedAt = try column.next(Date.self)
         self.init(call: callback, storedAt: storedAt)
     }
 }

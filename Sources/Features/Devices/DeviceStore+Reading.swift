@@ -155,22 +155,16 @@ struct ListPushTokens: PostgresStatement {
     }
 
     static func decode(_ row: PostgresRow) throws -> PushToken {
-        let (userID, deviceID, pushType, pushToken, createdAt, updatedAt) = try row.decode(
-            Int64.self,
-            String.self,
-            PushType.self,
-            String.self,
-            Date.self,
-            Date.self
-        )
-        return PushToken(
-            userID: userID,
-            deviceID: deviceID,
-            pushType: pushType,
-            pushToken: pushToken,
-            createdAt: createdAt.rfc3339Seconds,
-            updatedAt: updatedAt.rfc3339Seconds
-        )
+        try row.decode { column in
+            try PushToken(
+                userID: column.next(),
+                deviceID: column.next(),
+                pushType: column.next(),
+                pushToken: column.next(),
+                createdAt: column.next(Date.self).rfc3339Seconds,
+                updatedAt: column.next(Date.self).rfc3339Seconds
+            )
+        }
     }
 }
 
@@ -218,39 +212,22 @@ struct FindDevices: PostgresStatement {
 
 extension Device {
     fileprivate init(_ row: PostgresRow) throws {
-        let (
-            userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
-            isConfirmed, expiresAt, failures, changedBy
-        ) = try row.decode(
-            Int64.self,
-            String.self,
-            PushType.self,
-            String.self,
-            String?.self,
-            String?.self,
-            String?.self,
-            [String].self,
-            Date.self,
-            Date.self,
-            Bool.self,
-            Date?.self,
-            Int32.self,
-            String?.self
-        )
-        self.init(
-            key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-            pushToken: pushToken,
-            locale: locale,
-            timezone: timezone,
-            appVersion: appVersion,
-            tags: tags,
-            createdAt: createdAt,
-            updatedAt: updatedAt,
-            isConfirmed: isConfirmed,
-            expiresAt: expiresAt,
-            failures: Int(failures),
-            changedBy: changedBy
-        )
+        self = try row.decode { column in
+            try Device(
+                key: DeviceKey(userID: column.next(), deviceID: column.next(), pushType: column.next()),
+                pushToken: column.next(),
+                locale: column.next(),
+                timezone: column.next(),
+                appVersion: column.next(),
+                tags: column.next(),
+                createdAt: column.next(),
+                updatedAt: column.next(),
+                isConfirmed: column.next(),
+                expiresAt: column.next(),
+                failures: Int(column.next(Int32.self)),
+                changedBy: column.next()
+            )
+        }
     }
 }
 

@@ -70,28 +70,28 @@ struct ListDeviceWebhooks: WebhookStatement {
     let range: WebhookRange
 
     static func decode(_ row: PostgresRow) throws -> WebhookEvent {
-        let (xid, number, userID, deviceID, pushType, cause, withdrawnAt) = try row.decode(
-            String.self,
-            Int64.self,
-            Int64.self,
-            String.self,
-            PushType.self,
-            String.self,
-            Date.self
-        )
-        let device = WithdrawnDevice(
-            key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-            cause: cause,
-            withdrawnAt: withdrawnAt
-        )
-        return WebhookEvent(
-            position: WebhookPosition(xid: xid, key: String(number)),
-            type: .deviceWithdrawn,
-            happenedAt: withdrawnAt,
-            storedAt: withdrawnAt,
-            userID: userID,
-            data: WithdrawnDevice.shape.json(device)
-        )
+        try row.decode { column in
+            let xid = try column.next(String.self)
+            let number = try column.next(Int64.self)
+            let userID = try column.next(Int64.self)
+            let deviceID = try column.next(String.self)
+            let pushType = try column.next(PushType.self)
+            let cause = try column.next(String.self)
+            let withdrawnAt = try column.next(Date.self)
+            let device = WithdrawnDevice(
+                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                cause: cause,
+                withdrawnAt: withdrawnAt
+            )
+            return WebhookEvent(
+                position: WebhookPosition(xid: xid, key: String(number)),
+                type: .deviceWithdrawn,
+                happenedAt: withdrawnAt,
+                storedAt: withdrawnAt,
+                userID: userID,
+                data: WithdrawnDevice.shape.json(device)
+            )
+        }
     }
 }
 

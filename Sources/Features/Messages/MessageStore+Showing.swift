@@ -154,38 +154,23 @@ struct ListMessages: PostgresStatement {
 
 extension MessageSummary {
     fileprivate init(_ row: PostgresRow) throws {
-        let (
-            id, sender, state, delivery, whenOverQuota, sendAt, expiresAt, createdAt, createdBy, finishedAt,
-            states, counts
-        ) = try row.decode(
-            UUID.self,
-            Int64.self,
-            String.self,
-            String.self,
-            String.self,
-            Date?.self,
-            Date?.self,
-            Date.self,
-            String?.self,
-            Date?.self,
-            [String].self,
-            [Int64].self
-        )
-        self.init(
-            id: id,
-            sender: sender,
-            state: MessageState(rawValue: state) ?? .sending,
-            delivery: Delivery(rawValue: delivery) ?? .atMostOnce,
-            whenOverQuota: OverQuota(rawValue: whenOverQuota) ?? .wait,
-            sendAt: sendAt,
-            expiresAt: expiresAt,
-            createdAt: createdAt,
-            createdBy: createdBy,
-            finishedAt: finishedAt,
-            receivers: zip(states, counts).reduce(into: [:]) { counts, item in
-                if let state = ReceiverState(rawValue: item.0) { counts[state] = item.1 }
-            }
-        )
+        self = try row.decode { column in
+            try MessageSummary(
+                id: column.next(),
+                sender: column.next(),
+                state: MessageState(rawValue: column.next()) ?? .sending,
+                delivery: Delivery(rawValue: column.next()) ?? .atMostOnce,
+                whenOverQuota: OverQuota(rawValue: column.next()) ?? .wait,
+                sendAt: column.next(),
+                expiresAt: column.next(),
+                createdAt: column.next(),
+                createdBy: column.next(),
+                finishedAt: column.next(),
+                receivers: zip(column.next([String].self), column.next([Int64].self)).reduce(into: [:]) {
+                    if let state = ReceiverState(rawValue: $1.0) { $0[state] = $1.1 }
+                }
+            )
+        }
     }
 }
 
@@ -219,35 +204,21 @@ struct ListReceivers: PostgresStatement {
     }
 
     static func decode(_ row: PostgresRow) throws -> ReceiverSummary {
-        let (
-            position, userID, uuid, state, attempts, mayRepeat, code, reason, kakaoMessage, scopes, retryAt, finishedAt
-        ) = try row.decode(
-            Int32.self,
-            Int64?.self,
-            String?.self,
-            String.self,
-            Int32.self,
-            Bool.self,
-            Int32?.self,
-            String?.self,
-            String?.self,
-            [String].self,
-            Date?.self,
-            Date?.self
-        )
-        return ReceiverSummary(
-            position: position,
-            userID: userID,
-            uuid: uuid,
-            state: ReceiverState(rawValue: state) ?? .pending,
-            attempts: attempts,
-            mayRepeat: mayRepeat,
-            code: code,
-            reason: reason.flatMap(Reason.init(rawValue:)),
-            kakaoMessage: kakaoMessage,
-            scopes: scopes,
-            retryAt: retryAt,
-            finishedAt: finishedAt
-        )
+        try row.decode { column in
+            try ReceiverSummary(
+                position: column.next(),
+                userID: column.next(),
+                uuid: column.next(),
+                state: ReceiverState(rawValue: column.next()) ?? .pending,
+                attempts: column.next(),
+                mayRepeat: column.next(),
+                code: column.next(),
+                reason: column.next(String?.self).flatMap(Reason.init(rawValue:)),
+                kakaoMessage: column.next(),
+                scopes: column.next(),
+                retryAt: column.next(),
+                finishedAt: column.next()
+            )
+        }
     }
 }

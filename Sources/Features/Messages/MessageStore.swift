@@ -116,25 +116,17 @@ struct ListOpenReceivers: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(lease)] }
 
     static func decode(_ row: PostgresRow) throws -> ReceiverClaim {
-        let (messageID, position, claims, attempts, lease, uuid, isAlone, code) = try row.decode(
-            UUID.self,
-            Int32.self,
-            Int32.self,
-            Int32.self,
-            UUID.self,
-            String?.self,
-            Bool.self,
-            Int32?.self
-        )
-        return ReceiverClaim(
-            messageID: messageID,
-            position: position,
-            claims: claims,
-            attempts: attempts,
-            lease: lease,
-            uuid: uuid,
-            isAlone: isAlone,
-            lastCode: code
-        )
+        try row.decode { column in
+            try ReceiverClaim(
+                messageID: column.next(),
+                position: column.next(),
+                claims: column.next(),
+                attempts: column.next(),
+                lease: column.next(),
+                uuid: column.next(),
+                isAlone: column.next(),
+                lastCode: column.next()
+            )
+        }
     }
 }

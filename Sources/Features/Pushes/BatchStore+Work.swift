@@ -100,28 +100,28 @@ struct ListOpenBatches: PostgresStatement {
     var parameters: [PostgresValue] { [.uuid(lease)] }
 
     static func decode(_ row: PostgresRow) throws -> [BatchClaim] {
-        let (pushID, first, claims, origin, lease, settled) = try row.decode(
-            UUID.self,
-            Int32.self,
-            Int32.self,
-            Int32?.self,
-            UUID.self,
-            String?.self
-        )
-        func claim(_ number: Int32, shared: Range<Int32>?) -> BatchClaim {
-            BatchClaim(
-                pushID: pushID,
-                number: number,
-                userIDs: [],
-                attempts: 0,
-                claims: claims,
-                origin: origin,
-                lease: lease,
-                shared: shared
-            )
+        try row.decode { column in
+            let pushID = try column.next(UUID.self)
+            let first = try column.next(Int32.self)
+            let claims = try column.next(Int32.self)
+            let origin = try column.next(Int32?.self)
+            let lease = try column.next(UUID.self)
+            let settled = try column.next(String?.self)
+            func claim(_ number: Int32, shared: Range<Int32>?) -> BatchClaim {
+                BatchClaim(
+                    pushID: pushID,
+                    number: number,
+                    userIDs: [],
+                    attempts: 0,
+                    claims: claims,
+                    origin: origin,
+                    lease: lease,
+                    shared: shared
+                )
+            }
+            guard let settled else { return [claim(first, shared: nil)] }
+            let shared = first..<first + Int32(clamping: settled.utf8.count)
+            return zip(shared, settled.utf8).filter { $0.1 == UInt8(ascii: "0") }.map { claim($0.0, shared: shared) }
         }
-        guard let settled else { return [claim(first, shared: nil)] }
-        let shared = first..<first + Int32(clamping: settled.utf8.count)
-        return zip(shared, settled.utf8).filter { $0.1 == UInt8(ascii: "0") }.map { claim($0.0, shared: shared) }
     }
 }

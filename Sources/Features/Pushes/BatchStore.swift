@@ -112,38 +112,35 @@ struct ListActivePushes: PostgresStatement {
     }
 
     static func decode(_ row: PostgresRow) throws -> Row {
-        let (
-            id, isNew, message, version, bypass, name, delivery, usersPerSecond, expiresIn, isPrepared, startsIn,
-            hoursEndIn
-        ) = try row.decode(
-            UUID.self,
-            Bool.self,
-            String.self,
-            String.self,
-            Bool.self,
-            String?.self,
-            String.self,
-            Int32?.self,
-            Double?.self,
-            Bool.self,
-            Double?.self,
-            Double?.self
-        )
-        let push = BatchStore.Active(
-            id: id,
-            name: name,
-            message: PushMessage(text: message, version: PushVersion(rawValue: version) ?? .v1),
-            bypass: bypass,
-            delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
-            usersPerSecond: usersPerSecond
-        )
-        return Row(
-            id: id,
-            new: isNew ? push : nil,
-            expiresIn: expiresIn,
-            isPrepared: isPrepared,
-            startsIn: startsIn,
-            hoursEndIn: hoursEndIn
-        )
+        try row.decode { column in
+            let id = try column.next(UUID.self)
+            let isNew = try column.next(Bool.self)
+            let message = try column.next(String.self)
+            let version = try column.next(String.self)
+            let bypass = try column.next(Bool.self)
+            let name = try column.next(String?.self)
+            let delivery = try column.next(String.self)
+            let usersPerSecond = try column.next(Int32?.self)
+            let expiresIn = try column.next(Double?.self)
+            let isPrepared = try column.next(Bool.self)
+            let startsIn = try column.next(Double?.self)
+            let hoursEndIn = try column.next(Double?.self)
+            let push = BatchStore.Active(
+                id: id,
+                name: name,
+                message: PushMessage(text: message, version: PushVersion(rawValue: version) ?? .v1),
+                bypass: bypass,
+                delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
+                usersPerSecond: usersPerSecond
+            )
+            return Row(
+                id: id,
+                new: isNew ? push : nil,
+                expiresIn: expiresIn,
+                isPrepared: isPrepared,
+                startsIn: startsIn,
+                hoursEndIn: hoursEndIn
+            )
+        }
     }
 }

@@ -140,50 +140,47 @@ struct ListPreparations: PostgresStatement {
     var parameters: [PostgresValue] { [.int64(limit), hours] }
 
     static func decode(_ row: PostgresRow) throws -> PreparationStore.Preparation {
-        let (
-            id, isOwn, partsID, tagsAny, tagsAll, platforms, position, isRetry, hasExclusion, excludedTags,
-            excludedPartsID, excludedPushes, consentTag
-        ) = try row.decode(
-            UUID.self,
-            Bool.self,
-            UUID?.self,
-            [String].self,
-            [String].self,
-            [String].self,
-            Int64.self,
-            Bool.self,
-            Bool.self,
-            [String].self,
-            UUID?.self,
-            [UUID].self,
-            String?.self
-        )
-        let audience: PushAudience.Source =
-            if isOwn {
-                .own(id)
-            } else if let partsID {
-                .parts(partsID)
-            } else if !tagsAny.isEmpty {
-                .tagsAny(tagsAny)
-            } else if !tagsAll.isEmpty {
-                .tagsAll(tagsAll)
-            } else {
-                .everyone
-            }
-        return PreparationStore.Preparation(
-            pushID: id,
-            audience: audience,
-            exclusion: hasExclusion || consentTag != nil
-                ? ExcludedUsers(
-                    tags: excludedTags,
-                    partsID: excludedPartsID,
-                    pushes: excludedPushes,
-                    consent: consentTag.map { ExcludedUsers.Consent(tag: $0, platforms: platforms) }
-                ) : nil,
-            platforms: platforms,
-            isRetry: isRetry,
-            position: position
-        )
+        try row.decode { column in
+            let id = try column.next(UUID.self)
+            let isOwn = try column.next(Bool.self)
+            let partsID = try column.next(UUID?.self)
+            let tagsAny = try column.next([String].self)
+            let tagsAll = try column.next([String].self)
+            let platforms = try column.next([String].self)
+            let position = try column.next(Int64.self)
+            let isRetry = try column.next(Bool.self)
+            let hasExclusion = try column.next(Bool.self)
+            let excludedTags = try column.next([String].self)
+            let excludedPartsID = try column.next(UUID?.self)
+            let excludedPushes = try column.next([UUID].self)
+            let consentTag = try column.next(String?.self)
+            let audience: PushAudience.Source =
+                if isOwn {
+                    .own(id)
+                } else if let partsID {
+                    .parts(partsID)
+                } else if !tagsAny.isEmpty {
+                    .tagsAny(tagsAny)
+                } else if !tagsAll.isEmpty {
+                    .tagsAll(tagsAll)
+                } else {
+                    .everyone
+                }
+            return PreparationStore.Preparation(
+                pushID: id,
+                audience: audience,
+                exclusion: hasExclusion || consentTag != nil
+                    ? ExcludedUsers(
+                        tags: excludedTags,
+                        partsID: excludedPartsID,
+                        pushes: excludedPushes,
+                        consent: consentTag.map { ExcludedUsers.Consent(tag: $0, platforms: platforms) }
+                    ) : nil,
+                platforms: platforms,
+                isRetry: isRetry,
+                position: position
+            )
+        }
     }
 }
 

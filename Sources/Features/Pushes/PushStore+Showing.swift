@@ -60,79 +60,42 @@ extension PushCounts {
 extension PushSummary {
     /// Decodes the columns of ``ReadPush`` and ``ListPushes``.
     fileprivate init(_ row: PostgresRow) throws {
-        let (
-            id, name, createdBy, createdByKey, kind, state, reason, audience, exclusion, delivery, usersPerSecond,
-            sendAt,
-            expiresAt, createdAt, startedAt, finishedAt, users, skipped, batches, states, stateUsers, stateBatches,
-            mayRepeat, waitsFor, waitsUntil, toTesters, countedUsers, awaitsApproval, approvedBy, approvedAt, stoppedBy,
-            lastTestedAt
-        ) = try row.decode(
-            UUID.self,
-            String?.self,
-            String?.self,
-            UUID?.self,
-            String?.self,
-            String.self,
-            String?.self,
-            [UInt8].self,
-            [UInt8]?.self,
-            String.self,
-            Int32?.self,
-            Date?.self,
-            Date?.self,
-            Date.self,
-            Date?.self,
-            Date?.self,
-            Int64.self,
-            Int64.self,
-            Int32.self,
-            [String].self,
-            [Int64].self,
-            [Int64].self,
-            Int64.self,
-            [UUID].self,
-            Date?.self,
-            Bool.self,
-            Int64?.self,
-            Bool.self,
-            String?.self,
-            Date?.self,
-            String?.self,
-            Date?.self
-        )
-        var userCounts = PushCounts(total: users, skipped: skipped, mayRepeat: mayRepeat)
-        userCounts.add(states, stateUsers)
-        var batchCounts = PushCounts(total: Int64(batches))
-        batchCounts.add(states, stateBatches)
-        self.init(
-            id: id,
-            name: name,
-            createdBy: createdBy,
-            createdByKey: createdByKey,
-            kind: kind.flatMap(PushKind.init(rawValue:)),
-            state: PushState(rawValue: state) ?? .halted,
-            reason: reason,
-            audience: audience,
-            toTesters: toTesters,
-            countedUsers: countedUsers,
-            awaitsApproval: awaitsApproval,
-            approvedBy: approvedBy,
-            approvedAt: approvedAt,
-            stoppedBy: stoppedBy,
-            lastTestedAt: lastTestedAt,
-            exclusion: exclusion,
-            waitsFor: waitsFor,
-            waitsUntil: waitsUntil,
-            delivery: Delivery(rawValue: delivery) ?? .atLeastOnce,
-            usersPerSecond: usersPerSecond,
-            sendAt: sendAt,
-            expiresAt: expiresAt,
-            createdAt: createdAt,
-            startedAt: startedAt,
-            finishedAt: finishedAt,
-            users: userCounts,
-            batches: batchCounts
-        )
+        self = try row.decode { column in
+            var users = try PushCounts(total: column.next(), skipped: column.next(), mayRepeat: column.next())
+            var batches = try PushCounts(total: Int64(column.next(Int32.self)))
+            let states = try column.next([String].self)
+            try users.add(states, column.next())
+            try batches.add(states, column.next())
+            return try PushSummary(
+                id: column.next(),
+                name: column.next(),
+                createdBy: column.next(),
+                createdByKey: column.next(),
+                kind: column.next(String?.self).flatMap(PushKind.init(rawValue:)),
+                state: PushState(rawValue: column.next()) ?? .halted,
+                reason: column.next(),
+                audience: column.next(),
+                toTesters: column.next(),
+                countedUsers: column.next(),
+                awaitsApproval: column.next(),
+                approvedBy: column.next(),
+                approvedAt: column.next(),
+                stoppedBy: column.next(),
+                lastTestedAt: column.next(),
+                exclusion: column.next(),
+                waitsFor: column.next(),
+                waitsUntil: column.next(),
+                delivery: Delivery(rawValue: column.next()) ?? .atLeastOnce,
+                usersPerSecond: column.next(),
+                sendAt: column.next(),
+                expiresAt: column.next(),
+                createdAt: column.next(),
+                startedAt: column.next(),
+                finishedAt: column.next(),
+                users: users,
+                batches: batches
+            )
+        }
     }
 }
 
@@ -141,19 +104,19 @@ extension PushSummary {
 /// Reads a push and its counts.
 struct ReadPush: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience, push.exclusion, push.delivery,
-            push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
-            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat,
-            push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
-            CASE
-                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
-                    THEN advertising_begins($2)
-            END,
+        SELECT push.users, push.users_skipped, counts.may_repeat, push.next_number - 1, counts.states, counts.users, counts.batches,
+            push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience,
             push.to_testers, push.counted_users,
             push_awaits_approval(
                 push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
             ),
-            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version)
+            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version),
+            push.exclusion, push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
+            CASE
+                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
+                    THEN advertising_begins($2)
+            END,
+            push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at
         FROM pushes AS push
         CROSS JOIN LATERAL (
             SELECT COALESCE(array_agg(state), '{}') AS states, COALESCE(array_agg(users), '{}') AS users,
@@ -186,19 +149,19 @@ struct FindLastTest: PostgresStatement {
 /// Lists pushes and their counts, the latest first.
 struct ListPushes: PostgresStatement {
     static let sql: SQL = """
-        SELECT push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience, push.exclusion, push.delivery,
-            push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at, push.users,
-            push.users_skipped, push.next_number - 1, counts.states, counts.users, counts.batches, counts.may_repeat,
-            push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
-            CASE
-                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
-                    THEN advertising_begins($9)
-            END,
+        SELECT push.users, push.users_skipped, counts.may_repeat, push.next_number - 1, counts.states, counts.users, counts.batches,
+            push.id, push.name, push.created_by, push.created_by_key, push.kind, push.state, push.reason, push.audience,
             push.to_testers, push.counted_users,
             push_awaits_approval(
                 push.state, push.created_at, push.expires_at, push.prepared_at, push.users - push.users_skipped, push.allowed_users
             ),
-            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version)
+            push.approved_by, push.approved_at, push.stopped_by, message_last_tested_at(push.message, push.message_version),
+            push.exclusion, push_waits_for(push.excluded_pushes, push.prepared_at, push.finished_at),
+            CASE
+                WHEN push.kind = 'advertising' AND NOT push.to_testers AND push.state IN ('scheduled', 'preparing', 'sending')
+                    THEN advertising_begins($9)
+            END,
+            push.delivery, push.users_per_second, push.send_at, push.expires_at, push.created_at, push.started_at, push.finished_at
         FROM find_pushes($1, $2, $3, $4, $5, $6, $7, $8) AS found (id)
         JOIN pushes AS push ON push.id = found.id
         CROSS JOIN LATERAL (
@@ -284,33 +247,20 @@ struct ListPushBatches: PostgresStatement {
         [.uuid(pushID), .text(state), .int32(after), .int64(Int64(limit)), .int32(ClaimBatches.sharing)]
     }
     static func decode(_ row: PostgresRow) throws -> BatchSummary {
-        let (
-            number, state, userIDs, attempts, mayRepeat, kakaoStatus, kakaoCode, kakaoMessage, nextAttemptAt,
-            finishedAt
-        ) = try row.decode(
-            Int32.self,
-            String.self,
-            [Int64].self,
-            Int32.self,
-            Bool.self,
-            Int32?.self,
-            Int32?.self,
-            String?.self,
-            Date?.self,
-            Date?.self
-        )
-        return BatchSummary(
-            number: number,
-            state: state,
-            userIDs: userIDs,
-            attempts: attempts,
-            mayRepeat: mayRepeat,
-            kakaoStatus: kakaoStatus,
-            kakaoCode: kakaoCode,
-            kakaoMessage: kakaoMessage,
-            nextAttemptAt: nextAttemptAt,
-            finishedAt: finishedAt
-        )
+        try row.decode { column in
+            try BatchSummary(
+                number: column.next(),
+                state: column.next(),
+                userIDs: column.next(),
+                attempts: column.next(),
+                mayRepeat: column.next(),
+                kakaoStatus: column.next(),
+                kakaoCode: column.next(),
+                kakaoMessage: column.next(),
+                nextAttemptAt: column.next(),
+                finishedAt: column.next()
+            )
+        }
     }
 }
 

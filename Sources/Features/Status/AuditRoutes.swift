@@ -136,20 +136,24 @@ struct StoredAuditRecord: Sendable {
             .member("name", .text, "The name of the key, or of the program and its user.", \.keyName),
         ]
     )
+}
 
+extension StoredAuditRecord {
     fileprivate init(_ row: PostgresRow) throws {
-        (id, at, keyID, keyName, address, operation, object, userID, reason, requestID) = try row.decode(
-            UUID.self,
-            Date.self,
-            UUID?.self,
-            String.self,
-            String?.self,
-            String.self,
-            String?.self,
-            Int64?.self,
-            String?.self,
-            String?.self
-        )
+        self = try row.decode { column in
+            try StoredAuditRecord(
+                id: column.next(),
+                at: column.next(),
+                keyID: column.next(),
+                keyName: column.next(),
+                address: column.next(),
+                operation: column.next(),
+                object: column.next(),
+                userID: column.next(),
+                reason: column.next(),
+                requestID: column.next()
+            )
+        }
     }
 }
 

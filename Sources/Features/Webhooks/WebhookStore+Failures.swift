@@ -141,36 +141,23 @@ struct ListFailedWebhooks: PostgresStatement {
 
 extension FailedWebhook {
     fileprivate init(_ row: PostgresRow) throws {
-        let (
-            id, webhookID, type, happenedAt, userID, data, state, attempts, nextAttemptAt, lastStatus, lastError
-        ) = try row.decode(
-            UUID.self,
-            String.self,
-            String.self,
-            Date.self,
-            Int64?.self,
-            String.self,
-            String.self,
-            Int32.self,
-            Date.self,
-            Int32?.self,
-            String?.self
-        )
-        self.init(
-            id: id,
-            message: WebhookMessage(
-                id: webhookID,
-                type: type,
-                happenedAt: happenedAt,
-                userID: userID,
-                data: Array(data.utf8)
-            ),
-            state: State(rawValue: state) ?? .failed,
-            attempts: attempts,
-            nextAttemptAt: nextAttemptAt,
-            lastStatus: lastStatus,
-            lastError: lastError
-        )
+        self = try row.decode { column in
+            try FailedWebhook(
+                id: column.next(),
+                message: WebhookMessage(
+                    id: column.next(),
+                    type: column.next(),
+                    happenedAt: column.next(),
+                    userID: column.next(),
+                    data: Array(column.next(String.self).utf8)
+                ),
+                state: State(rawValue: column.next()) ?? .failed,
+                attempts: column.next(),
+                nextAttemptAt: column.next(),
+                lastStatus: column.next(),
+                lastError: column.next()
+            )
+        }
     }
 }
 

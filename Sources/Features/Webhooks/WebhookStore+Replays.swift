@@ -99,25 +99,17 @@ struct ListReplays: PostgresStatement {
     var parameters: [PostgresValue] { [.int64(Int64(limit))] }
 
     static func decode(_ row: PostgresRow) throws -> WebhookReplay {
-        let (id, source, xid, key, endXID, since, until, types) = try row.decode(
-            UUID.self,
-            String.self,
-            String.self,
-            String.self,
-            String.self,
-            Date.self,
-            Date.self,
-            [String].self
-        )
-        return WebhookReplay(
-            id: id,
-            source: source,
-            position: WebhookPosition(xid: xid, key: key),
-            endXID: endXID,
-            since: since,
-            until: until,
-            types: types
-        )
+        try row.decode { column in
+            try WebhookReplay(
+                id: column.next(),
+                source: column.next(),
+                position: WebhookPosition(xid: column.next(), key: column.next()),
+                endXID: column.next(),
+                since: column.next(),
+                until: column.next(),
+                types: column.next()
+            )
+        }
     }
 }
 

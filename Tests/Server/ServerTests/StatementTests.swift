@@ -1,7 +1,6 @@
 import EventLoop
 import FoundationEssentials
 import KakaoAPI
-import Postgres
 import ServiceTesting
 import TestSupport
 import Testing
@@ -13,6 +12,7 @@ import Testing
 @testable import Identity
 @testable import Keys
 @testable import Messages
+@testable import Postgres
 @testable import Pushes
 @testable import Runtime
 @testable import ServiceKit
@@ -50,6 +50,42 @@ import Testing
                 #expect(Set(names).subtracting(prepared).isEmpty)
             }
         }
+    }
+
+    @Test("Every decoder reads as many columns as its statement returns, each as a type that it can have")
+    func decoders() async throws {
+        try await TestDatabase.with { database in
+            let page = try #require(
+                try await AudiencePage.read(.everyone, from: 0, platforms: [], database.pool)
+            )
+            try await database.pool.withConnection { session in
+                for statement in try Self.samples(page) {
+                    try await session.execute(script: "BEGIN")
+                    try await session.execute(script: DeviceImportStore.stagingTable)
+                    try await session.execute(
+                        script: "CREATE TEMPORARY TABLE audience_upload AS SELECT 1::bigint AS user_id"
+                    )
+                    await #expect(throws: Never.self, "\(type(of: statement).name)") {
+                        try await Self.decodeSample(of: statement, on: session)
+                    }
+                    try await session.execute(script: "ROLLBACK")
+                }
+            }
+        }
+    }
+
+    /// Decodes a row of made-up values, since most statements find none in an empty database.
+    private static func decodeSample<Statement: PostgresStatement>(
+        of statement: Statement,
+        on session: PostgresSession
+    ) async throws {
+        guard Statement.Row.self != Never.self else { return }
+        let rows = try await session.query(text: Statement.sql.text, statement.parameters)
+        let sample = try rows.withSampleRow([
+            "app_key": "rest", "content_type": "image/png", "kind": "pending", "name": "a", "push_type": "fcm",
+            "refreshed_by": "server", "state": Statement.name.hasSuffix("Endpoint") ? "delivering" : "linked",
+        ])
+        _ = try Statement.decode(sample[0])
     }
 
     private static func run<Statement: PostgresStatement>(

@@ -75,7 +75,22 @@ package struct PostgresRow: Sendable {
     let rows: PostgresRows
     let index: Int
 
-    /// Decodes the columns, in the order of the `SELECT` list, one for each type.
+    /// Decodes the columns one after the other, in the order of the `SELECT` list, each where its value has a name.
+    ///
+    ///     try row.decode { column in
+    ///         try Device(userID: column.next(), id: column.next(), locale: column.next())
+    ///     }
+    ///
+    /// - Throws: ``PostgresError/Code/decoding`` if `body` reads more or fewer columns than there are. With the name of
+    ///   the column, if it has another type, or is NULL where that is not expected.
+    package func decode<Value>(_ body: (inout ColumnCursor) throws -> Value) throws -> Value {
+        var columns = ColumnCursor(row: self)
+        let value = try body(&columns)
+        try columns.end()
+        return value
+    }
+
+    /// Decodes a few columns, in the order of the `SELECT` list, one for each type.
     ///
     ///     let (id, name) = try row.decode(Int64.self, String?.self)
     ///
@@ -101,12 +116,19 @@ package struct PostgresRow: Sendable {
     }
 }
 
-/// A cursor over the columns of a row.
-private struct ColumnCursor {
-    let row: PostgresRow
-    var position = 0
+/// A cursor over the columns of a row: see ``PostgresRow/decode(_:)``.
+package struct ColumnCursor {
+    private let row: PostgresRow
+    private var position = 0
 
-    mutating func next<Value: PostgresDecodable>(_ type: Value.Type) throws(PostgresError) -> Value {
+    fileprivate init(row: PostgresRow) {
+        self.row = row
+    }
+
+    /// Decodes the next column.
+    package mutating func next<Value: PostgresDecodable>(
+        _ type: Value.Type = Value.self
+    ) throws(PostgresError) -> Value {
         guard position < row.rows.columnCount else {
             throw PostgresError(.decoding, detail: "the statement returned only \(row.rows.columnCount) columns")
         }
@@ -115,7 +137,7 @@ private struct ColumnCursor {
         return try type.decode(cell)
     }
 
-    func end() throws(PostgresError) {
+    fileprivate func end() throws(PostgresError) {
         guard position < row.rows.columnCount else { return }
         throw PostgresError(
             .decoding,

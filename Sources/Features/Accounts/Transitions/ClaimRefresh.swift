@@ -16,23 +16,16 @@ struct RefreshClaim: Sendable {
 
 extension RefreshClaim {
     fileprivate init(_ row: PostgresRow) throws {
-        let (userID, lease, appKey, tokens, keyID, attempts, isVerified) = try row.decode(
-            Int64.self,
-            UUID.self,
-            AppKeyKind.self,
-            [UInt8].self,
-            String.self,
-            Int32.self,
-            Bool.self
-        )
-        self.init(
-            userID: userID,
-            lease: lease,
-            appKey: appKey,
-            sealed: TokenVault.Sealed(bytes: tokens, keyID: keyID),
-            attempts: Int(attempts),
-            isVerified: isVerified
-        )
+        self = try row.decode { column in
+            try RefreshClaim(
+                userID: column.next(),
+                lease: column.next(),
+                appKey: column.next(),
+                sealed: TokenVault.Sealed(bytes: column.next(), keyID: column.next()),
+                attempts: Int(column.next(Int32.self)),
+                isVerified: column.next()
+            )
+        }
     }
 }
 

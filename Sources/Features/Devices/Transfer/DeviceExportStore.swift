@@ -43,36 +43,32 @@ struct ListDevicesForExport: PostgresStatement {
         ]
     }
     static func decode(_ row: PostgresRow) throws -> TransferredDevice {
-        let (
-            userID, deviceID, pushType, pushToken, locale, timezone, appVersion, tags, createdAt, updatedAt,
-            expiresAt,
-            isAtKakao
-        ) = try row.decode(
-            Int64.self,
-            String.self,
-            PushType.self,
-            String.self,
-            String?.self,
-            String?.self,
-            String?.self,
-            [String].self,
-            Date.self,
-            Date.self,
-            Date?.self,
-            Bool.self
-        )
-        return TransferredDevice(
-            registration: DeviceRegistration(
-                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-                pushToken: pushToken,
-                locale: locale,
-                timezone: timezone,
-                appVersion: appVersion,
-                tags: tags
-            ),
-            createdAt: createdAt,
-            updatedAt: updatedAt,
-            expiry: isAtKakao ? expiresAt.map { .date($0) } ?? .never : nil
-        )
+        try row.decode { column in
+            let userID = try column.next(Int64.self)
+            let deviceID = try column.next(String.self)
+            let pushType = try column.next(PushType.self)
+            let pushToken = try column.next(String.self)
+            let locale = try column.next(String?.self)
+            let timezone = try column.next(String?.self)
+            let appVersion = try column.next(String?.self)
+            let tags = try column.next([String].self)
+            let createdAt = try column.next(Date.self)
+            let updatedAt = try column.next(Date.self)
+            let expiresAt = try column.next(Date?.self)
+            let isAtKakao = try column.next(Bool.self)
+            return TransferredDevice(
+                registration: DeviceRegistration(
+                    key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                    pushToken: pushToken,
+                    locale: locale,
+                    timezone: timezone,
+                    appVersion: appVersion,
+                    tags: tags
+                ),
+                createdAt: createdAt,
+                updatedAt: updatedAt,
+                expiry: isAtKakao ? expiresAt.map { .date($0) } ?? .never : nil
+            )
+        }
     }
 }

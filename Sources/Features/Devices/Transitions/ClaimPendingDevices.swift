@@ -47,26 +47,16 @@ struct ClaimPendingDevices: PostgresStatement {
     }
 
     static func decode(_ row: PostgresRow) throws -> PendingDevice {
-        let (userID, deviceID, pushType, pushToken, isWithdrawn, revision, lease, attempts, isRenewal) =
-            try row.decode(
-                Int64.self,
-                String.self,
-                PushType.self,
-                String.self,
-                Bool.self,
-                Int64.self,
-                UUID.self,
-                Int32.self,
-                Bool.self
+        try row.decode { column in
+            try PendingDevice(
+                key: DeviceKey(userID: column.next(), deviceID: column.next(), pushType: column.next()),
+                pushToken: column.next(),
+                isWithdrawn: column.next(),
+                revision: column.next(),
+                lease: column.next(),
+                attempts: Int(column.next(Int32.self)),
+                isRenewal: column.next()
             )
-        return PendingDevice(
-            key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-            pushToken: pushToken,
-            isWithdrawn: isWithdrawn,
-            revision: revision,
-            lease: lease,
-            attempts: Int(attempts),
-            isRenewal: isRenewal
-        )
+        }
     }
 }

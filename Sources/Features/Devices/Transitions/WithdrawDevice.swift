@@ -47,22 +47,24 @@ extension PendingDevice {
     /// Decodes a withdrawn device: key, token, revision, lease, and whether the statement took the lease. Returns `nil`
     /// if it did not.
     init?(withdrawn row: PostgresRow) throws {
-        let (userID, deviceID, pushType, pushToken, revision, lease, isOurs) = try row.decode(
-            Int64.self,
-            String.self,
-            PushType.self,
-            String.self,
-            Int64.self,
-            UUID.self,
-            Bool.self
-        )
-        guard isOurs else { return nil }
-        self.init(
-            key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
-            pushToken: pushToken,
-            isWithdrawn: true,
-            revision: revision,
-            lease: lease
-        )
+        let device: PendingDevice? = try row.decode { column in
+            let userID = try column.next(Int64.self)
+            let deviceID = try column.next(String.self)
+            let pushType = try column.next(PushType.self)
+            let pushToken = try column.next(String.self)
+            let revision = try column.next(Int64.self)
+            let lease = try column.next(UUID.self)
+            let isOurs = try column.next(Bool.self)
+            guard isOurs else { return nil }
+            return PendingDevice(
+                key: DeviceKey(userID: userID, deviceID: deviceID, pushType: pushType),
+                pushToken: pushToken,
+                isWithdrawn: true,
+                revision: revision,
+                lease: lease
+            )
+        }
+        guard let device else { return nil }
+        self = device
     }
 }

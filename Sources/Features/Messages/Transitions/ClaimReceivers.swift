@@ -228,42 +228,27 @@ struct ClaimReceivers: PostgresStatement {
     }
 
     static func decode(_ row: PostgresRow) throws -> Receiver {
-        let (
-            messageID, position, claims, attempts, uuid, isAlone, code, sender, addressing, delivery, whenOverQuota,
-            template,
-            templateID, arguments, url, failed
-        ) = try row.decode(
-            UUID.self,
-            Int32.self,
-            Int32.self,
-            Int32.self,
-            String?.self,
-            Bool.self,
-            Int32?.self,
-            Int64.self,
-            String.self,
-            String.self,
-            String.self,
-            String?.self,
-            Int64?.self,
-            String?.self,
-            String?.self,
-            Int32.self
-        )
-        return Receiver(
-            messageID: messageID,
-            position: position,
-            claims: claims,
-            attempts: attempts,
-            uuid: uuid,
-            isAlone: isAlone,
-            code: code,
-            sender: sender,
-            addressing: Addressing(rawValue: addressing) ?? .friends,
-            delivery: Delivery(rawValue: delivery) ?? .atMostOnce,
-            whenOverQuota: OverQuota(rawValue: whenOverQuota) ?? .wait,
-            content: MessageContent(template: template, templateID: templateID, arguments: arguments, url: url),
-            failed: failed
-        )
+        try row.decode { column in
+            try Receiver(
+                messageID: column.next(),
+                position: column.next(),
+                claims: column.next(),
+                attempts: column.next(),
+                uuid: column.next(),
+                isAlone: column.next(),
+                code: column.next(),
+                sender: column.next(),
+                addressing: Addressing(rawValue: column.next()) ?? .friends,
+                delivery: Delivery(rawValue: column.next()) ?? .atMostOnce,
+                whenOverQuota: OverQuota(rawValue: column.next()) ?? .wait,
+                content: MessageContent(
+                    template: column.next(),
+                    templateID: column.next(),
+                    arguments: column.next(),
+                    url: column.next()
+                ),
+                failed: column.next()
+            )
+        }
     }
 }

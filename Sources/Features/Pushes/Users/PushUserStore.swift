@@ -88,51 +88,45 @@ struct SearchedPush: Sendable {
     let isPrepared: Bool
     /// `nil` if the user is not in the push.
     let user: PushUser?
+}
 
+extension SearchedPush {
+    /// Decodes the columns of ``FindPushUser`` and ``SearchPushesForUser``.
     fileprivate init(_ row: PostgresRow) throws {
-        let (
-            id, name, createdAt, pushState, isRemoved, isPrepared, batch, state, attempts, mayRepeat, status, code,
-            message,
-            finishedAt
-        ) = try row.decode(
-            UUID.self,
-            String?.self,
-            Date.self,
-            String.self,
-            Bool.self,
-            Bool.self,
-            Int32?.self,
-            String?.self,
-            Int32?.self,
-            Bool?.self,
-            Int32?.self,
-            Int32?.self,
-            String?.self,
-            Date?.self
-        )
-        self.id = id
-        self.isRemoved = isRemoved
-        self.isPrepared = isPrepared
-        guard let batch, let attempts, let mayRepeat, let state = state.flatMap(BatchState.init(rawValue:)),
-            let pushState = PushState(rawValue: pushState)
-        else {
-            user = nil
-            return
+        self = try row.decode { column in
+            let id = try column.next(UUID.self)
+            let name = try column.next(String?.self)
+            let createdAt = try column.next(Date.self)
+            let pushState = try PushState(rawValue: column.next())
+            let isRemoved = try column.next(Bool.self)
+            let isPrepared = try column.next(Bool.self)
+            let batch = try column.next(Int32?.self)
+            let state = try column.next(String?.self).flatMap(BatchState.init(rawValue:))
+            let attempts = try column.next(Int32?.self)
+            let mayRepeat = try column.next(Bool?.self)
+            let kakaoStatus = try column.next(Int32?.self)
+            let kakaoCode = try column.next(Int32?.self)
+            let kakaoMessage = try column.next(String?.self)
+            let finishedAt = try column.next(Date?.self)
+            var user: PushUser?
+            if let batch, let attempts, let mayRepeat, let state, let pushState {
+                user = PushUser(
+                    pushID: id,
+                    pushName: name,
+                    createdAt: createdAt,
+                    pushState: pushState,
+                    batch: batch,
+                    state: state,
+                    attempts: attempts,
+                    mayRepeat: mayRepeat,
+                    kakaoStatus: kakaoStatus,
+                    kakaoCode: kakaoCode,
+                    kakaoMessage: kakaoMessage,
+                    finishedAt: finishedAt
+                )
+            }
+            return SearchedPush(id: id, isRemoved: isRemoved, isPrepared: isPrepared, user: user)
         }
-        user = PushUser(
-            pushID: id,
-            pushName: name,
-            createdAt: createdAt,
-            pushState: pushState,
-            batch: batch,
-            state: state,
-            attempts: attempts,
-            mayRepeat: mayRepeat,
-            kakaoStatus: status,
-            kakaoCode: code,
-            kakaoMessage: message,
-            finishedAt: finishedAt
-        )
     }
 }
 

@@ -273,29 +273,29 @@ struct DeleteKeptImage: PostgresStatement {
 extension KeptImage {
     /// Decodes the columns of the statements above.
     fileprivate init(_ row: PostgresRow) throws {
-        let (id, contentType, width, height, size, createdAt, url, expiresAt, isFresh, isLeased) = try row.decode(
-            UUID.self,
-            String.self,
-            Int32.self,
-            Int32.self,
-            Int64.self,
-            Date.self,
-            String?.self,
-            Date?.self,
-            Bool.self,
-            Bool.self
-        )
-        var copy: Copy?
-        if let url, let expiresAt { copy = Copy(url: url, expiresAt: expiresAt, isFresh: isFresh) }
-        self.init(
-            id: id,
-            contentType: contentType,
-            width: width,
-            height: height,
-            size: size,
-            createdAt: createdAt,
-            copy: copy,
-            isLeased: isLeased
-        )
+        self = try row.decode { column in
+            let id = try column.next(UUID.self)
+            let contentType = try column.next(String.self)
+            let width = try column.next(Int32.self)
+            let height = try column.next(Int32.self)
+            let size = try column.next(Int64.self)
+            let createdAt = try column.next(Date.self)
+            let url = try column.next(String?.self)
+            let expiresAt = try column.next(Date?.self)
+            let isFresh = try column.next(Bool.self)
+            let isLeased = try column.next(Bool.self)
+            var copy: Copy?
+            if let url, let expiresAt { copy = Copy(url: url, expiresAt: expiresAt, isFresh: isFresh) }
+            return KeptImage(
+                id: id,
+                contentType: contentType,
+                width: width,
+                height: height,
+                size: size,
+                createdAt: createdAt,
+                copy: copy,
+                isLeased: isLeased
+            )
+        }
     }
 }

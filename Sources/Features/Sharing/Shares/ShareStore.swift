@@ -187,31 +187,20 @@ struct ListSharesOfCampaign: PostgresStatement {
 
 extension CountedShare {
     fileprivate init(_ row: PostgresRow) throws {
-        let (id, campaign, templateID, args, links, createdAt, expiresAt, arrivals, landings, conversions) =
-            try row.decode(
-                UUID.self,
-                String?.self,
-                Int64?.self,
-                [UInt8].self,
-                [String].self,
-                Date.self,
-                Date.self,
-                [UInt8].self,
-                Int64.self,
-                [UInt8].self
+        self = try row.decode { column in
+            try CountedShare(
+                id: ShareID(column.next(UUID.self)),
+                campaign: column.next(),
+                templateID: column.next(),
+                args: column.next(),
+                links: column.next(),
+                createdAt: column.next(),
+                expiresAt: column.next(),
+                arrivals: column.next(),
+                landings: column.next(),
+                conversions: column.next()
             )
-        self.init(
-            id: ShareID(id),
-            campaign: campaign,
-            templateID: templateID,
-            args: args,
-            links: links,
-            createdAt: createdAt,
-            expiresAt: expiresAt,
-            arrivals: arrivals,
-            landings: landings,
-            conversions: conversions
-        )
+        }
     }
 }
 

@@ -199,22 +199,16 @@ struct ReadShareStatisticsOfDays: PostgresStatement {
 
 extension PeriodCounts {
     fileprivate init(_ row: PostgresRow) throws {
-        let (period, start, value, arrivals, landings, conversions) = try row.decode(
-            String.self,
-            Date.self,
-            String?.self,
-            Int64.self,
-            Int64.self,
-            Int64.self
-        )
-        self.init(
-            period: period,
-            start: start,
-            value: value,
-            arrivals: arrivals,
-            landings: landings,
-            conversions: conversions
-        )
+        self = try row.decode { column in
+            try PeriodCounts(
+                period: column.next(),
+                start: column.next(),
+                value: column.next(),
+                arrivals: column.next(),
+                landings: column.next(),
+                conversions: column.next()
+            )
+        }
     }
 }
 

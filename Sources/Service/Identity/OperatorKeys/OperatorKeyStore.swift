@@ -151,17 +151,17 @@ struct ListOperatorKeys: PostgresStatement {
         """
 
     static func decode(_ row: PostgresRow) throws -> OperatorKey {
-        let (id, name, scopes, createdAt, expiresAt, revokedAt, lastUsedAt) =
-            try row.decode(UUID.self, String.self, [String].self, Date.self, Date?.self, Date?.self, Date?.self)
-        return OperatorKey(
-            id: id,
-            name: name,
-            scopes: Set(names: scopes),
-            createdAt: createdAt,
-            expiresAt: expiresAt,
-            revokedAt: revokedAt,
-            lastUsedAt: lastUsedAt
-        )
+        try row.decode { column in
+            try OperatorKey(
+                id: column.next(),
+                name: column.next(),
+                scopes: Set(names: column.next()),
+                createdAt: column.next(),
+                expiresAt: column.next(),
+                revokedAt: column.next(),
+                lastUsedAt: column.next()
+            )
+        }
     }
 }
 

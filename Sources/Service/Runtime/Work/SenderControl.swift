@@ -200,21 +200,21 @@ struct ListSenderWebhooks: WebhookStatement {
     }
 
     static func decode(_ row: PostgresRow) throws -> WebhookEvent {
-        let (xid, at, isStopped, isHalted, reason, by) = try row.decode(
-            String.self,
-            Date.self,
-            Bool.self,
-            Bool.self,
-            String?.self,
-            String?.self
-        )
-        let state = isStopped ? "stopped" : isHalted ? "halted" : "resumed"
-        return WebhookEvent(
-            position: WebhookPosition(xid: xid, key: "1"),
-            type: WebhookType(rawValue: "sender.\(state)"),
-            happenedAt: at,
-            storedAt: at,
-            data: Sender.shape.json(Sender(state: state, reason: reason, by: by, at: at))
-        )
+        try row.decode { column in
+            let xid = try column.next(String.self)
+            let at = try column.next(Date.self)
+            let isStopped = try column.next(Bool.self)
+            let isHalted = try column.next(Bool.self)
+            let reason = try column.next(String?.self)
+            let by = try column.next(String?.self)
+            let state = isStopped ? "stopped" : isHalted ? "halted" : "resumed"
+            return WebhookEvent(
+                position: WebhookPosition(xid: xid, key: "1"),
+                type: WebhookType(rawValue: "sender.\(state)"),
+                happenedAt: at,
+                storedAt: at,
+                data: Sender.shape.json(Sender(state: state, reason: reason, by: by, at: at))
+            )
+        }
     }
 }

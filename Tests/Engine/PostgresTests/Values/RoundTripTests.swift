@@ -161,12 +161,17 @@ import Testing
                 { _ = try row.decode(Int32.self, String?.self) },
                 { _ = try row.decode(Int64.self) },
                 { _ = try row.decode(Int64.self, String?.self, Int64.self) },
+                { _ = try row.decode { try ($0.next(Int64.self), $0.next(String.self)) } },
+                { _ = try row.decode { try $0.next(Int64.self) } },
+                { _ = try row.decode { try ($0.next(Int64.self), $0.next(String?.self), $0.next(Int64.self)) } },
             ] {
                 let error = #expect(throws: PostgresError.self) { try decode() }
                 #expect(error?.code == .decoding)
             }
             let unnamed = #expect(throws: PostgresError.self) { try row.decode(Int64.self, String.self) }
             #expect(unnamed?.detail?.contains("\"name\"") == true)
+            let (id, name): (Int64, String?) = try row.decode { try ($0.next(), $0.next()) }
+            #expect(id == 1 && name == nil)
         }
     }
 
