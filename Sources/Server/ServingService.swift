@@ -145,7 +145,10 @@ struct ServingService: Service {
             guard pending.isEmpty else {
                 throw SettingsError(
                     place: "database.migrate",
-                    message: "\(pending.count) migrations are pending. Run push-server migrate first."
+                    message: """
+                        \(pending.count) migrations are pending, from \(pending.fileNames[0]) on. Run push-server migrate \
+                        first.
+                        """
                 )
             }
             return

@@ -38,6 +38,8 @@ package struct PostgresError: Error, Sendable, Equatable {
     package let detail: String?
     /// The name of the statement, or the beginning of a text made at run time. For the log only.
     package let statement: String?
+    /// The position of the failure in the text of the statement, in characters from 1, if the server names one.
+    package let position: Int?
 
     /// The maximum length of ``statement``: enough to find it in the source.
     private static let excerptLength = 200
@@ -48,7 +50,8 @@ package struct PostgresError: Error, Sendable, Equatable {
         constraint: String? = nil,
         message: String? = nil,
         detail: String? = nil,
-        statement: String? = nil
+        statement: String? = nil,
+        position: Int? = nil
     ) {
         self.code = code
         self.sqlState = sqlState
@@ -56,6 +59,7 @@ package struct PostgresError: Error, Sendable, Equatable {
         self.message = message ?? code.message
         self.detail = detail
         self.statement = statement.map { String($0.prefix(Self.excerptLength)) }
+        self.position = position
     }
 
     init(_ code: Code, detail: String, statement: StatementText?) {
@@ -70,7 +74,8 @@ package struct PostgresError: Error, Sendable, Equatable {
         sqlState: String?,
         constraint: String?,
         detail: String,
-        statement: String?
+        statement: String?,
+        position: Int? = nil
     ) -> PostgresError {
         let code: Code =
             switch (sqlState?.prefix(2), sqlState) {
@@ -82,7 +87,14 @@ package struct PostgresError: Error, Sendable, Equatable {
             case (nil, nil): .connectionLost
             default: .server
             }
-        return PostgresError(code, sqlState: sqlState, constraint: constraint, detail: detail, statement: statement)
+        return PostgresError(
+            code,
+            sqlState: sqlState,
+            constraint: constraint,
+            detail: detail,
+            statement: statement,
+            position: position
+        )
     }
 
     /// Whether another row, or the same row later or alone, might be accepted.
@@ -113,7 +125,8 @@ package struct PostgresError: Error, Sendable, Equatable {
             sqlState: sqlState,
             constraint: constraint,
             detail: detail,
-            statement: statement
+            statement: statement,
+            position: position
         )
     }
 }

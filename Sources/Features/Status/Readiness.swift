@@ -132,7 +132,9 @@ actor Readiness {
                 try await migrator.pending(pool)
             }
             guard let pending else { return .unreachable }
-            return pending.isEmpty && gate.isOpen ? .ok : .migrating
+            // While this server runs, a newer one may replace functions, which suit this server too.
+            let isComplete = gate.isOpen ? pending.migrations.isEmpty : pending.isEmpty
+            return isComplete && gate.isOpen ? .ok : .migrating
         } catch let error as PostgresError where error.code == .migration {
             // A newer server has run migrations while this server was running. This server continues.
             return gate.isOpen ? .ok : .migrating

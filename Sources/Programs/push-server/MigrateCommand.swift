@@ -11,8 +11,9 @@ struct MigrateCommand: AsyncParsableCommand {
         commandName: "migrate",
         abstract: "Apply pending migrations to the database.",
         discussion: """
-            Applies the pending SQL files of migrations/ in order. It is safe while servers run, and two concurrent migrate \
-            commands wait for each other.
+            Applies the pending SQL files of migrations/ in order: tables, then new and changed functions, then their \
+            triggers. It is safe while servers run: it waits at most two seconds for a lock, lets others go ahead, tries \
+            again for a minute, and says who blocks it. Two concurrent migrate commands wait for each other.
             """
     )
 
@@ -32,7 +33,10 @@ struct MigrateCommand: AsyncParsableCommand {
                 loop: loops.loops[0],
                 logger: settings.logger(sink)
             )
-            for migration in applied { print("applied \(migration.name)") }
+            for migration in applied.migrations { print("applied \(migration.name)") }
+            if !applied.functions.isEmpty {
+                print("applied functions \(applied.functions.map(\.name).joined(separator: " "))")
+            }
             if applied.isEmpty { print("nothing to apply") }
         }
     }

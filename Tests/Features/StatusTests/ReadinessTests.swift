@@ -93,6 +93,17 @@ import Testing
         }
     }
 
+    @Test("A server stays ready after a newer one has changed a function")
+    func newerFunction() async throws {
+        try await withService { service in
+            try await service.database.pool.write("UPDATE schema_functions SET checksum = 'of a newer server'")
+            // Longer than a result is cached.
+            let end = ContinuousClock.now + .seconds(1.5)
+            while ContinuousClock.now < end { #expect(try await service.api.get("/readyz").isReadyOrLate) }
+            try await service.api.waitUntilReady()
+        }
+    }
+
     @Test(
         "The status shows sender, backlog, journal, database, Kakao and servers to keys with the scope read"
     )

@@ -37,7 +37,8 @@ enum ServerAnswer {
             sqlState: field(.sqlState, of: result),
             constraint: field(.constraintName, of: result),
             detail: primary ?? String(cString: PQresultErrorMessage(result)),
-            statement: statement?.description
+            statement: statement?.description,
+            position: field(.statementPosition, of: result).flatMap { Int($0) }
         )
     }
 
@@ -46,6 +47,7 @@ enum ServerAnswer {
         case sqlState = "C"
         case messagePrimary = "M"
         case constraintName = "n"
+        case statementPosition = "P"
     }
 
     private static func field(_ field: Field, of result: OpaquePointer) -> String? {

@@ -1,6 +1,4 @@
-import FoundationEssentials
-
-/// One step of the database schema: a file `NNNN_name.sql`.
+/// One step of the database schema: a file `NNNN_name.sql` that defines tables and indexes, but no functions.
 package struct Migration: Sendable, Equatable {
     /// The number of the migration, from 1 without gaps.
     package let version: Int32
@@ -16,85 +14,27 @@ package struct Migration: Sendable, Equatable {
     static func parse(fileName: String) -> (version: Int32, name: String)? {
         guard fileName.hasSuffix(".sql"), let separator = fileName.firstIndex(of: "_") else { return nil }
         let digits = fileName[..<separator]
-        let name = fileName[fileName.index(after: separator)...].dropLast(4)
+        let name = String(fileName[fileName.index(after: separator)...].dropLast(4))
         guard digits.utf8.count == 4, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
-            let version = Int32(digits)
+            let version = Int32(digits), version > 0, SchemaFiles.isName(name)
         else { return nil }
-        let isPlain = name.utf8.allSatisfy { (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5F }
-        return version > 0 && !name.isEmpty && isPlain ? (version, String(name)) : nil
+        return (version, name)
     }
 
-    /// Reads the migrations of a directory, in order. Blocks.
-    ///
-    /// Ignores files that do not end in `.sql`.
-    ///
-    /// - Throws: ``PostgresError/Code/migration`` for a directory or file that cannot be read, a `.sql` file with an
-    ///   invalid name, two files of one version, or a gap.
-    static func read(directory: String) throws(PostgresError) -> [Migration] {
-        let names: [String]
-        do {
-            names = try FileManager.default.contentsOfDirectory(atPath: directory)
-        } catch {
-            throw PostgresError(.migration, message: "The directory of migrations cannot be read.", detail: "\(error)")
-        }
-        var migrations: [Migration] = []
-        for fileName in names.filter({ $0.hasSuffix(".sql") }).sorted() {
-            guard let (version, name) = parse(fileName: fileName) else {
-                throw PostgresError(
-                    .migration,
-                    message: "Invalid migration file name: \(fileName). Use a name such as 0001_first_step.sql."
-                )
-            }
-            if let previous = migrations.last, previous.version == version {
-                throw PostgresError(.migration, message: "\(previous.fileName) and \(fileName) have the same version.")
-            }
-            guard version == migrations.count + 1 else {
-                throw PostgresError(
-                    .migration,
-                    message: "Migration \(migrations.count + 1) is missing before \(fileName)."
-                )
-            }
-            guard let script = FileManager.default.contents(atPath: "\(directory)/\(fileName)") else {
-                throw PostgresError(.migration, message: "Migration \(fileName) cannot be read.")
-            }
-            migrations.append(Migration(version: version, name: name, script: Array(script)))
-        }
-        return migrations
+    /// The names of the functions that the tables need, in defaults, indexes or conditions: of lines such as
+    /// `-- requires functions/is_departure.sql`. The migrator creates them before the tables.
+    var requiredFunctions: [String] {
+        let prefix = "-- requires functions/"
+        return String(decoding: script, as: UTF8.self).split(whereSeparator: \.isNewline)
+            .filter { $0.hasPrefix(prefix) && $0.hasSuffix(".sql") }
+            .map { String($0.dropFirst(prefix.count).dropLast(4)) }
     }
 }
 
-/// A migration that the database records as applied.
-struct AppliedMigration: Sendable, Equatable {
-    let version: Int32
-    let name: String
-    let checksum: String
+/// A file `functions/NAME.sql`: `CREATE OR REPLACE` of one function, and of the triggers that call it.
+package struct FunctionFile: Sendable, Equatable {
+    package let name: String
+    let script: [UInt8]
 
-    /// Returns the migrations of `files` that have not been applied.
-    ///
-    /// - Parameters:
-    ///   - checksums: The checksums of `files`, in their order.
-    ///   - applied: The applied migrations, in the order of their versions.
-    /// - Throws: ``PostgresError/Code/migration`` if an applied migration is missing from `files` or has changed.
-    static func pending(
-        _ files: [Migration],
-        checksums: [String],
-        applied: [AppliedMigration]
-    ) throws(PostgresError) -> [Migration] {
-        for (index, done) in applied.enumerated() {
-            let fileName = Migration(version: done.version, name: done.name, script: []).fileName
-            guard index < files.count, files[index].version == done.version, files[index].name == done.name else {
-                throw PostgresError(
-                    .migration,
-                    message: "Migration \(fileName) has been applied, but its file is missing. Restore the file."
-                )
-            }
-            guard index < checksums.count, checksums[index] == done.checksum else {
-                throw PostgresError(
-                    .migration,
-                    message: "Migration \(fileName) was changed after it had been applied. Restore it."
-                )
-            }
-        }
-        return Array(files.dropFirst(applied.count))
-    }
+    package var fileName: String { "functions/\(name).sql" }
 }

@@ -1,48 +1,68 @@
 import Dispatch
 package import EventLoop
+import Locking
 package import Logging
 
 /// A migrator that brings a database's schema up to date with a directory of SQL files.
 ///
-/// Files are named `NNNN_name.sql`, from `0001` without gaps. They are applied in that order, each in a transaction of
-/// its own. The table `schema_migrations` records each file with the SHA-256 of its text. An applied file must never be
-/// changed or removed: the migrator then fails with a message that names the file. Any number of migrators may start
-/// concurrently: an advisory lock lets one work while the others wait, and then find nothing pending.
+/// Tables come first: files `NNNN_name.sql`, from `0001` without gaps, each in a transaction of its own. An applied
+/// file must never be changed or removed: the migrator then fails with a message that names the file. Functions follow,
+/// and then their triggers: files `functions/NAME.sql`, together in one transaction. They are applied whenever their
+/// text has changed, or their function or a trigger is missing. A function whose file is gone stays until a numbered
+/// file drops it. `schema_migrations` and `schema_functions` record each file with the SHA-256 of its text.
 ///
-/// A file is run as one script in the simple protocol. It may contain several statements, but no `COMMIT`, and no
-/// statement that cannot run in a transaction.
+/// Any number of migrators may start concurrently. Each transaction takes an advisory lock and then reads again what
+/// has been applied, so that nothing is left behind in a session, which a pooler would give to others.
+///
+/// A file may contain several statements, but no `COMMIT`, and no statement that cannot run in a transaction.
 package struct Migrator: Sendable {
-    private let directory: String
+    /// How long the migrator waits for locks.
+    package struct Patience: Sendable {
+        /// The longest time that a statement waits for a lock. Others wait behind it for so long.
+        package var lockTimeout: Duration = .seconds(2)
+        /// The time between two attempts, in which the others go ahead.
+        package var pause: Duration = .seconds(1)
+        /// The number of attempts for each transaction: a minute in all.
+        package var attempts = 20
 
-    package init(directory: String) {
-        self.directory = directory
+        package init() {}
     }
 
-    /// Applies the pending migrations and returns them.
+    private let directory: String
+    private let patience: Patience
+
+    package init(directory: String, patience: Patience = Patience()) {
+        self.directory = directory
+        self.patience = patience
+    }
+
+    /// Applies the pending files and returns them.
     ///
-    /// Uses one connection of its own, without a statement timeout.
+    /// Uses two connections of its own: one without a statement timeout, and one that asks who blocks the first.
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` with a message for the operator. Migrations before
     ///   the failed one stay applied.
-    package func migrate(settings: PostgresSettings, loop: EventLoop, logger: Logger) async throws -> [Migration] {
+    package func migrate(settings: PostgresSettings, loop: EventLoop, logger: Logger) async throws -> SchemaFiles {
         let files = try await files()
         var settings = settings
         settings.statementTimeout = nil
-        settings.exclusiveConnections = 1
+        settings.exclusiveConnections = 2
         // Never started: its shared connections are not needed.
         let pool = PostgresPool(settings: settings, loop: loop, logger: logger)
         do {
-            let applied = try await pool.withConnection { session in
-                try await lock(session)
-                try await session.query(CreateMigrationTable())
-                let checksums = try await session.query(ComputeChecksums(scripts: files.map(\.script)))
-                let applied = try await session.query(ReadAppliedMigrations())
-                let pending = try AppliedMigration.pending(files, checksums: checksums, applied: applied)
-                for migration in pending {
-                    try await apply(migration, session)
+            var applied = SchemaFiles()
+            while true {
+                let step = try await patiently(pool, logger) { try await applyNext(files, $0) }
+                guard !step.isEmpty else { break }
+                for migration in step.migrations {
                     logger.info("Migration applied", metadata: ["migration": "\(migration.fileName)"])
                 }
-                return pending
+                if !step.functions.isEmpty {
+                    let names = step.functions.map(\.name).joined(separator: " ")
+                    logger.info("Functions applied", metadata: ["functions": "\(names)"])
+                }
+                applied.migrations += step.migrations
+                applied.functions += step.functions
             }
             await pool.shutdown()
             return applied
@@ -52,97 +72,307 @@ package struct Migrator: Sendable {
         }
     }
 
-    /// Returns the migrations that ``migrate(settings:loop:logger:)`` would apply. Changes nothing.
+    /// Returns the files that ``migrate(settings:loop:logger:)`` would apply. Changes nothing.
     ///
     /// - Throws: ``PostgresError``: ``PostgresError/Code/migration`` as ``migrate(settings:loop:logger:)`` does.
-    package func pending(_ pool: PostgresPool) async throws -> [Migration] {
-        let files = try await files()
-        guard try await pool.read(FindMigrationTable()).first == true else { return files }
-        let checksums = try await pool.read(ComputeChecksums(scripts: files.map(\.script)))
-        let applied = try await pool.read(ReadAppliedMigrations())
-        return try AppliedMigration.pending(files, checksums: checksums, applied: applied)
+    package func pending(_ pool: PostgresPool) async throws -> SchemaFiles {
+        try await pending(files(), PoolReader(pool: pool)).files
     }
 
-    private func files() async throws -> [Migration] {
+    private func files() async throws -> SchemaFiles {
         let directory = directory
         return try await withCheckedThrowingContinuation { continuation in
             EventLoop.blocking.async {
-                continuation.resume(with: Swift.Result { try Migration.read(directory: directory) })
+                continuation.resume(with: Swift.Result { try SchemaFiles.read(directory: directory) })
             }
         }
     }
 
-    /// Takes the migration lock, which the connection holds until it is closed.
-    private func lock(_ session: PostgresSession) async throws {
-        try await session.execute(script: "SET lock_timeout = '60s'")
-        do {
-            try await session.query(LockMigrations())
-        } catch let error as PostgresError where error.sqlState == "55P03" {
+    private func pending(
+        _ files: SchemaFiles,
+        _ reader: some StatementReader
+    ) async throws -> (files: SchemaFiles, isNew: Bool) {
+        let tables = try await reader.query(FindMigrationTables()).first ?? (migrations: false, functions: false)
+        guard tables.migrations else { return (files, true) }
+        guard tables.functions else {
             throw PostgresError(
                 .migration,
-                message: "Another migrator has held the lock for 60 seconds. Wait until it has finished, or stop it."
+                message: """
+                    The database was made before 0.1.0: export its devices with the version that made it and import them \
+                    into an empty database (docs/runbook.md). Nothing was changed.
+                    """
             )
         }
-        try await session.execute(script: "RESET lock_timeout")
+        let checksums = try await reader.query(ComputeChecksums(scripts: files.scripts))
+        let applied = try await reader.query(ReadAppliedFiles())
+        return (try files.pending(checksums: checksums, applied: applied), false)
     }
 
-    private func apply(_ migration: Migration, _ session: PostgresSession) async throws {
-        guard let script = String(validating: migration.script, as: UTF8.self) else {
-            throw PostgresError(.migration, message: "Migration \(migration.fileName) contains invalid UTF-8.")
-        }
-        do {
-            try await session.execute(script: "BEGIN")
-            try await session.query(FixSearchPath())
-            let before = try await session.query(ReadTransactionID())
-            try await session.execute(text: script)
-            guard try await session.query(ReadTransactionID()) == before else {
-                throw PostgresError(
-                    .migration,
-                    message:
-                        "Migration \(migration.fileName) ends the transaction it runs in. Remove COMMIT and ROLLBACK from it."
-                )
+    /// Applies the next numbered file or, if there is none, all pending functions. Returns what it has applied.
+    private func applyNext(_ files: SchemaFiles, _ session: PostgresSession) async throws -> SchemaFiles {
+        let (pending, isNew) = try await pending(files, session)
+        if isNew { try await session.execute(script: createTables) }
+        if let migration = pending.migrations.first {
+            let required = migration.requiredFunctions.compactMap { name in files.functions.first { $0.name == name } }
+            for function in required {
+                try await apply(function.fileName, statements(function).filter { !$0.isTrigger }, session)
             }
+            try await apply(migration.fileName, script(migration.fileName, migration.script), session)
             try await session.query(RecordMigration(migration: migration))
-            try await session.execute(script: "COMMIT")
-        } catch let error as PostgresError where error.code != .migration {
+            return SchemaFiles(migrations: [migration])
+        }
+        if !pending.functions.isEmpty { try await apply(pending.functions, session) }
+        return SchemaFiles(functions: pending.functions)
+    }
+
+    /// Applies functions in any order: they may call each other.
+    private func apply(_ functions: [FunctionFile], _ session: PostgresSession) async throws {
+        let scripts = try functions.map { (fileName: $0.fileName, statements: try statements($0)) }
+        // PostgreSQL looks up what a body names only if this is on: when all of the functions exist.
+        for areBodiesChecked in [false, true] {
+            try await session.query(CheckFunctionBodies(isOn: areBodiesChecked))
+            for (fileName, statements) in scripts {
+                try await apply(fileName, statements.filter { !$0.isTrigger }, session)
+            }
+        }
+        for (fileName, statements) in scripts { try await apply(fileName, statements.filter(\.isTrigger), session) }
+        for (name, count) in try await session.query(CountFunctions(names: functions.map(\.name))) where count != 1 {
             throw PostgresError(
                 .migration,
-                sqlState: error.sqlState,
-                constraint: error.constraint,
-                message: "Migration \(migration.fileName) failed.",
-                detail: error.detail,
-                statement: error.statement
+                message: count == 0
+                    ? "functions/\(name).sql does not define a function \(name). Give the file the function's name."
+                    : "functions/\(name).sql changes the parameters of \(name), which would be a second function. Give it a new name."
             )
         }
+        try await session.query(RecordFunctions(functions: functions))
+    }
+
+    private func statements(_ function: FunctionFile) throws -> [SQLScript.Statement] {
+        try script(function.fileName, function.script)
+    }
+
+    private func script(_ fileName: String, _ script: [UInt8]) throws -> [SQLScript.Statement] {
+        guard let text = String(validating: script, as: UTF8.self) else {
+            throw PostgresError(.migration, message: "Migration \(fileName) contains invalid UTF-8.")
+        }
+        return SQLScript(text).statements
+    }
+
+    private func apply(_ fileName: String, _ statements: [SQLScript.Statement], _ session: PostgresSession) async throws
+    {
+        let before = try await session.query(ReadTransactionID())
+        for statement in statements {
+            do {
+                try await session.execute(text: statement.text)
+            } catch let error as PostgresError {
+                let line = statement.line(ofPosition: error.position)
+                throw MigrationFailure(place: .file(fileName, line: line), error: error)
+            }
+        }
+        guard try await session.query(ReadTransactionID()) == before else {
+            throw PostgresError(
+                .migration,
+                message: "Migration \(fileName) ends the transaction it runs in. Remove COMMIT and ROLLBACK from it."
+            )
+        }
+    }
+
+    // MARK: Locks
+
+    /// Runs `body` in a transaction that holds the migration lock. Tries again while others hold locks that it needs.
+    private func patiently<Result: Sendable>(
+        _ pool: PostgresPool,
+        _ logger: Logger,
+        _ body: (PostgresSession) async throws -> Result
+    ) async throws -> Result {
+        var attempt = 1
+        while true {
+            let blockers = Locked<[MigrationBlocker]>([])
+            do {
+                return try await pool.withTransaction { transaction in
+                    let session = transaction.session
+                    let pid = try await session.query(BeginMigration(lockTimeout: patience.lockTimeout)).first
+                    let watching = Task(executorPreference: pool.loop) {
+                        try? await watch(pid ?? 0, pool, logger, blockers)
+                    }
+                    defer { watching.cancel() }
+                    do {
+                        try await session.query(LockMigrations())
+                    } catch let error as PostgresError {
+                        throw MigrationFailure(place: .migrationLock, error: error)
+                    }
+                    return try await body(session)
+                }
+            } catch {
+                let failure: MigrationFailure
+                switch error {
+                case let error as MigrationFailure: failure = error
+                case let error as PostgresError where error.code == .server:
+                    failure = MigrationFailure(place: .records, error: error)
+                default: throw error
+                }
+                guard failure.isLock, attempt < patience.attempts else {
+                    throw failure.described(blockers.withLock { $0 }, patience)
+                }
+            }
+            attempt += 1
+            try await pool.loop.sleep(for: patience.pause)
+        }
+    }
+
+    /// Asks who blocks a session, until the task is cancelled: afterwards PostgreSQL does not know it any more.
+    private func watch(
+        _ pid: Int32,
+        _ pool: PostgresPool,
+        _ logger: Logger,
+        _ blockers: Locked<[MigrationBlocker]>
+    ) async throws {
+        var isLogged = false
+        while true {
+            try await pool.loop.sleep(for: patience.lockTimeout / 4)
+            let found = try await pool.queryAlone(ListMigrationBlockers(pid: pid))
+            guard !found.isEmpty else { continue }
+            blockers.withLock { $0 = found }
+            guard !isLogged else { continue }
+            isLogged = true
+            logger.warning("Migration waits for a lock", metadata: ["blocked_by": "\(found.text)"])
+        }
+    }
+}
+
+/// The failure of a statement of the migrator.
+private struct MigrationFailure: Error {
+    enum Place {
+        /// The lock that lets one migrator work at a time.
+        case migrationLock
+        /// The tables that record what has been applied.
+        case records
+        case file(String, line: Int)
+    }
+
+    let place: Place
+    let error: PostgresError
+
+    /// Whether others held a lock that was needed. PostgreSQL ends a deadlock (40P01) by the failure of one transaction.
+    var isLock: Bool { error.sqlState == "55P03" || error.sqlState == "40P01" }
+
+    /// Returns the error for the operator.
+    func described(_ blockers: [MigrationBlocker], _ patience: Migrator.Patience) -> PostgresError {
+        // Not the fault of the file: the connection is lost, or the server shuts down.
+        guard error.code == .server || error.sqlState == "57014" else { return error }
+        return PostgresError(
+            .migration,
+            sqlState: error.sqlState,
+            constraint: error.constraint,
+            message: isLock ? lockMessage(blockers, patience) : message,
+            detail: error.detail,
+            statement: error.statement
+        )
+    }
+
+    private var message: String {
+        let words = error.detail ?? error.message
+        return switch place {
+        case .migrationLock, .records: "The schema cannot be migrated: \(words)."
+        case .file(let name, let line): "Migration \(name) failed in line \(line): \(words)."
+        }
+    }
+
+    private func lockMessage(_ blockers: [MigrationBlocker], _ patience: Migrator.Patience) -> String {
+        let seconds = ((patience.lockTimeout + patience.pause) * patience.attempts).components.seconds
+        let names = blockers.isEmpty ? "" : " Blocked by \(blockers.text)."
+        return switch place {
+        case .migrationLock:
+            """
+            Another migrator has held the lock for \(seconds) seconds.\(names) Wait until it has finished, or stop it.
+            """
+        case .records:
+            "The records of migrations have been locked for \(seconds) seconds.\(names) End what locks them, and migrate again."
+        case .file(let name, let line):
+            """
+            Migration \(name) could not get a lock for line \(line) within \(seconds) seconds.\(names) Wait until it has \
+            ended, or end it, and migrate again.
+            """
+        }
+    }
+}
+
+extension [MigrationBlocker] {
+    fileprivate var text: String { map(\.description).joined(separator: ", ") }
+}
+
+/// Runs statements that change nothing.
+private protocol StatementReader: Sendable {
+    func query<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row]
+}
+
+extension PostgresSession: StatementReader {}
+
+private struct PoolReader: StatementReader {
+    let pool: PostgresPool
+
+    func query<Statement: PostgresStatement>(_ statement: Statement) async throws -> [Statement.Row] {
+        try await pool.read(statement)
     }
 }
 
 // MARK: Statements
 
-/// Takes the lock of the current schema. Migrators of different schemas do not wait for each other.
+/// Creates the tables that record what has been applied.
+private let createTables: SQL = """
+    CREATE TABLE schema_migrations (
+        version     integer     PRIMARY KEY,
+        name        text        NOT NULL,
+        checksum    text        NOT NULL,
+        applied_at  timestamptz NOT NULL DEFAULT now()
+    );
+    CREATE TABLE schema_functions (
+        name        text        PRIMARY KEY,
+        checksum    text        NOT NULL,
+        -- The number of triggers that call it.
+        triggers    integer     NOT NULL,
+        applied_at  timestamptz NOT NULL DEFAULT now()
+    );
+    """
+
+/// Begins a transaction of the migrator: sets what holds until its end, and returns the process that runs it.
+///
+/// The search path is for `SET search_path FROM CURRENT` in functions. They look up tables in this schema, so that a
+/// temporary table of the same name cannot take the place of one of them.
+private struct BeginMigration: PostgresStatement {
+    static let sql: SQL = """
+        SELECT pg_backend_pid(),
+            set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true),
+            set_config('lock_timeout', $1, true),
+            set_config('statement_timeout', '0', true)
+        """
+
+    let lockTimeout: Duration
+
+    var parameters: [PostgresValue] { [.text("\(lockTimeout.wholeMilliseconds)ms")] }
+
+    static func decode(_ row: PostgresRow) throws -> Int32 {
+        try row.decode(Int32.self, String?.self, String?.self, String?.self).0
+    }
+}
+
+/// Takes the lock of the current schema until the end of the transaction. Migrators of different schemas do not wait for
+/// each other.
 private struct LockMigrations: PostgresStatement {
     static let sql: SQL = """
-        SELECT pg_advisory_lock(hashtextextended('schema_migrations ' || coalesce(current_schema(), ''), 0))
+        SELECT pg_advisory_xact_lock(hashtextextended('schema_migrations ' || coalesce(current_schema(), ''), 0))
         """
 }
 
-private struct FindMigrationTable: PostgresStatement {
+/// Reads which of the migrator's tables exist. Before 0.1.0, there was only the first.
+private struct FindMigrationTables: PostgresStatement {
     static let sql: SQL = """
-        SELECT to_regclass('schema_migrations') IS NOT NULL
+        SELECT to_regclass('schema_migrations') IS NOT NULL, to_regclass('schema_functions') IS NOT NULL
         """
 
-    static func decode(_ row: PostgresRow) throws -> Bool { try row.decode(Bool.self) }
-}
-
-private struct CreateMigrationTable: PostgresStatement {
-    static let sql: SQL = """
-        CREATE TABLE IF NOT EXISTS schema_migrations (
-            version integer PRIMARY KEY,
-            name text NOT NULL,
-            checksum text NOT NULL,
-            applied_at timestamptz NOT NULL DEFAULT now()
-        )
-        """
+    static func decode(_ row: PostgresRow) throws -> (migrations: Bool, functions: Bool) {
+        try row.decode(Bool.self, Bool.self)
+    }
 }
 
 /// Computes the checksums of scripts in their order, in hexadecimal.
@@ -159,25 +389,29 @@ private struct ComputeChecksums: PostgresStatement {
     static func decode(_ row: PostgresRow) throws -> String { try row.decode(String.self) }
 }
 
-private struct ReadAppliedMigrations: PostgresStatement {
+/// Reads the applied files: migrations in the order of their versions, and then those functions that still exist, with
+/// their triggers.
+private struct ReadAppliedFiles: PostgresStatement {
     static let sql: SQL = """
         SELECT version, name, checksum
         FROM schema_migrations
+        UNION ALL
+        SELECT NULL, applied.name, applied.checksum
+        FROM schema_functions AS applied
+        WHERE EXISTS (
+            SELECT
+            FROM pg_proc
+            WHERE pronamespace = current_schema()::regnamespace
+                AND proname = applied.name::name
+                AND (SELECT count(*) FROM pg_trigger WHERE tgfoid = pg_proc.oid AND NOT tgisinternal) >= applied.triggers
+        )
         ORDER BY version
         """
 
-    static func decode(_ row: PostgresRow) throws -> AppliedMigration {
-        let (version, name, checksum) = try row.decode(Int32.self, String.self, String.self)
-        return AppliedMigration(version: version, name: name, checksum: checksum)
+    static func decode(_ row: PostgresRow) throws -> AppliedFile {
+        let (version, name, checksum) = try row.decode(Int32?.self, String.self, String.self)
+        return AppliedFile(version: version, name: name, checksum: checksum)
     }
-}
-
-/// Sets the search path for `SET search_path FROM CURRENT` in functions. They look up tables in this schema, so that a
-/// temporary table of the same name cannot take the place of one of them.
-private struct FixSearchPath: PostgresStatement {
-    static let sql: SQL = """
-        SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)
-        """
 }
 
 private struct ReadTransactionID: PostgresStatement {
@@ -199,4 +433,59 @@ private struct RecordMigration: PostgresStatement {
     var parameters: [PostgresValue] {
         [.int32(migration.version), .text(migration.name), .bytes(migration.script)]
     }
+}
+
+/// Sets whether PostgreSQL looks up what the bodies of functions name, until the end of the transaction.
+private struct CheckFunctionBodies: PostgresStatement {
+    static let sql: SQL = """
+        SELECT set_config('check_function_bodies', $1::boolean::text, true)
+        """
+
+    let isOn: Bool
+
+    var parameters: [PostgresValue] { [.bool(isOn)] }
+}
+
+/// Counts the functions of the current schema by name. Another list of arguments makes another function.
+private struct CountFunctions: PostgresStatement {
+    static let sql: SQL = """
+        SELECT file.name, count(pg_proc.oid)
+        FROM unnest($1::text[]) AS file (name)
+        LEFT JOIN pg_proc ON pronamespace = current_schema()::regnamespace AND proname = file.name::name
+        GROUP BY file.name
+        ORDER BY file.name
+        """
+
+    let names: [String]
+
+    var parameters: [PostgresValue] { [.texts(names)] }
+
+    static func decode(_ row: PostgresRow) throws -> (name: String, count: Int64) {
+        try row.decode(String.self, Int64.self)
+    }
+}
+
+private struct RecordFunctions: PostgresStatement {
+    static let sql: SQL = """
+        INSERT INTO schema_functions (name, checksum, triggers)
+        SELECT file.name,
+            encode(sha256(file.script), 'hex'),
+            (
+                SELECT count(*)
+                FROM pg_trigger
+                JOIN pg_proc ON pg_proc.oid = tgfoid
+                WHERE pronamespace = current_schema()::regnamespace
+                    AND proname = file.name::name
+                    AND NOT tgisinternal
+            )
+        FROM unnest($1::text[], $2::bytea[]) AS file (name, script)
+        ON CONFLICT (name) DO UPDATE
+        SET checksum = excluded.checksum,
+            triggers = excluded.triggers,
+            applied_at = excluded.applied_at
+        """
+
+    let functions: [FunctionFile]
+
+    var parameters: [PostgresValue] { [.texts(functions.map(\.name)), .byteas(functions.map(\.script))] }
 }

@@ -121,8 +121,8 @@ struct DatabaseChecks: Sendable {
 
     private func pending(_ pool: PostgresPool) async throws -> (Finding.State, String) {
         let pending = try await Migrator(directory: migrations.get()).pending(pool)
-        guard let first = pending.first else { return (.ok, "all have been applied") }
-        let text = "\(pending.count) are pending, from \(first.fileName) on"
+        guard let first = pending.fileNames.first else { return (.ok, "all have been applied") }
+        let text = "\(pending.count) are pending, from \(first) on"
         return settings.migratesOnStart
             ? (.ok, "\(text); serve applies them when it starts") : (.wrong, "\(text): run push-server migrate")
     }
@@ -337,7 +337,8 @@ struct ReadWritability: PostgresStatement {
 struct ReadRolePrivileges: PostgresStatement {
     static let sql: SQL = """
         WITH own AS (
-            SELECT relation.oid, relation.relname, relation.relowner, relation.oid = migrations.oid AS is_migrations
+            SELECT relation.oid, relation.relname, relation.relowner,
+                relation.relname IN ('schema_migrations', 'schema_functions') AS is_migrations
             FROM pg_class AS migrations
             JOIN pg_class AS relation USING (relnamespace, relowner)
             WHERE migrations.oid = to_regclass('schema_migrations')

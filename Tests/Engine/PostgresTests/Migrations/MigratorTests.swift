@@ -5,13 +5,11 @@ import Testing
 
 @Suite struct MigratorTests {
     private func directory(_ files: [String: String]) throws -> String {
-        let directory = try TemporaryFolder.make(mode: 0o700)
-        for (name, sql) in files { try write(sql, name, directory) }
-        return directory
+        try MigrationFolder(files).path
     }
 
     private func write(_ sql: String, _ name: String, _ directory: String) throws {
-        try Data(sql.utf8).write(to: URL(filePath: "\(directory)/\(name)"))
+        try MigrationFolder(path: directory).write(sql, name)
     }
 
     private let first = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1);"
@@ -22,22 +20,22 @@ import Testing
         try await TestDatabase.withPool { pool, database in
             let directory = try directory(["0002_f.sql": second, "0001_a.sql": first, "README.md": "not SQL"])
             let migrator = Migrator(directory: directory)
-            #expect(try await migrator.pending(pool).map(\.fileName) == ["0001_a.sql", "0002_f.sql"])
+            #expect(try await migrator.pending(pool).fileNames == ["0001_a.sql", "0002_f.sql"])
             let applied = try await migrator.migrate(
                 settings: database.settings,
                 loop: database.loop,
                 logger: quietLogger
             )
-            #expect(applied.map(\.version) == [1, 2])
+            #expect(applied.migrations.map(\.version) == [1, 2])
             #expect(try await pool.value(Int32.self, "SELECT f()") == 1)
-            #expect(try await migrator.pending(pool) == [])
+            #expect(try await migrator.pending(pool).isEmpty)
 
             try write("CREATE TABLE c (n integer)", "0003_c.sql", directory)
-            #expect(try await migrator.pending(pool).map(\.name) == ["c"])
+            #expect(try await migrator.pending(pool).migrations.map(\.name) == ["c"])
             let more = try await migrator.migrate(settings: database.settings, loop: database.loop, logger: quietLogger)
-            #expect(more.map(\.fileName) == ["0003_c.sql"])
+            #expect(more.fileNames == ["0003_c.sql"])
             let none = try await migrator.migrate(settings: database.settings, loop: database.loop, logger: quietLogger)
-            #expect(none == [])
+            #expect(none.isEmpty)
         }
     }
 
@@ -53,6 +51,7 @@ import Testing
             let cases = [
                 (["0001_a.sql": first + " ", "0002_f.sql": second], "0001_a.sql was changed"),
                 (["0001_a.sql": first], "0002_f.sql has been applied, but its file is missing"),
+                (["0001_a.sql": first], "the database is newer than this program. Nothing was changed."),
                 (["0001_a.sql": first, "0002_g.sql": second], "0002_f.sql has been applied, but its file is missing"),
             ]
             for (files, message) in cases {
@@ -107,6 +106,12 @@ import Testing
             let broken = "CREATE TABLE b (n integer); SELECT 1 / 0;"
             for (script, message) in [
                 (broken, "0002_b.sql failed"), ("COMMIT; BEGIN", "0002_b.sql ends the transaction"),
+                // PostgreSQL names a position only for what it does not understand.
+                ("CREATE TABLE b (n integer);\n\nSELECT 1 / 0;", "0002_b.sql failed in line 3: division by zero."),
+                (
+                    "CREATE TABLE b (n integer);\n\nSELECT\n  카카오;",
+                    "0002_b.sql failed in line 4: column \"카카오\" does not exist."
+                ),
             ] {
                 let migrator = Migrator(directory: try directory(["0001_a.sql": first, "0002_b.sql": script]))
                 let error = try await postgresError {
@@ -118,32 +123,40 @@ import Testing
                 }
                 #expect(error.code == .migration)
                 #expect(error.message.contains(message))
-                #expect(try await migrator.pending(pool).map(\.version) == [2])
+                #expect(try await migrator.pending(pool).migrations.map(\.version) == [2])
                 #expect(try await pool.value(Bool.self, "SELECT to_regclass('b') IS NULL"))
             }
         }
     }
 
-    @Test("If several migrators start concurrently, one applies the migrations and the others find none pending")
+    @Test(
+        "If several migrators start concurrently, each file is applied once, in order, and all find none pending then"
+    )
     func concurrent() async throws {
         try await TestDatabase.withPool { pool, database in
             let migrator = Migrator(
-                directory: try directory(["0001_a.sql": first + " SELECT pg_sleep(0.1)", "0002_f.sql": second])
+                directory: try directory([
+                    "0001_a.sql": first + " SELECT pg_sleep(0.1)", "0002_f.sql": second,
+                    "functions/g.sql": "CREATE OR REPLACE FUNCTION g() RETURNS integer LANGUAGE sql AS 'SELECT f()'",
+                ])
             )
-            let applied = try await withThrowingTaskGroup(of: Int.self) { group in
+            let applied = try await withThrowingTaskGroup(of: [String].self) { group in
                 for index in 0..<4 {
                     group.addTask {
-                        try await migrator.migrate(
+                        let applied = try await migrator.migrate(
                             settings: database.settings,
                             loop: TestDatabase.loop(index),
                             logger: quietLogger
-                        ).count
+                        ).fileNames
+                        #expect(try await migrator.pending(pool).isEmpty)
+                        return applied
                     }
                 }
-                return try await group.reduce(into: []) { $0.append($1) }.sorted()
+                return try await group.reduce(into: []) { $0 += $1 }.sorted()
             }
-            #expect(applied == [0, 0, 0, 2])
+            #expect(applied == ["0001_a.sql", "0002_f.sql", "functions/g.sql"])
             #expect(try await pool.value(Int64.self, "SELECT count(*) FROM a") == 1)
+            #expect(try await pool.value(Int32.self, "SELECT g()") == 1)
         }
     }
 }

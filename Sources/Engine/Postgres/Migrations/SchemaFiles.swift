@@ -1,0 +1,142 @@
+import FoundationEssentials
+
+/// The SQL files of a directory, or some of them.
+package struct SchemaFiles: Sendable, Equatable {
+    /// The numbered files, in the order of their versions.
+    package var migrations: [Migration] = []
+    /// The functions, in the order of their names.
+    package var functions: [FunctionFile] = []
+
+    package var isEmpty: Bool { migrations.isEmpty && functions.isEmpty }
+    package var count: Int { migrations.count + functions.count }
+    package var fileNames: [String] { migrations.map(\.fileName) + functions.map(\.fileName) }
+
+    var scripts: [[UInt8]] { migrations.map(\.script) + functions.map(\.script) }
+
+    /// Reads the files of a directory and of `functions` in it, which may be missing. Blocks.
+    ///
+    /// Ignores files that do not end in `.sql`.
+    ///
+    /// - Throws: ``PostgresError/Code/migration`` for a directory or file that cannot be read, a `.sql` file with an
+    ///   invalid name, two files of one version, a gap, or a missing function that a migration requires.
+    static func read(directory: String) throws(PostgresError) -> SchemaFiles {
+        var files = SchemaFiles()
+        for fileName in try names(in: directory) {
+            guard let (version, name) = Migration.parse(fileName: fileName) else {
+                throw PostgresError(
+                    .migration,
+                    message: "Invalid migration file name: \(fileName). Use a name such as 0001_first_step.sql."
+                )
+            }
+            if let previous = files.migrations.last, previous.version == version {
+                throw PostgresError(.migration, message: "\(previous.fileName) and \(fileName) have the same version.")
+            }
+            guard version == files.migrations.count + 1 else {
+                throw PostgresError(
+                    .migration,
+                    message: "Migration \(files.migrations.count + 1) is missing before \(fileName)."
+                )
+            }
+            files.migrations.append(Migration(version: version, name: name, script: try read(fileName, in: directory)))
+        }
+        if FileManager.default.fileExists(atPath: "\(directory)/functions") {
+            for fileName in try names(in: "\(directory)/functions") {
+                let name = String(fileName.dropLast(4))
+                guard isName(name) else {
+                    throw PostgresError(
+                        .migration,
+                        message: "Invalid file name: functions/\(fileName). Use the name of its function."
+                    )
+                }
+                let script = try read("functions/\(fileName)", in: directory)
+                files.functions.append(FunctionFile(name: name, script: script))
+            }
+        }
+        for migration in files.migrations {
+            for name in migration.requiredFunctions where !files.functions.contains(where: { $0.name == name }) {
+                throw PostgresError(
+                    .migration,
+                    message: "Migration \(migration.fileName) requires functions/\(name).sql, which is missing."
+                )
+            }
+        }
+        return files
+    }
+
+    /// Whether a name consists of small letters, digits and underscores.
+    static func isName(_ name: String) -> Bool {
+        !name.isEmpty
+            && name.utf8.allSatisfy { (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5F }
+    }
+
+    private static func names(in directory: String) throws(PostgresError) -> [String] {
+        do {
+            return try FileManager.default.contentsOfDirectory(atPath: directory).filter { $0.hasSuffix(".sql") }
+                .sorted()
+        } catch {
+            throw PostgresError(.migration, message: "The directory of migrations cannot be read.", detail: "\(error)")
+        }
+    }
+
+    private static func read(_ fileName: String, in directory: String) throws(PostgresError) -> [UInt8] {
+        guard let script = FileManager.default.contents(atPath: "\(directory)/\(fileName)") else {
+            throw PostgresError(.migration, message: "Migration \(fileName) cannot be read.")
+        }
+        return Array(script)
+    }
+}
+
+/// A file that the database records as applied.
+struct AppliedFile: Sendable, Equatable {
+    /// The version of a migration; `nil` for a function.
+    let version: Int32?
+    let name: String
+    let checksum: String
+}
+
+extension SchemaFiles {
+    /// Returns the files that have not been applied, or whose function has changed.
+    ///
+    /// - Parameters:
+    ///   - checksums: The checksums of ``scripts``.
+    ///   - applied: The applied files, migrations in the order of their versions.
+    /// - Throws: ``PostgresError/Code/migration`` if an applied migration is missing or has changed, as in a database
+    ///   that a newer program has migrated.
+    func pending(checksums: [String], applied: [AppliedFile]) throws(PostgresError) -> SchemaFiles {
+        var count = 0
+        for done in applied {
+            guard let version = done.version else { continue }
+            defer { count += 1 }
+            let fileName = Migration(version: version, name: done.name, script: []).fileName
+            guard count < migrations.count else {
+                throw PostgresError(
+                    .migration,
+                    message: """
+                        Migration \(fileName) has been applied, but its file is missing: the database is newer than this \
+                        program. Nothing was changed. Start a version that has the file, or restore it.
+                        """
+                )
+            }
+            guard migrations[count].version == version, migrations[count].name == done.name else {
+                throw PostgresError(
+                    .migration,
+                    message: "Migration \(fileName) has been applied, but its file is missing. Restore the file."
+                )
+            }
+            guard checksums[count] == done.checksum else {
+                throw PostgresError(
+                    .migration,
+                    message: "Migration \(fileName) was changed after it had been applied. Restore it."
+                )
+            }
+        }
+        var current: [String: String] = [:]
+        for done in applied where done.version == nil { current[done.name] = done.checksum }
+        return SchemaFiles(
+            migrations: Array(migrations.dropFirst(count)),
+            functions: zip(functions, checksums.dropFirst(migrations.count))
+                .filter { function, checksum in current[function.name] != checksum }
+                .map { function, _ in function }
+        )
+    }
+}
