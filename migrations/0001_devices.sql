@@ -1,4 +1,4 @@
--- The devices of the service's users, and their changes that are pending at Kakao.
+-- The devices of the service's users, and their changes that are pending at Kakao. docs/architecture.md has the states.
 
 CREATE TABLE devices (
     -- The service's own id of the user, from 1 to 2^63-1. Kakao calls it `uuid`.
@@ -17,13 +17,14 @@ CREATE TABLE devices (
     -- Whether the app or the server has withdrawn the device. The row is deleted once Kakao has deregistered the
     -- device.
     withdrawn           boolean     NOT NULL DEFAULT false,
-    -- The number of changes of the device. `kakao_revision` is the last change that Kakao has confirmed; a lower one
-    -- means a pending change.
+    -- The number of changes of the device.
     revision            bigint      NOT NULL DEFAULT 1,
+    -- The last change that Kakao has confirmed. If it is lower than `revision`, a change is pending.
     kakao_revision      bigint      NOT NULL DEFAULT 0,
     -- The lease of the request or server that is calling Kakao about the device, so that these calls never overlap.
     lease               uuid,
     lease_ends_at       timestamptz,
+    -- The failed calls to Kakao since the last change.
     attempts            integer     NOT NULL DEFAULT 0,
     -- The time of the next call to Kakao; `infinity` for an imported device whose call is not scheduled yet.
     next_attempt_at     timestamptz NOT NULL DEFAULT now(),
@@ -44,7 +45,11 @@ CREATE TABLE devices (
     failure_dates       timestamptz[],
 
     -- The time at which the access token of the latest registration was verified; NULL for an operator's registration.
-    authorized_at       timestamptz
+    authorized_at       timestamptz,
+    -- Why the device was withdrawn (docs/webhooks.md); without meaning unless it is.
+    withdrawal_cause    text,
+    -- The name of the operator key that last registered or deregistered the device; NULL for its app.
+    changed_by          text
 ) WITH (
     -- Apps repeat their registration at each start. Such an update changes no indexed column, and if the page has room,
     -- it updates no index at all (HOT).
@@ -63,89 +68,23 @@ CREATE INDEX devices_unsettled ON devices (next_attempt_at) WHERE kakao_revision
 
 CREATE INDEX devices_renew_at ON devices (renew_at) WHERE renew_at IS NOT NULL;
 
--- Returns the columns of a device that is withdrawn. Every statement that withdraws devices uses this definition.
---
--- `updated_at` becomes `withdrawn_at`, so that an older line of an import does not register the device again. If
--- `applies` is false, the columns stay as they are.
-CREATE FUNCTION withdrawal(device devices, withdrawn_at timestamptz DEFAULT now(), applies boolean DEFAULT true)
-RETURNS TABLE (withdrawn boolean, revision bigint, updated_at timestamptz, attempts integer, next_attempt_at timestamptz)
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT device.withdrawn OR applies,
-        device.revision + CASE WHEN applies AND NOT device.withdrawn THEN 1 ELSE 0 END,
-        CASE WHEN applies THEN withdrawn_at ELSE device.updated_at END,
-        CASE WHEN applies THEN 0 ELSE device.attempts END,
-        CASE WHEN applies THEN now() ELSE device.next_attempt_at END;
-END;
+-- The withdrawals of devices, for the webhooks. A withdrawn device is deleted once Kakao has deregistered it, so its
+-- withdrawal is an event with a row of its own. Many devices may be withdrawn in one transaction.
+CREATE TABLE device_withdrawals (
+    number              bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    user_id             bigint      NOT NULL,
+    device_id           text        NOT NULL,
+    push_type           text        NOT NULL,
+    cause               text        NOT NULL,
+    withdrawn_at        timestamptz NOT NULL DEFAULT now(),
+    -- The transaction of the withdrawal (0007_webhooks.sql).
+    event_xid           xid8        NOT NULL,
 
--- A user has at most 100 devices. A further registration withdraws the user's oldest device, by the time of the last
--- registration.
---
--- Triggers enforce the limit for registrations and imports alike. They run at the end of a statement and see everything
--- that is committed by then, not only what was committed when the statement began.
---
--- Concurrent statements do not see each other's devices, so one must wait for the other. A user with fewer than four
--- devices needs no lock, and nearly all users have fewer. More than thirty concurrent statements would be needed to
--- exceed the limit, and the next registration would restore it.
+    -- `number` alone is unique. In this order, the key is also the index by which the webhooks are read, so that a
+    -- withdrawal costs no further index.
+    PRIMARY KEY (event_xid, number)
+);
 
-CREATE FUNCTION withdraw_oldest_devices(owner bigint, added bigint) RETURNS void
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
-BEGIN
-    PERFORM pg_advisory_xact_lock(16, hashint8(owner));
-    -- Withdraws at most a hundred devices more than were added.
-    WITH oldest AS (
-        SELECT device_id, push_type
-        FROM devices
-        WHERE user_id = owner
-            AND NOT withdrawn
-        ORDER BY updated_at, device_id, push_type
-        LIMIT (
-            SELECT GREATEST(count(*) - 100, 0)
-            FROM (SELECT FROM devices WHERE user_id = owner AND NOT withdrawn LIMIT 200 + added) AS device
-        )
-        -- A locked device is being registered, confirmed or withdrawn. Skipping it rules out a deadlock.
-        FOR UPDATE SKIP LOCKED
-    )
-    UPDATE devices AS device
-    SET (withdrawn, revision, updated_at, attempts, next_attempt_at)
-        = (SELECT * FROM withdrawal(device, device.updated_at))
-    FROM oldest
-    WHERE device.user_id = owner
-        AND (device.device_id, device.push_type) = (oldest.device_id, oldest.push_type);
-END
-$$;
-
-CREATE FUNCTION limit_added_devices() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
-BEGIN
-    -- Users are locked in ascending order, as by all statements.
-    PERFORM withdraw_oldest_devices(user_id, devices)
-    FROM (SELECT user_id, count(*) AS devices FROM added WHERE NOT withdrawn GROUP BY user_id ORDER BY user_id) AS owner
-    WHERE EXISTS (SELECT FROM devices WHERE devices.user_id = owner.user_id AND NOT withdrawn OFFSET 3);
-    RETURN NULL;
-END
-$$;
-
-CREATE FUNCTION limit_returned_device() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path FROM CURRENT
-AS $$
-BEGIN
-    IF EXISTS (SELECT FROM devices WHERE user_id = NEW.user_id AND NOT withdrawn OFFSET 3) THEN
-        PERFORM withdraw_oldest_devices(NEW.user_id, 1);
-    END IF;
-    RETURN NULL;
-END
-$$;
-
--- Fires only for inserted rows, so that a repeated registration costs nothing more.
-CREATE TRIGGER devices_added AFTER INSERT ON devices
-REFERENCING NEW TABLE AS added
-FOR EACH STATEMENT EXECUTE FUNCTION limit_added_devices();
-
-CREATE TRIGGER devices_returned AFTER UPDATE OF withdrawn ON devices
-FOR EACH ROW WHEN (OLD.withdrawn AND NOT NEW.withdrawn) EXECUTE FUNCTION limit_returned_device();
+CREATE INDEX device_withdrawals_user_id ON device_withdrawals (user_id);
+-- Rows lie in the order of their times, so a summary of each range of pages is enough to delete the oldest.
+CREATE INDEX device_withdrawals_withdrawn_at ON device_withdrawals USING brin (withdrawn_at);

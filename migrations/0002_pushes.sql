@@ -1,27 +1,44 @@
--- Pushes. A push is prepared from its audience step by step and sent in batches of at most 100 users under leases, and
--- its counts are updated meanwhile. docs/architecture.md has the state diagrams, docs/delivery.md the guarantees.
+-- Pushes and audiences. A push is prepared from its audience step by step and sent in batches of at most 100 users under
+-- leases, and its counts are updated meanwhile. docs/architecture.md has the state diagrams, docs/delivery.md the guarantees.
+--
+-- No row is stored for a user: the users of a push are packed into parts, in which a user is found by a binary search
+-- (functions/push_user_batch.sql).
 
 CREATE TABLE pushes (
     id                  uuid        PRIMARY KEY,
     name                text,
     state               text        NOT NULL CHECK (state IN (
-                            'scheduled', 'preparing', 'sending', 'done', 'paused', 'canceled', 'expired', 'halted')),
+                            'proposed', 'scheduled', 'preparing', 'sending', 'done', 'paused', 'canceled', 'expired', 'halted')),
     -- The reason why the push is halted, for the operator.
     reason              text,
+
     audience            jsonb       NOT NULL,
     -- The users that the request itself listed, in ascending order.
     user_ids            bigint[],
     -- The parts of the stored audience that the push is prepared from, even if the audience is replaced meanwhile. NULL
     -- for another kind of audience.
     audience_parts_id   uuid,
+    -- `except` as given; NULL without one.
+    exclusion           jsonb,
+    -- The parts of the stored audience that is left out, even if the audience is replaced meanwhile.
+    excluded_parts_id   uuid,
+    -- The earlier pushes whose users are left out.
+    excluded_pushes     uuid[],
     -- The platforms that the message addresses. A user without a device of any of them is skipped. If empty, no user is
     -- skipped for that reason.
     platforms           text[]      NOT NULL DEFAULT '{}',
+
     -- Kakao's `push_message`, as text: Kakao receives exactly what the operator wrote.
     message             text        NOT NULL,
     -- The version of Kakao's Push API whose format the message has.
     message_version     text        NOT NULL CHECK (message_version IN ('v1', 'v2')),
     bypass              boolean     NOT NULL DEFAULT false,
+    -- NULL if the request did not say.
+    kind                text        CHECK (kind IN ('advertising', 'informational')),
+    -- The tag that all of a user's devices need for advertising; NULL if none is needed.
+    consent_tag         text,
+    -- Whether it is sent to `pushes.testers`.
+    to_testers          boolean     NOT NULL DEFAULT false,
     delivery            text        NOT NULL DEFAULT 'at_least_once'
                             CHECK (delivery IN ('at_least_once', 'at_most_once')),
     users_per_second    integer,
@@ -30,6 +47,22 @@ CREATE TABLE pushes (
     created_at          timestamptz NOT NULL DEFAULT now(),
     started_at          timestamptz,
     finished_at         timestamptz,
+
+    -- The name of the operator key that created the push.
+    created_by          text,
+    -- The id of the operator key that created the push; NULL for the key in the settings.
+    created_by_key      uuid,
+    -- The users to send to, as counted when the push was created; NULL if there was no need to count them.
+    counted_users       bigint,
+    -- The most users to whom it is sent without a further approval; NULL for any number.
+    allowed_users       bigint,
+    approved_at         timestamptz,
+    -- The name of the operator key that approved it.
+    approved_by         text,
+    -- The id of the operator key that approved it; NULL for the key in the settings.
+    approved_by_key     uuid,
+    -- The name of the operator key that last paused, canceled or rejected it; NULL once it was resumed.
+    stopped_by          text,
 
     -- The maximum number of users in a batch: 100, or fewer for a push with a low rate.
     batch_users         integer     NOT NULL DEFAULT 100 CHECK (batch_users BETWEEN 1 AND 100),
@@ -56,9 +89,14 @@ CREATE TABLE pushes (
     -- yet to be reset.
     retry_position      integer,
     retry_end           integer,
+    -- Whether uncertain batches are retried too.
     retry_uncertain     boolean     NOT NULL DEFAULT false,
     -- The time at which retention began to delete the push's batches. The push cannot be retried after that.
     removed_at          timestamptz,
+
+    -- The transaction and the time of the latest change that is an event (0007_webhooks.sql).
+    event_xid           xid8,
+    event_at            timestamptz,
 
     CONSTRAINT pushes_retry_check CHECK ((retry_position IS NULL) = (retry_end IS NULL))
 );
@@ -69,11 +107,29 @@ ALTER TABLE pushes ALTER COLUMN user_ids SET STATISTICS 0;
 CREATE INDEX pushes_unfinished ON pushes (send_at) WHERE state IN ('scheduled', 'preparing', 'sending');
 CREATE INDEX pushes_finished ON pushes (finished_at) WHERE finished_at IS NOT NULL;
 -- The few pushes that wait for an operator. The metrics count them.
-CREATE INDEX pushes_stopped ON pushes (state) WHERE state IN ('paused', 'halted');
--- Finds the parts of audiences that are still needed.
+CREATE INDEX pushes_stopped ON pushes (state) WHERE state IN ('proposed', 'paused', 'halted');
+
+-- Find the parts of audiences that are still needed.
 CREATE INDEX pushes_audience_parts ON pushes (audience_parts_id)
     WHERE audience_parts_id IS NOT NULL
-        AND state IN ('scheduled', 'preparing', 'paused', 'halted', 'sending');
+        AND state IN ('proposed', 'scheduled', 'preparing', 'paused', 'halted', 'sending');
+CREATE INDEX pushes_excluded_parts ON pushes (excluded_parts_id)
+    WHERE excluded_parts_id IS NOT NULL
+        AND state IN ('proposed', 'scheduled', 'preparing', 'paused', 'halted', 'sending');
+-- The few pushes that still need their excluded pushes.
+CREATE INDEX pushes_excluding ON pushes (id)
+    WHERE excluded_pushes IS NOT NULL
+        AND prepared_at IS NULL
+        AND finished_at IS NULL;
+
+-- Find the few pushes that an operator asks for among very many.
+CREATE INDEX pushes_name ON pushes (name COLLATE "C", id) WHERE name IS NOT NULL;
+CREATE INDEX pushes_created_by ON pushes (created_by, id) WHERE created_by IS NOT NULL;
+CREATE INDEX pushes_open ON pushes (id) WHERE finished_at IS NULL;
+
+-- Finds the tests of a message. A hash index stores a digest of the message, and compares the message itself in the table.
+CREATE INDEX pushes_tested ON pushes USING hash (message) WHERE to_testers;
+CREATE INDEX pushes_event_xid ON pushes (event_xid) WHERE event_xid IS NOT NULL;
 
 -- The users of a push, in parts of many batches each: preparing stores one row for fifty thousand users.
 CREATE TABLE push_parts (
@@ -104,28 +160,6 @@ ALTER TABLE push_parts ALTER COLUMN ids SET STORAGE EXTERNAL, ALTER COLUMN ids S
 
 -- The parts with batches left to claim.
 CREATE INDEX push_parts_unclaimed ON push_parts (push_id, number) WHERE claimed < batches;
-
--- Returns the users of a batch of a part.
-CREATE FUNCTION push_part_users(push uuid, batch integer) RETURNS bigint[]
-LANGUAGE sql STABLE
--- A function with a setting is not inlined. This one is called only for batches that are retried, each of which is read
--- by its key.
-SET search_path FROM CURRENT
-AS $$
-    SELECT ARRAY(
-        SELECT ('x' || lpad(encode(substring(own FROM id_bytes * place + 1 FOR id_bytes), 'hex'), 16, '0'))::bit(64)::bigint
-        FROM generate_series(0, octet_length(own) / id_bytes - 1) AS place
-        ORDER BY place
-    )
-    FROM (
-        SELECT id_bytes, substring(ids FROM id_bytes * batch_users * (batch - number) + 1 FOR id_bytes * batch_users) AS own
-        FROM push_parts
-        WHERE push_id = push
-            AND number <= batch
-        ORDER BY number DESC
-        LIMIT 1
-    ) AS part
-$$;
 
 -- Claims: the batches that a server has claimed at once. A batch that is sent at its first attempt, as nearly every one
 -- is, needs no row of its own.
@@ -206,37 +240,12 @@ CREATE TABLE push_counts (
     state               text        NOT NULL CHECK (state IN ('sent', 'failed', 'uncertain')),
     users               bigint      NOT NULL,
     batches             bigint      NOT NULL,
+    -- The users of finished batches with `may_repeat`. A batch that is sent at its first attempt, as nearly every one is,
+    -- adds none.
+    may_repeat          bigint      NOT NULL DEFAULT 0,
 
     PRIMARY KEY (push_id, slot, state)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
-
--- Returns the number of users of a push whose batches were sent.
-CREATE FUNCTION push_users_sent(push uuid) RETURNS bigint
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
-    SELECT COALESCE(sum(users), 0)::bigint
-    FROM push_counts
-    WHERE push_id = push
-        AND state = 'sent'
-$$;
-
--- Returns the probe of a push while its outcome is open: until Kakao has accepted the message for a further user, or
--- all parts of the rejected batch have ended.
-CREATE FUNCTION push_open_probe(push uuid, probe integer, probe_sent bigint) RETURNS integer
-LANGUAGE sql STABLE
-SET search_path FROM CURRENT
-AS $$
-    SELECT push_open_probe.probe
-    WHERE push_users_sent(push) <= push_open_probe.probe_sent
-        AND EXISTS (
-            SELECT 1
-            FROM push_batches
-            WHERE push_id = push
-                AND origin = push_open_probe.probe
-                AND state IN ('waiting', 'sending')
-        )
-$$;
 
 -- Requests with an `Idempotency-Key` and their responses. Operators choose their keys independently.
 CREATE TABLE idempotency_keys (
@@ -253,3 +262,33 @@ CREATE TABLE idempotency_keys (
 );
 
 CREATE INDEX idempotency_keys_push_id ON idempotency_keys (push_id);
+
+-- Audiences: users that an operator has uploaded under a name.
+CREATE TABLE audiences (
+    -- Sorted by bytes, so that the pages of a list do not depend on the database's locale.
+    name                text        COLLATE "C" PRIMARY KEY,
+    -- The parts that hold its current users. An upload writes parts under a new id and changes this column in the same
+    -- transaction, so that other transactions see either the old users or the new ones. The statement that creates a
+    -- push reads this row FOR SHARE. Until its transaction ends, the row cannot change, and its parts cannot be deleted
+    -- as unused.
+    parts_id            uuid        NOT NULL,
+    users               bigint      NOT NULL CHECK (users > 0),
+    created_at          timestamptz NOT NULL,
+    updated_at          timestamptz NOT NULL
+);
+
+-- The users of audiences, in parts of at most a thousand.
+CREATE TABLE audience_parts (
+    parts_id            uuid        NOT NULL,
+    -- From 1. The users of all parts together are in ascending order, without duplicates.
+    number              integer     NOT NULL CHECK (number > 0),
+    user_ids            bigint[]    NOT NULL CHECK (cardinality(user_ids) BETWEEN 1 AND 1000),
+
+    PRIMARY KEY (parts_id, number)
+);
+
+-- No query searches these lists, and analyzing their elements takes ANALYZE seconds.
+ALTER TABLE audience_parts ALTER COLUMN user_ids SET STATISTICS 0;
+
+-- Finds the parts of an audience that have the users of a page. The users of an audience ascend from part to part.
+CREATE INDEX audience_parts_first_user ON audience_parts (parts_id, (user_ids[1]));

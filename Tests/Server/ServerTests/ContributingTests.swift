@@ -14,6 +14,8 @@ import Testing
         let files = try ["Sources", "Tests"].flatMap { try TestFiles.swiftFiles(in: $0) }
         let code = files.map { Self.normalized($0[...]) }.joined()
         for example in examples { #expect(code.contains(example)) }
+        let function = "\(TestFiles.migrations)/functions/limit_returned_device.sql"
+        #expect(page.contains("```sql\n\(try String(contentsOfFile: function, encoding: .utf8))```"))
     }
 
     /// The lines of a text without their indentation.

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Postgres
 
-/// Looks up users of pushes in the batches and parts, without a row for each user. `migrations/0013_lookups.sql` explains
-/// how.
+/// Looks up users of pushes in the batches and parts, without a row for each user.
+/// `migrations/functions/push_user_batch.sql` explains how.
 struct PushUserStore: Sendable {
     /// The number of pushes that one statement searches for a user. A push of a million users takes about a millisecond.
     private static let searchedPushes = 100

@@ -309,6 +309,20 @@ import Testing
             #expect(await migrated.ended() == .exited(0))
             examination = try await Examination(environment)
             #expect(examination["database.migrations"]?.text == "all have been applied")
+
+            environment["DATABASE_MIGRATE"] = "false"
+            try await database.pool.write("UPDATE schema_functions SET checksum = 'another' WHERE name = 'withdrawal'")
+            examination = try await Examination(environment)
+            #expect(examination.wrong == ["database.migrations"])
+            #expect(
+                examination["database.migrations"]?.text
+                    == "1 are pending, from functions/withdrawal.sql on: run push-server migrate"
+            )
+            let served = try await RunningProgram.start(["serve"], environment: environment)
+            #expect(await served.ended() == .exited(EX_CONFIG))
+            #expect(served.lines.contains { $0.contains("1 migrations are pending, from functions/withdrawal.sql on") })
+            environment["DATABASE_MIGRATE"] = "true"
+
             try await database.pool.write("UPDATE schema_migrations SET checksum = 'another' WHERE version = 1")
             examination = try await Examination(environment)
             #expect(examination.wrong == ["database.migrations"])

@@ -29,6 +29,11 @@ CREATE TABLE messages (
     idempotency_key     text,
     request_sha256      bytea,
     response            bytea,
+    -- The name of the operator key that created the message.
+    created_by          text,
+    -- The transaction and the time of the latest change of the state (0007_webhooks.sql).
+    event_xid           xid8,
+    event_at            timestamptz,
     CONSTRAINT messages_content_check CHECK (num_nonnulls(template_object, COALESCE(request_url, template_id::text)) = 1)
 );
 
@@ -39,7 +44,9 @@ CREATE INDEX messages_active ON messages (send_at) WHERE state = 'active';
 CREATE INDEX messages_expiring ON messages (expires_at) WHERE state = 'active' AND expires_at IS NOT NULL;
 CREATE INDEX messages_unresolved ON messages (resolve_at) WHERE state = 'active' AND resolve_at IS NOT NULL;
 CREATE INDEX messages_finished ON messages (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX messages_event_xid ON messages (event_xid) WHERE event_xid IS NOT NULL;
 
+-- The receivers of messages.
 CREATE TABLE message_receivers (
     message_id          uuid        NOT NULL REFERENCES messages ON DELETE CASCADE,
     -- The place in the request, from 0.

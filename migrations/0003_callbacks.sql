@@ -1,0 +1,63 @@
+-- What Kakao's servers report: callbacks about shares, and events of users. Each is inserted once, whatever it contains, by the key
+-- under which Kakao sends it again.
+
+-- Callbacks about Kakao Link messages that reached a chat room. They arrive by the thousand a second.
+CREATE TABLE link_callbacks (
+    -- `X-Kakao-Resource-ID`, which identifies a callback; the row's own id if Kakao sent none.
+    key                 text        PRIMARY KEY,
+    -- UUID version 7. It sorts by the time of receipt, so that lists are paged by it.
+    id                  uuid        NOT NULL,
+    chat_type           text        NOT NULL,
+    hash_chat_id        text        NOT NULL,
+    template_id         bigint,
+    -- The custom arguments, each a string. They come from a phone and must not be trusted.
+    args                jsonb       NOT NULL,
+    received_at         timestamptz NOT NULL,
+    -- Long after `received_at` for a callback that waited in the journal during an outage of the database.
+    stored_at           timestamptz NOT NULL DEFAULT now(),
+    -- The share that the arguments are signed for; NULL for a callback without a signature.
+    share_id            uuid,
+    -- The outcome of the check of the signature: `valid`, `expired` or `invalid`; NULL for a callback without one.
+    signature           text,
+    -- The transaction that stored the callback, for the webhooks (0007_webhooks.sql).
+    event_xid           xid8
+);
+
+CREATE INDEX link_callbacks_id ON link_callbacks (id);
+-- Rows lie in the order in which they were stored, so a summary of each range of pages is enough, and inserts cost
+-- nothing more.
+CREATE INDEX link_callbacks_stored_at ON link_callbacks USING brin (stored_at);
+CREATE INDEX link_callbacks_share ON link_callbacks (share_id, id) WHERE share_id IS NOT NULL;
+-- The callbacks of a statement have the same transaction, so that an index on that alone is small.
+CREATE INDEX link_callbacks_event_xid ON link_callbacks (event_xid) WHERE event_xid IS NOT NULL;
+
+-- Events that Kakao reports about its users, such as an unlink of the app.
+CREATE TABLE events (
+    -- The type of event and Kakao's id of the notice; the row's own id for a notice without one.
+    key                 text        PRIMARY KEY,
+    -- UUID version 7. It sorts by the time of receipt, so that lists are paged by it.
+    id                  uuid        NOT NULL,
+    type                text        NOT NULL,
+    -- NULL for an event that names no user.
+    user_id             bigint,
+    -- The reason as Kakao names it. Kakao may add others.
+    referrer_type       text,
+    -- The other members of the notice.
+    payload             jsonb       NOT NULL,
+    received_at         timestamptz NOT NULL,
+    -- The time of receipt by the database's clock, like the times of devices.
+    happened_at         timestamptz NOT NULL,
+    -- Long after `received_at` for a notice that waited in the journal during an outage of the database.
+    stored_at           timestamptz NOT NULL DEFAULT now(),
+    -- The transaction that stored the event, for the webhooks (0007_webhooks.sql).
+    event_xid           xid8
+);
+
+CREATE INDEX events_id ON events (id);
+CREATE INDEX events_user_id ON events (user_id);
+-- Lists the events of one type: a few rare ones among very many.
+CREATE INDEX events_type ON events (type, id);
+-- Rows lie in the order in which they were stored, so a summary of each range of pages is enough, and inserts cost
+-- nothing more.
+CREATE INDEX events_stored_at ON events USING brin (stored_at);
+CREATE INDEX events_event_xid ON events (event_xid) WHERE event_xid IS NOT NULL;

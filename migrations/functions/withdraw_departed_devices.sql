@@ -1,0 +1,22 @@
+-- Withdraws the devices of a user who has left the app, except those that were registered since. Returns their number.
+--
+-- A registration that was authorized before its user left must not survive, however late it or the notice is stored. The
+-- lock is that of `user_has_left`.
+CREATE OR REPLACE FUNCTION withdraw_departed_devices(owner bigint, left_at timestamptz) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    devices_withdrawn bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(17, hashint8(owner));
+    UPDATE devices AS device
+    SET (withdrawn, revision, updated_at, attempts, next_attempt_at, withdrawal_cause)
+        = (SELECT * FROM withdrawal(device, 'user_left'))
+    WHERE user_id = owner
+        AND NOT withdrawn
+        AND (updated_at <= left_at OR authorized_at <= left_at);
+    GET DIAGNOSTICS devices_withdrawn = ROW_COUNT;
+    RETURN devices_withdrawn;
+END
+$$;
