@@ -103,6 +103,21 @@ import Testing
         }
     }
 
+    @Test("docs/schema.md is up to date: scripts/schema writes it")
+    func document() async throws {
+        try await Slots.servers.with {
+            try await TestDatabase.with { database in
+                let text = try await SchemaDocument(database).text
+                let path = "\(TestFiles.repository)/docs/schema.md"
+                if ProcessInfo.processInfo.environment["WRITE_SCHEMA_DOCUMENT"] != nil {
+                    try Data(text.utf8).write(to: URL(filePath: path))
+                }
+                let isUpToDate = try String(contentsOfFile: path, encoding: .utf8) == text
+                #expect(isUpToDate, "Run scripts/schema")
+            }
+        }
+    }
+
     /// Returns the texts of the SQL files of a folder, by name.
     private static func files(in folder: String) throws -> [String: String] {
         let path = "\(TestFiles.repository)/\(folder)"
