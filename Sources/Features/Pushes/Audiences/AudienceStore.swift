@@ -182,7 +182,7 @@ struct DeleteAudience: PostgresStatement {
 /// They are fewer if no more are left, or if another server is deleting the rest.
 ///
 /// The parts of an upload in flight are invisible until an audience has them. The statement that creates a push reads
-/// the audience `FOR SHARE`, so that its parts cannot be deleted meanwhile (`0003_audiences.sql`).
+/// the audience `FOR SHARE`, so that its parts cannot be deleted meanwhile (`0002_pushes.sql`).
 ///
 /// Skips from one `parts_id` to the next by the key, because each has thousands of rows.
 struct DeleteUnusedAudienceParts: PostgresStatement {
